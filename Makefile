@@ -5,9 +5,11 @@ VENV ?= .venv
 ARGS ?=
 # Test files that run in parallel, each with its own control plane; JOBS=0 runs one after the other
 JOBS ?= 3
+# A folder for reports: the failed tests run a second time, alone, and those that pass are listed as flaky (tests/rerun.py)
+RERUN ?=
 
 BIN := $(VENV)/bin
-PYTEST = $(BIN)/pytest --numprocesses=$(JOBS) --dist=loadfile
+PYTEST = $(BIN)/$(if $(RERUN),python -m tests.rerun $(RERUN),pytest) --numprocesses=$(JOBS) --dist=loadfile
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -22,27 +22,27 @@ STRUCTURES = st.recursive(
 EVERYWHERE = templates({"a.yaml.j2": config_map("c")})
 
 
-@pytest.mark.parametrize("name", HOSTILE_VALUES)
 @pytest.mark.parametrize("position", POSITIONS)
-def test_a_hostile_value_comes_out_as_it_went_in(name: str, position: str) -> None:
+def test_a_hostile_value_comes_out_as_it_went_in(position: str) -> None:
     text = f"data:\n    p: {POSITIONS[position][0]}\n    after: 1\n"
-    body = document(HEAD + text, {"v": HOSTILE_VALUES[name]}).body
-    assert body["data"] == {"p": wanted(position, HOSTILE_VALUES[name]), "after": 1}
+    for hostile in HOSTILE_VALUES.values():
+        body = document(HEAD + text, {"v": hostile}).body
+        assert body["data"] == {"p": wanted(position, hostile), "after": 1}
 
 
-@pytest.mark.parametrize("name", HOSTILE_VALUES)
 @pytest.mark.parametrize("key", ["{{ spec.v }}", "'{{ spec.v }}'", '"{{ spec.v }}"', "? {{ spec.v }}\n  "])
-def test_a_hostile_value_can_be_a_key(name: str, key: str) -> None:
-    body = document(f"{HEAD}data:\n  {key}: 1\n  b{key[:0]}: 2\n", {"v": HOSTILE_VALUES[name]}).body
-    assert body["data"] == {HOSTILE_VALUES[name]: 1, "b": 2}
+def test_a_hostile_value_can_be_a_key(key: str) -> None:
+    for hostile in HOSTILE_VALUES.values():
+        body = document(f"{HEAD}data:\n  {key}: 1\n  b: 2\n", {"v": hostile}).body
+        assert body["data"] == {hostile: 1, "b": 2}
 
 
-@pytest.mark.parametrize("name", HOSTILE_VALUES)
-def test_a_hostile_value_within_structure_comes_out_as_it_went_in(name: str) -> None:
-    nested = {HOSTILE_VALUES[name]: [HOSTILE_VALUES[name], {"a": HOSTILE_VALUES[name]}]}
-    assert value("spec.v", {"v": nested}) == nested
-    assert value("spec.v | tojson", {"v": nested}) == nested
-    assert field("v:\n  {{ spec.v | to_yaml | indent(2) }}\n", {"v": nested}) == nested
+def test_a_hostile_value_within_structure_comes_out_as_it_went_in() -> None:
+    for hostile in HOSTILE_VALUES.values():
+        nested = {hostile: [hostile, {"a": hostile}]}
+        assert value("spec.v", {"v": nested}) == nested
+        assert value("spec.v | tojson", {"v": nested}) == nested
+        assert field("v:\n  {{ spec.v | to_yaml | indent(2) }}\n", {"v": nested}) == nested
 
 
 def test_nul_is_a_character_like_others() -> None:

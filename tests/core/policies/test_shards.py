@@ -18,13 +18,13 @@ def shards_of(count: int) -> list[Shard]:
     return [Shard(index, count) for index in range(count)]
 
 
-@pytest.mark.parametrize("count", range(1, BUCKETS + 1))
-def test_every_bucket_belongs_to_exactly_one_of_n_shards(count: int) -> None:
-    shards = shards_of(count)
-    assert [bucket for shard in shards for bucket in shard.buckets] == list(range(BUCKETS))
-    sizes = {len(shard.buckets) for shard in shards}
-    assert max(sizes) - min(sizes) <= 1
-    assert coverage(shards).text == ""
+def test_every_bucket_belongs_to_exactly_one_of_n_shards() -> None:
+    for count in range(1, BUCKETS + 1):
+        shards = shards_of(count)
+        assert [bucket for shard in shards for bucket in shard.buckets] == list(range(BUCKETS))
+        sizes = {len(shard.buckets) for shard in shards}
+        assert max(sizes) - min(sizes) <= 1
+        assert coverage(shards).text == ""
 
 
 @given(st.uuids(), COUNTS)

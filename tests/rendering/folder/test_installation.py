@@ -64,10 +64,10 @@ def test_lists_are_replaced_whatever_their_name(root: Path, tmp_path: Path) -> N
     assert found.templates.surroundings.values == {"env": [{"name": "B"}]}
 
 
-@pytest.mark.parametrize("hostile", HOSTILE_VALUES.values())
-def test_a_hostile_setting_stays_data(root: Path, tmp_path: Path, hostile: str) -> None:
-    text = yaml_text({ECHOES: {"image": hostile}})
-    assert body(echoes(loaded(root, file(tmp_path / "v.yaml", text))))["v"] == hostile
+def test_a_hostile_setting_stays_data(root: Path, tmp_path: Path) -> None:
+    for hostile in HOSTILE_VALUES.values():
+        text = yaml_text({ECHOES: {"image": hostile}})
+        assert body(echoes(loaded(root, file(tmp_path / "v.yaml", text))))["v"] == hostile
 
 
 def test_a_missing_setting_is_an_error_with_file_and_line(root: Path) -> None:

@@ -32,9 +32,9 @@ def test_text_of_json_and_yaml_is_data_with_its_types() -> None:
     assert value("'' | from_yaml") is None
 
 
-@pytest.mark.parametrize("hostile", HOSTILE_VALUES)
-def test_a_hostile_value_stays_data(hostile: Any) -> None:
-    assert value("(spec.t | from_json)[0]", {"t": json.dumps([hostile])}) == hostile
+def test_a_hostile_value_stays_data() -> None:
+    for hostile in HOSTILE_VALUES.values():
+        assert value("(spec.t | from_json)[0]", {"t": json.dumps([hostile])}) == hostile
 
 
 @pytest.mark.parametrize(

@@ -140,10 +140,10 @@ def _as_pyyaml_reads_floats(data: Any) -> Any:
     return [_as_pyyaml_reads_floats(item) for item in data] if isinstance(data, list) else data
 
 
-@pytest.mark.parametrize("name", HOSTILE_VALUES)
-def test_hostile_yaml_text_reads_back_in_a_block_with_another_reader(name: str) -> None:
-    text = field("v: |\n    {{ spec.t | to_yaml | indent(4) }}\n", {"t": {"k": HOSTILE_VALUES[name]}})
-    assert yaml.load(text, yaml.CSafeLoader) == {"k": HOSTILE_VALUES[name]}
+def test_hostile_yaml_text_reads_back_in_a_block_with_another_reader() -> None:
+    for hostile in HOSTILE_VALUES.values():
+        text = field("v: |\n    {{ spec.t | to_yaml | indent(4) }}\n", {"t": {"k": hostile}})
+        assert yaml.load(text, yaml.CSafeLoader) == {"k": hostile}
 
 
 def test_yaml_text_is_block_style_in_the_order_of_the_value() -> None:
@@ -214,10 +214,10 @@ def test_json_that_is_laid_out_is_still_structure() -> None:
     assert field("v: |\n    {{ spec.t | tojson(indent=2) }}\n", data) == text
 
 
-@pytest.mark.parametrize("name", HOSTILE_VALUES)
-def test_hostile_json_is_json(name: str) -> None:
-    text = field("v: '{{ spec.t | tojson }}'\n", {"t": [HOSTILE_VALUES[name]]})
-    assert json.loads(text) == [HOSTILE_VALUES[name]]
+def test_hostile_json_is_json() -> None:
+    for hostile in HOSTILE_VALUES.values():
+        text = field("v: '{{ spec.t | tojson }}'\n", {"t": [hostile]})
+        assert json.loads(text) == [hostile]
 
 
 @pytest.mark.parametrize(

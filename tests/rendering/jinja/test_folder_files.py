@@ -71,10 +71,10 @@ def test_two_files_of_one_name_are_an_error(root: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("hostile", HOSTILE_VALUES.values())
-def test_the_text_of_a_file_stays_data(root: Path, hostile: str) -> None:
-    (root / FILES / "x.conf").write_bytes(hostile.encode())
-    assert read(root, "read_file('x.conf')") == hostile.removeprefix("\ufeff")
+def test_the_text_of_a_file_stays_data(root: Path) -> None:
+    for hostile in HOSTILE_VALUES.values():
+        (root / FILES / "x.conf").write_bytes(hostile.encode())
+        assert read(root, "read_file('x.conf')") == hostile.removeprefix("\ufeff")
 
 
 @pytest.mark.parametrize("name", ["../a.yaml.j2", "dash/../../a.yaml.j2", "/etc/passwd", ".."])

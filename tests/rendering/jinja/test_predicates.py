@@ -126,12 +126,11 @@ def test_the_sandbox_and_the_limits_are_those_of_templates(text: str, words: str
     assert OBJECT["status"]["empty"] == []
 
 
-@pytest.mark.parametrize("name", HOSTILE_VALUES)
-def test_a_hostile_value_is_data(name: str) -> None:
-    text = HOSTILE_VALUES[name]
-    body = {"status": {"phase": text, "other": "Running"}}
-    assert judged("status.phase == 'Running'", body) == (text == "Running", "")
-    assert judged("status.phase == status.phase ~ ''", body) == (True, "")
+def test_a_hostile_value_is_data() -> None:
+    for text in (*HOSTILE_VALUES.values(), "Running"):
+        body = {"status": {"phase": text, "other": "Running"}}
+        assert judged("status.phase == 'Running'", body) == (text == "Running", "")
+        assert judged("status.phase == status.phase ~ ''", body) == (True, "")
 
 
 def test_a_cause_holds_nothing_of_a_secret() -> None:

@@ -34,12 +34,12 @@ def test_a_replacement_may_have_the_groups() -> None:
     assert value("'abc' | regex_replace('x*', '-')") == "-a-b-c-"
 
 
-@pytest.mark.parametrize("hostile", HOSTILE_VALUES.values())
-def test_a_hostile_value_stays_data(hostile: str) -> None:
-    assert value("spec.t | regex_replace('^', '')", {"t": hostile}) == hostile
-    assert value("spec.t | regex_search('(?s).*')", {"t": hostile}) == hostile
-    replacement = re.sub(r"[\x01-\x08\\]", "", hostile)
-    assert value("'x' | regex_replace('x', spec.t)", {"t": replacement}) == replacement
+def test_a_hostile_value_stays_data() -> None:
+    for hostile in HOSTILE_VALUES.values():
+        assert value("spec.t | regex_replace('^', '')", {"t": hostile}) == hostile
+        assert value("spec.t | regex_search('(?s).*')", {"t": hostile}) == hostile
+        replacement = re.sub(r"[\x01-\x08\\]", "", hostile)
+        assert value("'x' | regex_replace('x', spec.t)", {"t": replacement}) == replacement
 
 
 @given(st.text(max_size=30), st.sampled_from(["a|b", "[a-c]+", "x*", "(.)(.)", "^.", "\\s+", "é"]))

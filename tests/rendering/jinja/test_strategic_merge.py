@@ -98,23 +98,23 @@ def test_a_merge_changes_neither_side_and_ends_without_the_nulls_of_the_right(
     assert {key for key in found if key not in right} == {key for key in left if key not in right}
 
 
-@pytest.mark.parametrize("hostile", HOSTILE_VALUES.values())
-def test_a_hostile_value_stays_data(hostile: str) -> None:
-    spec = {"t": {hostile: hostile, "env": [{"name": hostile, "value": hostile}]}}
-    assert value("{'env': [{'name': 'x'}]} | merge(spec.t)", spec) == {
-        hostile: hostile,
-        "env": [{"name": "x"}, {"name": hostile, "value": hostile}],
-    }
+def test_a_hostile_value_stays_data() -> None:
+    for hostile in HOSTILE_VALUES.values():
+        spec = {"t": {hostile: hostile, "env": [{"name": hostile, "value": hostile}]}}
+        assert value("{'env': [{'name': 'x'}]} | merge(spec.t)", spec) == {
+            hostile: hostile,
+            "env": [{"name": "x"}, {"name": hostile, "value": hostile}],
+        }
 
 
-@pytest.mark.parametrize("hostile", HOSTILE_VALUES.values())
-def test_a_hostile_value_in_template_text_stays_data(hostile: str) -> None:
+def test_a_hostile_value_in_template_text_stays_data() -> None:
     text = (
         "{% filter from_yaml | merge(spec.o) %}\n" + HEAD + "data:\n  whole: {{ spec.t }}\n"
         '  part: "<{{ spec.t }}>"\n  {{ spec.t }}: key\n{% endfilter %}\n'
     )
-    (found,) = rendered({"a.yaml.j2": text}, {"t": hostile, "o": {"data": {"added": "x"}}}).documents
-    assert found.body["data"] == {"whole": hostile, "part": f"<{hostile}>", hostile: "key", "added": "x"}
+    for hostile in HOSTILE_VALUES.values():
+        (found,) = rendered({"a.yaml.j2": text}, {"t": hostile, "o": {"data": {"added": "x"}}}).documents
+        assert found.body["data"] == {"whole": hostile, "part": f"<{hostile}>", hostile: "key", "added": "x"}
 
 
 @pytest.mark.parametrize(
