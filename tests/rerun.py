@@ -1,11 +1,11 @@
 """Runs a test suite. The tests that failed run a second time, alone, after all others.
 
-- A test that passes the second time is flaky. It is listed with its first failure, in the output and in a file, and the run passes.
+- A test that passes the second time is flaky. The output and a file list it with its first failure, and the run passes.
 - A test that fails twice fails the run, as does a run that does not reach its end.
 - No list excuses a test: a flaky test is a bug, in the test or in the code.
 
-`python -m tests.rerun FOLDER [ARGUMENT...]` passes the arguments to pytest, and writes its reports and `flaky.txt` into the
-folder. `make test RERUN=FOLDER` runs it.
+`python -m tests.rerun FOLDER [ARGUMENT...]` passes the arguments to pytest, and writes its reports and `flaky.txt` into
+the folder. `make test RERUN=FOLDER` runs it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -63,8 +63,8 @@ def _passed(report: Path) -> set[str]:
     return {name for name, _ in found} - {name for name, case in found if len(case)}
 
 
-def _cases(report: Path) -> Iterator[tuple[str, ElementTree.Element]]:
-    for case in ElementTree.parse(report).iter("testcase"):
+def _cases(report: Path) -> Iterator[tuple[str, ET.Element]]:
+    for case in ET.parse(report).iter("testcase"):
         yield f"{case.get('classname')}::{case.get('name')}", case
 
 
