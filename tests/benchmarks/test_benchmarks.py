@@ -79,6 +79,7 @@ def test_the_raw_client_sends_the_writes_of_an_operator_and_no_others(result: An
     }
 
 
+@pytest.mark.slow  # compiles a program in Go
 def test_rendering_is_measured_beside_jinja_text_and_libyaml(tmp_path: Path) -> None:
     templates = workload.write_templates(tmp_path / "templates")
     measured = rendering.measure(templates, parents=5, rounds=3)
