@@ -22,6 +22,7 @@ from hypothesis import settings
 from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.devcluster import components
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start
+from tests.devcluster.audit import end_of_log, written_collections
 from tests.devcluster.waiting import until
 from tests.secret_contents import OUTPUTS, SecretSearch
 
@@ -131,8 +132,9 @@ def current_kubernetes(kubectl: Kubectl) -> None:
 
 @pytest.fixture
 async def namespace(cluster: Cluster) -> AsyncIterator[str]:
-    """The name of a new namespace in which pods can be created; its deletion afterwards is not waited for."""
+    """The name of a new namespace in which pods can be created. What the test wrote there is deleted without a wait."""
     name = f"test-{uuid.uuid4().hex[:10]}"
+    begin = end_of_log(cluster)
     async with cluster.connect() as server:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         assert await server.create("/api/v1/namespaces", body)
@@ -141,5 +143,7 @@ async def namespace(cluster: Cluster) -> AsyncIterator[str]:
             while await server.get(f"/api/v1/namespaces/{name}/serviceaccounts/default") is None:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     yield name
+    # To delete the namespace, Kubernetes asks for the objects of each kind: more requests than most tests send.
     async with cluster.connect() as server:
-        await server.delete(f"/api/v1/namespaces/{name}")
+        for path in written_collections(cluster, begin, name):
+            await server.delete(path)

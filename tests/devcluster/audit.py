@@ -6,10 +6,36 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.devcluster.cluster import Cluster
 
 _decode = decoder(dict[str, Any])
+
+_CONTROL_PLANE = ("system:kube-controller-manager", "system:kube-scheduler", "system:apiserver", "kwok")
+
+
+class _User(msgspec.Struct, frozen=True):
+    username: str
+
+
+class _ObjectReference(msgspec.Struct, frozen=True, rename="camel"):
+    api_group: str = ""
+    api_version: str = ""
+    namespace: str = ""
+    resource: str = ""
+
+
+class _Write(msgspec.Struct, frozen=True, rename="camel"):
+    """The fields of a request that say which objects it is about."""
+
+    verb: str
+    user: _User
+    object_ref: _ObjectReference = _ObjectReference()
+
+
+_decode_write = decoder(_Write)
 
 _beginnings: dict[Path, int] = {}
 """Where the running test begins in each log."""
@@ -35,14 +61,40 @@ def audited(cluster: Cluster) -> list[dict[str, Any]]:
 
 def audited_after(cluster: Cluster, position: int) -> tuple[list[dict[str, Any]], int]:
     """The requests after a position in the log, and the position at their end. The first position is 0."""
+    whole = _read(cluster, position)
+    # Tests create objects that are nested deeper than Python can decode.
+    return [_decode(line) for line in whole.splitlines()], position + len(whole)
+
+
+def _read(cluster: Cluster, position: int) -> bytes:
     assert cluster.audit_log is not None
     with cluster.audit_log.open("rb") as log:
         log.seek(position)
         read = log.read()
     # The API server may be writing the last line.
-    whole = read[: read.rfind(b"\n") + 1]
-    # Tests create objects that are nested deeper than Python can decode.
-    return [_decode(line) for line in whole.splitlines()], position + len(whole)
+    return read[: read.rfind(b"\n") + 1]
+
+
+def written_collections(cluster: Cluster, position: int, namespace: str) -> list[str]:
+    """The paths of the collections of a namespace in which a test or its operators wrote after a position in the log.
+
+    Events are left out: no test minds those of another one.
+    """
+    requests = (_decode_write(line) for line in _read(cluster, position).splitlines())
+    written = {
+        each.object_ref
+        for each in requests
+        if each.object_ref.namespace == namespace
+        and each.object_ref.resource not in ("events", "namespaces")
+        and each.object_ref.api_group != "authorization.k8s.io"
+        and each.verb in ("create", "patch", "update")
+        and each.user.username not in _CONTROL_PLANE
+    }
+    return sorted(
+        f"/{f'apis/{each.api_group}' if each.api_group else 'api'}/{each.api_version}"
+        f"/namespaces/{namespace}/{each.resource}"
+        for each in written
+    )
 
 
 def is_by_operator(request: Mapping[str, Any]) -> bool:
