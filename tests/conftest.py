@@ -19,9 +19,12 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from ssa_operator.controller import crd_installation as crds
 from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.devcluster import components
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.auth import credentials
 from tests.devcluster.audit import end_of_log, written_collections
 from tests.devcluster.waiting import until
 from tests.secret_contents import OUTPUTS, SecretSearch
@@ -33,6 +36,8 @@ settings.load_profile("untimed")
 # A shell starts what it runs in the background with SIGINT ignored, and processes inherit that: no test could interrupt
 # a command then.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+ROOT = Path(__file__).parent.parent
 
 Kubectl = Callable[..., str]
 """`kubectl(*arguments, input=None) -> str`: standard output; CalledProcessError has standard error as its note."""
@@ -65,9 +70,15 @@ async def _closed_connections() -> AsyncIterator[None]:
         await until(lambda: len(loop._selector.get_map()) <= 1, CLOSING)
 
 
+async def _install_crds(cluster: Cluster) -> None:
+    """Installs the CRDs of tests that wait for the garbage collector, which discovers a new kind within 30 seconds."""
+    async with Client(await credentials.load(str(cluster.kubeconfig), None)) as client:
+        await crds.install(client, crds.load(ROOT / "crds", ROOT / "tests" / "shared_crds"))
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The session's control plane, with an audit log; nothing of it is in the user's folders but the programs."""
+    """The session's control plane, with an audit log and the project's CRDs. Its programs are in the user's folders."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSA_OPERATOR_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         # Programs in Go collect garbage less often. Their memory grows, and the API server takes a sixth less CPU.
@@ -83,6 +94,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
             running = runner.run(start(spec))
             try:
+                runner.run(_install_crds(running))
                 yield running
             finally:
                 runner.run(running.stop())

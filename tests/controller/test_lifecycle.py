@@ -372,20 +372,19 @@ async def test_what_a_parent_without_a_status_waits_for_is_an_event(
 
 @pytest.mark.slow
 async def test_a_cluster_scoped_parent_owns_what_its_templates_place_in_namespaces(
-    desk: Desk, operate: Operate, gadget_templates: Path, group: str
+    desk: Desk, operate: Operate, templates: Path
 ) -> None:
     name = f"wide-{uuid.uuid4().hex[:8]}"
-    (gadget_templates / f"gadgets.{group}" / "map.yaml.j2").write_text(
-        CONFIG_MAP.replace("metadata:\n", "metadata:\n  namespace: {{ spec.where }}\n")
-    )
-    await desk.define(definition("gadgets", group, "Gadget", scope="Cluster"))
-    parent = gadget(group, name)
-    parent["spec"]["where"] = desk.namespace
-    async with operate(templates=gadget_templates):
+    wides = templates / "wides.shared.example.com"
+    wides.mkdir()
+    (wides / "map.yaml.j2").write_text(CONFIG_MAP.replace("metadata:\n", "metadata:\n  namespace: {{ spec.where }}\n"))
+    spec = {"word": "a", "where": desk.namespace}
+    parent = {"apiVersion": "shared.example.com/v1", "kind": "Wide", "metadata": {"name": name}, "spec": spec}
+    async with operate(templates=templates):
         found = await desk.apply_until_ready(parent)
         child = await desk.read("configmaps", name)
         assert child["metadata"]["ownerReferences"][0]["uid"] == uid(found)
-        await desk.kubectl("delete", "gadget." + group, name, "--wait=false")
+        await desk.kubectl("delete", "wides.shared.example.com", name, "--wait=false")
         await desk.gone("configmaps", name)
 
 
