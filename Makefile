@@ -3,13 +3,15 @@ PYTHON ?= python3
 VENV ?= .venv
 # More arguments for the command of a target: make test ARGS="-k echo -x"
 ARGS ?=
-# Test files that run in parallel, each with its own control plane; JOBS=0 runs one after the other
-JOBS ?= 3
+# Test files that run in parallel, each with its own control plane: 3, or 4 of the slow ones, which wait more than they
+# compute. JOBS=0 runs one after the other.
+JOBS ?=
 # A folder for reports: the failed tests run a second time, alone, and those that pass are listed as flaky (tests/rerun.py)
 RERUN ?=
 
 BIN := $(VENV)/bin
-PYTEST = $(BIN)/$(if $(RERUN),python -m tests.rerun $(RERUN),pytest) --numprocesses=$(JOBS) --dist=loadfile
+PYTEST = $(BIN)/$(if $(RERUN),python -m tests.rerun $(RERUN),pytest) --numprocesses=$(or $(JOBS),$(USUAL_JOBS)) --dist=loadfile
+USUAL_JOBS = 3
 INSTALLED := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -41,6 +43,7 @@ rbac: $(INSTALLED) ## Generate deploy/base/rbac.yaml from templates/ and crds/, 
 test: $(INSTALLED) ## Run the tests, including those on the local control plane, without the slow ones
 	$(PYTEST) -m "not slow" $(ARGS)
 
+test-slow: USUAL_JOBS = 4
 test-slow: $(INSTALLED) ## Run only the slow tests
 	$(PYTEST) -m slow $(ARGS)
 

@@ -263,6 +263,8 @@ def fields(draw: st.DrawFn) -> list[str]:
             end = {"[]": "=[]", "map[string]": "={}"}.get(form, "=" + draw(st.sampled_from(DEFAULTS[kind])))
             if path[-1] in ("replicas", "port") and kind == "int" and not form:
                 end = "=3"
+            if path == ("image",) and kind == "string" and not form:
+                end = "=nginx:1.29"  # a default without a version is a finding, rightly
         found[path] = f"--field={'.'.join(path)}:{form}{kind}{end}"
     return list(found.values())
 
