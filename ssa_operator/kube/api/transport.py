@@ -6,6 +6,7 @@ Promises:
   Watches have a connection pool of their own.
 - The client retries by the rules of `retry`. After a 401 it renews the credentials once. If it does not trust the
   server's certificate, it reads the file of the certificate authorities again.
+- The connection of a watch that is left is closed, also where the server has ended it meanwhile.
 - With a fence, a request that changes the cluster leaves the process only while the fence is open.
 - What `impersonating` returns sends every request as that user, and shares everything else with its origin.
 - An answer takes no more than ANSWER_LIMIT bytes of memory, compressed or not.
@@ -186,6 +187,7 @@ class Transport:
             # A half-open connection takes the request, and never answers it.
             async with asyncio.timeout(REQUEST_TIMEOUT):
                 answer = await stack.enter_async_context(self._watches.request(**self._arguments(request, headers)))
+                stack.callback(_abort, answer)
                 body = b"" if answer.status == 200 else await _read(answer)
         except (aiohttp.ClientError, OSError) as error:
             self.observer.answered(request, 0, self._clock.monotonic() - started)
@@ -290,6 +292,14 @@ def _keep_alive_socket(fence: WriteFence | None, address: Any) -> socket.socket:
         if hasattr(socket, option):  # on macOS the first option has another name
             opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     return opened
+
+
+def _abort(answer: aiohttp.ClientResponse) -> None:
+    """End the connection of an answer that was not read to its end. asyncio's `close` leaves a TLS connection open that
+    the server ended while reading was paused.
+    """
+    if answer.connection is not None and answer.connection.transport is not None:
+        answer.connection.transport.abort()
 
 
 async def _pieces(request: Request, content: aiohttp.StreamReader, server: str) -> AsyncGenerator[bytes]:
