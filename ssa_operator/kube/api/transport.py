@@ -6,7 +6,7 @@ Promises:
   Watches have a connection pool of their own.
 - The client retries by the rules of `retry`. After a 401 it renews the credentials once. If it does not trust the
   server's certificate, it reads the file of the certificate authorities again.
-- The connection of a watch that is left is closed, also where the server has ended it meanwhile.
+- The connection of a watch or a request that is left is closed, also where the server has ended it meanwhile.
 - With a fence, a request that changes the cluster leaves the process only while the fence is open.
 - What `impersonating` returns sends every request as that user, and shares everything else with its origin.
 - An answer takes no more than ANSWER_LIMIT bytes of memory, compressed or not.
@@ -238,7 +238,10 @@ class Transport:
         started = self._clock.monotonic()
         try:
             async with session.request(**self._arguments(request, headers)) as answer:
-                body = await _read(answer)
+                try:
+                    body = await _read(answer)
+                finally:
+                    _abort(answer)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self.observer.answered(request, 0, self._clock.monotonic() - started)
             raise _unreachable(request, error, self.credentials.server) from error
@@ -295,8 +298,8 @@ def _keep_alive_socket(fence: WriteFence | None, address: Any) -> socket.socket:
 
 
 def _abort(answer: aiohttp.ClientResponse) -> None:
-    """End the connection of an answer that was not read to its end. asyncio's `close` leaves a TLS connection open that
-    the server ended while reading was paused.
+    """End the connection of an answer, unless it was read to its end. asyncio's `close` leaves a TLS connection open
+    that the server ended while reading was paused.
     """
     if answer.connection is not None and answer.connection.transport is not None:
         answer.connection.transport.abort()

@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,37 @@ BODY = 640 * 1024
 """Bytes. More than what aiohttp reads ahead, and less than what it and asyncio's TLS do together."""
 
 
-async def test_a_watch_that_the_server_ends_while_nobody_reads_leaves_no_open_socket(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+REQUEST = Request(method="GET", path="/", subject="the request")
+
+Leave = Callable[[Transport, Callable[[], bool]], Awaitable[None]]
+"""Sends a request, and leaves it when the condition holds."""
+
+
+async def leave_watch(transport: Transport, paused: Callable[[], bool]) -> None:
+    async with transport.stream(REQUEST) as pieces:
+        await anext(aiter(pieces))
+        await until(paused)
+
+
+async def cancel_request(transport: Transport, paused: Callable[[], bool]) -> None:
+    async def read_nothing(*_: object) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transports, "_read", read_nothing)
+        sending = asyncio.create_task(transport.send(REQUEST))
+        await until(paused)
+        sending.cancel()
+        await asyncio.wait([sending])
+
+
+@pytest.mark.parametrize("leave", [leave_watch, cancel_request])
+async def test_what_the_server_ends_while_nobody_reads_leaves_no_open_socket(
+    leave: Leave, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where an API server dies while the operator is busy."""
+    ended = asyncio.Event()
 
     async def answer_and_die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -37,6 +65,7 @@ async def test_a_watch_that_the_server_ends_while_nobody_reads_leaves_no_open_so
         connection: Any = writer.transport
         await until(lambda: not connection._ssl_protocol._transport.get_write_buffer_size())
         connection.abort()
+        ended.set()
 
     sockets: list[socket.socket] = []
     opened = transports._keep_alive_socket
@@ -52,8 +81,10 @@ async def test_a_watch_that_the_server_ends_while_nobody_reads_leaves_no_open_so
     context = ssl.create_default_context(cadata=authority.certificate.decode())
     trusting = Credentials(config, TokenSequence("t"), lambda _: context, SYSTEM)
     loop: Any = asyncio.get_running_loop()
+
+    def paused() -> bool:
+        return ended.is_set() and sockets[0].fileno() not in loop._selector.get_map()
+
     async with server, Transport(trusting) as transport:
-        async with transport.stream(Request(method="GET", path="/", subject="the watch")) as pieces:
-            await anext(aiter(pieces))
-            await until(lambda: sockets[0].fileno() not in loop._selector.get_map())
+        await leave(transport, paused)
         await until(lambda: sockets[0].fileno() == -1)
