@@ -19,14 +19,14 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from ssa_operator.controller import crd_installation as crds
 from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.devcluster import components
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.auth import credentials
+from tests.controller.harness import administrator
 from tests.devcluster.audit import end_of_log, written_collections
 from tests.devcluster.waiting import until
+from tests.installed_crds import install_crds
 from tests.secret_contents import OUTPUTS, SecretSearch
 
 # How long an example takes says how busy the machine is, not whether a property holds.
@@ -36,8 +36,6 @@ settings.load_profile("untimed")
 # A shell starts what it runs in the background with SIGINT ignored, and processes inherit that: no test could interrupt
 # a command then.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-ROOT = Path(__file__).parent.parent
 
 Kubectl = Callable[..., str]
 """`kubectl(*arguments, input=None) -> str`: standard output; CalledProcessError has standard error as its note."""
@@ -71,9 +69,8 @@ async def _closed_connections() -> AsyncIterator[None]:
 
 
 async def _install_crds(cluster: Cluster) -> None:
-    """Installs the CRDs of tests that wait for the garbage collector, which discovers a new kind within 30 seconds."""
-    async with Client(await credentials.load(str(cluster.kubeconfig), None)) as client:
-        await crds.install(client, crds.load(ROOT / "crds", ROOT / "tests" / "shared_crds"))
+    async with Client(await administrator(cluster)) as client:
+        await install_crds(cluster, client)
 
 
 @pytest.fixture(scope="session")
