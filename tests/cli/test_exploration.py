@@ -340,5 +340,6 @@ async def test_sigterm_deletes_what_was_created(
         if "explore-" in f"{each['metadata'].get('namespace')} {each['metadata']['name']}"
     ]
     # The namespace controller deletes namespaces, and what is in them.
-    going = {each["name"] for each in left if "deletionTimestamp" in each}
-    assert [each for each in left if not {each["name"], each.get("namespace")} & going] == []
+    staying = [each for each in left if "deletionTimestamp" not in each]
+    going = {each["name"] for each in left if "deletionTimestamp" in each and "namespace" not in each}
+    assert [each for each in staying if each.get("namespace") not in going] == []

@@ -263,8 +263,6 @@ def fields(draw: st.DrawFn) -> list[str]:
             end = {"[]": "=[]", "map[string]": "={}"}.get(form, "=" + draw(st.sampled_from(DEFAULTS[kind])))
             if path[-1] in ("replicas", "port") and kind == "int" and not form:
                 end = "=3"
-            if path == ("image",) and kind == "string" and not form:
-                end = "=nginx:1.29"  # a default without a version is a finding, rightly
         found[path] = f"--field={'.'.join(path)}:{form}{kind}{end}"
     return list(found.values())
 
@@ -283,7 +281,9 @@ async def test_any_fields_give_a_crd_that_the_api_server_accepts_and_no_findings
     def check_fields(options: list[str]) -> None:
         with project(*options) as folder:
             asyncio.run_coroutine_threadsafe(accepted(crd(folder)), loop).result(30)
-            assert findings(folder) == []
+            # A default image without a version is a finding, rightly.
+            known = {"latest-image"} if any(each.startswith("--field=image:string=") for each in options) else set()
+            assert [each for each in findings(folder) if each["code"] not in known] == []
             assert [each["kind"] for each in rendered(folder)] == ["Deployment", "Service"]
 
     await asyncio.to_thread(check_fields)

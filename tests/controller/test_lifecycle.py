@@ -110,6 +110,8 @@ async def test_a_crd_is_deleted_with_its_parents_and_all_that_their_finalizers_d
     await desk.define(crd)
     async with operate(templates=finalized_templates) as running:
         await desk.apply_until_ready(gadget(group, "one"))
+        # The Echos' watch may still be syncing: their CRD is as new as the control plane where this test runs alone.
+        await until(lambda: running.operator.ready)
         await desk.hold("clusterrole", role)
         await desk.delete("crd", name, wait=False)
         await desk.until(f"gadgets.{group}", "one", not_ready_because("Deleting", f"ClusterRole {role}"))
@@ -506,8 +508,8 @@ async def test_a_template_saved_during_discovery_is_rendered(
 
 
 @pytest.mark.slow
-async def test_two_hundred_echos_converge_and_the_process_stays_healthy(desk: Desk, operate: Operate) -> None:
-    count = 200
+async def test_five_hundred_echos_converge_and_the_process_stays_healthy(desk: Desk, operate: Operate) -> None:
+    count = 500
     async with (
         operate(tick_rate=20.0) as running,
         Server(running.operator, "127.0.0.1", 0) as server,
