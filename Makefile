@@ -3,8 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 # More arguments for the command of a target: make test ARGS="-k echo -x"
 ARGS ?=
-# Test files that run in parallel, each with its own control plane: 3, or 4 of the slow ones, which wait more than they
-# compute. JOBS=0 runs one after the other.
+# Test files that run in parallel, each with its own control plane: 3, or 4 of the slow ones, because 3 of them leave two
+# cores idle for a quarter of the time. JOBS=0 runs one after the other.
 JOBS ?=
 # A folder for reports: the failed tests run a second time, alone, and those that pass are listed as flaky (tests/rerun.py)
 RERUN ?=
