@@ -81,6 +81,8 @@ async def test_nothing_is_deleted_or_recreated_by_an_old_view_of_the_parent(
             await desk.apply_until_ready(echo("web", 2))
             named = await desk.read(MAPS, "web-named-2")
             frozen = await desk.until(MAPS, "web-frozen", holds(x="2"))
+        # What exists is applied by the old view. An apply that is on its way would create what is deleted meanwhile.
+        await desk.until(MAPS, "web-plain", holds(x="1"))
         # A deletion requeues the parent that is behind, and it renders version 1. What was deleted waits.
         behind.forget()
         await desk.delete("configmap", "web-plain")
