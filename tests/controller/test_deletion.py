@@ -134,8 +134,8 @@ async def test_a_child_may_have_the_annotations_of_a_parent_that_the_operator_an
         parent = await desk.ready(ECHOES, "web")
         assert inventory(parent)
         assert "kubectl.kubernetes.io/last-applied-configuration" in parent["metadata"]["annotations"]
-        # All four are in what the template sees as metadata.annotations.
-        copy = await desk.until("configmaps", "web", holds(own="4"))
+        # All five are in what the template sees as metadata.annotations.
+        copy = await desk.until("configmaps", "web", holds(own="5"))
         assert copy["metadata"]["annotations"] == {"a.b/c": "d"}
         await desk.patch("echo", "web", metadata={"annotations": {"a.b/c": "e"}})
         copy = await desk.until("configmaps", "web", lambda body: body["metadata"]["annotations"]["a.b/c"] == "e")

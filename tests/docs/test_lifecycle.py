@@ -150,16 +150,15 @@ async def test_parents_and_children_stay_without_the_operator(desk: Desk, operat
 
 
 async def test_children_stay_and_parents_go(desk: Desk, operate: Operate, wide: Path) -> None:
-    delete_operator, delete_parents, delete_crds = commands("Keep children, delete parents")
+    delete_parents, delete_operator, delete_crds = commands("Keep children, delete parents")
     async with installed(desk):
         async with operate(templates=wide):
             await desk.apply_until_ready(echo("web"))
             child = await desk.read("deployments.apps", "web")
             role = await desk.read(ROLES, f"{desk.namespace}-web")
+            await type_in(desk, delete_parents)
+            await desk.gone(ECHOES, "web")
         await type_in(desk, delete_operator)
-    await type_in(desk, delete_parents)
-    await release(desk)
-    await desk.gone(ECHOES, "web")
     await type_in(desk, delete_crds)
     found = await desk.until("deployments.apps", "web", lambda body: "ownerReferences" not in body["metadata"])
     assert uid(found) == uid(child)

@@ -207,6 +207,14 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             informer.cache.deleted(live)
         self._listener.child_deleted(live)
 
+    def is_served(self, kind: GroupKind) -> bool:
+        """Whether the cluster serves a kind, by the last discovery."""
+        try:
+            self._mapper.peek(kind)
+        except UnknownKind:
+            return False
+        return True
+
     async def resource(self, kind: GroupKind, version: str | None = None) -> Resource:
         """How the cluster serves a kind, in this version or in the preferred one. Raises UnknownKind."""
         return await self._mapper.resource(kind, version)

@@ -14,11 +14,13 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.json_encoding import NOTHING
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.child_history import ChildHistory
 from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.planning.render_history import RenderHistory
 from ssa_operator.core.planning.repeatable import RepeatableApply
+from ssa_operator.core.policies.lost_records import NO_NOTICE, RecordsNotice, RecordTexts
 from ssa_operator.core.policies.retries import Retries
 from ssa_operator.core.redaction.known_secrets import KnownSecrets
 from ssa_operator.core.redaction.secret_values import Redactor
@@ -46,6 +48,14 @@ class Parent(Struct, frozen=True, kw_only=True):
     """What the operator can't report because the CRD doesn't declare it, in a sentence."""
     cache: Cache
     """The cache that the parent was read from. The operator's own writes to the parent go there."""
+    orphans_children: bool = False
+    """Whether it is being deleted without its children (`kubectl delete --cascade=orphan`)."""
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the cache shows by now that it is being deleted or gone."""
+        current = self.cache.get(self.live.identity.namespace, self.live.identity.name)
+        return current is None or current.uid != self.live.uid or current.deleting
 
 
 class KindInputs(NamedTuple):
@@ -88,6 +98,10 @@ class ParentState(Struct, frozen=True, kw_only=True):
     status: StatusHistory = field(default_factory=StatusHistory)
     retries: Retries = field(default_factory=Retries)
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
+    records: RecordTexts = NOTHING
+    """The records on the parent, as the last reconcile left them."""
+    records_notice: RecordsNotice = NO_NOTICE
+    """What the status says of records that another client removed."""
     unrecorded_once: Mapping[str, str] = field(default_factory=dict)
     """The once records that could not be written to the parent yet."""
     reconcile_at: str = ""

@@ -6,6 +6,7 @@ Promises:
 - Under `--shard`, only the parents of the shard are kept, whether the API server filters them or not.
 - At the start, parents that changed since their last status go ahead of those that did not.
 - The last report of every parent can be read at any time, also while nothing is reconciled.
+- A parent that was deleted with `--cascade=orphan` is known as such also after the garbage collector has done its part.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.crd_schema import declared, has_status, status_schema, undeclared_reports, unreported
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.policies.orphaning import orphans_children
 from ssa_operator.core.policies.parent_records import FINALIZER
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.client import Client
@@ -125,6 +127,8 @@ class ParentInformer:
         self.serve(served)
         self._listener = listener
         self._states: dict[str, ParentState] = {}
+        self._orphaning: set[str] = set()
+        """The uids of the parents that are being deleted without their children."""
         self._cache = Cache()
         self._cache.listen(self._changed)
         namespaces = options.namespaces if served.resource.namespaced and options.namespaces else ("",)
@@ -211,6 +215,7 @@ class ParentInformer:
             shows_conditions=self._shows_conditions,
             unreported=self._unreported,
             cache=self._cache,
+            orphans_children=live.uid in self._orphaning or orphans_children(live),
         )
 
     def state(self, live: LiveObject) -> ParentState:
@@ -238,11 +243,14 @@ class ParentInformer:
     def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
             self._states.pop(old.uid, None)
+            self._orphaning.discard(old.uid)
             self._listener.parent_deleted(old.uid)
         live = new or old
         if live is None:
             return
         key = self._key(live)
+        if new is not None and orphans_children(new):
+            self._orphaning.add(new.uid)
         if new is not None and (old is None or new.uid != old.uid):
             self._states[new.uid] = _NEW
             self._listener.parent_added(new, key)

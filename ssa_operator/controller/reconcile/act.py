@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from ssa_operator.controller.reconcile.apply import Existing, apply, prune
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.owner_references import keep
 from ssa_operator.controller.reconcile.parents_of_other_shards import with_parents_of_other_shards
 from ssa_operator.controller.reconcile.recreate import ImmutableChange, recreate
 from ssa_operator.core.objects.identity import GroupKind, Identity
@@ -127,8 +128,10 @@ async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
             return await _apply(step, plan, cluster)
         case Action.PRUNE:
             return await prune(step, cluster)
-        case Action.UNCHANGED | Action.KEEP:
+        case Action.UNCHANGED:
             return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
+        case Action.KEEP:
+            return await keep(step, plan.observed.parent, cluster)
         case Action.WAIT:
             # The event of another child requeues a parent that waits for it. Only a step with a manifest is retried. A
             # conflict or a feedback loop has its own schedule.

@@ -6,6 +6,8 @@ Promises:
   operator reads it again, and the next reconcile renders its values.
 - What Kubernetes does not collect with the parent is not created while the operator's view of the parent is old: the
   parent may have no record of it any more. Neither is a child that was deleted: its parent may be gone.
+- No child is applied from the moment on that the cache shows the deletion of its parent: an owner reference to a parent
+  that is gone would have the garbage collector delete the child, also one that was orphaned.
 - A refused field is reported with the template line that wrote it.
 - An object is deleted only as the operator knows it: what was recreated under the same name stays, and so does what no
   longer belongs to the parent. A change that concerns neither doesn't prevent the deletion.
@@ -60,6 +62,8 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
     """
     manifest = step.manifest
     assert manifest is not None
+    if cluster.parent_leaves is not None and cluster.parent_leaves():
+        return _waits(step, step.live, "is not applied, because its parent is being deleted")
     try:
         resource = await cluster.children.resource(manifest.identity.group_kind, manifest.version)
     except (UnknownKind, CredentialsError) as error:

@@ -67,6 +67,10 @@ class ClusterAccess(Struct, frozen=True, kw_only=True):
     """
     why_parent_outdated: Callable[[], Awaitable[str]] | None = None
     """As `why_outdated`, of the parent alone. None outside of a reconcile."""
+    parent_leaves: Callable[[], bool] | None = None
+    """Returns whether the parent is being deleted or gone by now, so that no child gets an owner reference to it. None
+    where the reconcile began so, and outside of a reconcile.
+    """
     keep_values: Callable[[LiveObject, str], Awaitable[None]] | None = None
     """Stores the generated values of an object that is deleted next, None outside of a reconcile. The text is the
     reason of the deletion. Raises ApiError and ValueError.

@@ -32,7 +32,7 @@ from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import Query
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.manifest import group_kind
+from ssa_operator.core.objects.manifest import group_kind, may_own
 from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
 from ssa_operator.core.planning.child_history import ChildHistory, observe_conflicts, observe_loops
@@ -43,9 +43,10 @@ from ssa_operator.core.planning.suspension import is_suspended
 from ssa_operator.core.policies import apply_once, parent_records
 from ssa_operator.core.policies.adoption import may_adopt, may_be_child
 from ssa_operator.core.policies.field_conflicts import AppliedChildren
+from ssa_operator.core.policies.lost_records import unknown_notice, were_lost
 from ssa_operator.core.policies.parent_records import ParentRecords
 from ssa_operator.core.redaction.secret_values import Redactor
-from ssa_operator.core.status.previous_status import reported_kinds, reported_successors
+from ssa_operator.core.status.previous_status import reported_children, reported_kinds, reported_successors
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.jinja.template_api import creation_time
 from ssa_operator.rendering.render import render, render_status, render_traced
@@ -166,8 +167,13 @@ class Observer:
     async def watch_recorded(self, turn: Turn) -> None:
         """Watch the children that are recorded or reported, also where no template renders them now."""
         records = parent_records.read_parent_records(turn.parent.live)
+        children = self._cluster.children
         reported = set() if turn.state.reconciled_before else reported_kinds(turn.parent.live)
         kinds = {identity.group_kind for identity in records.inventory}
+        if records.applied is not None:
+            # A kind that the cluster doesn't serve is looked for once. The event of its CRD requeues the parent.
+            again = turn.state.reconciled_before
+            kinds |= {kind for kind in records.applied.kinds if not again or children.is_served(kind)}
         namespaces = {(identity.group_kind, identity.namespace) for identity in records.inventory}
         if not turn.parent.folder.settings.cluster_scope:
             namespaces = set()  # such records are a user's, or are left of other settings: they are read one by one
@@ -259,12 +265,19 @@ class Observer:
         known = self._cluster.children.kinds
         named = {child.identity.group_kind for child in own} | _kinds(rendered) | reported_kinds(live)
         named |= {identity.group_kind for identity in records.inventory}
+        named |= records.applied.kinds if records.applied is not None else set()
         reconcile_at = live.metadata.annotations.get(RECONCILE_AT, "")
         renewed = reconcile_at != state.reconcile_at
         turn.state = state = replace(state, children=self._observed_history(turn, rendered, now, renewed=renewed))
         renders = state.renders
+        records_lost = False
         if not state.reconciled_before:
             renders = replace(renders, successors=reported_successors(live, own))
+            if records.applied is not None and records.applied.templates:
+                renders = replace(renders, converged=records.applied.templates)
+            records_lost = were_lost(live, has_children=_has_children(live, own))
+        if records_lost:
+            turn.state = replace(state, records_notice=unknown_notice(_unrecorded(live, own, rendered), now))
         return Observed(
             parent=live,
             children=ObservedChildren(
@@ -284,6 +297,7 @@ class Observer:
             renders=renders,
             rendered_before=renders.rendered if renders.digest == rendered.digest else frozenset(),
             reconciled_before=state.reconciled_before,
+            records_lost=records_lost,
             apply_scope=self._apply_scope(turn, renewed=renewed),
             cluster_scope=turn.parent.folder.settings.cluster_scope,
             adopt=turn.parent.folder.settings.adopt,
@@ -337,6 +351,26 @@ class Observer:
         causes = Cause.CHILD if turn.parent.live.deleting else turn.causes
         always = self._options.apply is ApplyMode.ALWAYS and causes & (APPLY_ALL | Cause.TICK_GRANTED)
         return ApplyScope.ALL if renewed or always else ApplyScope.CHANGED
+
+
+def _has_children(parent: LiveObject, own: Iterable[LiveObject]) -> bool:
+    """Whether the operator has applied a child of the parent that exists, or that the status names with its uid."""
+    reported = reported_children(parent) or ()
+    return any(live.owned_fields() for live in own) or any(entry.get("uid") for entry in reported)
+
+
+def _unrecorded(parent: LiveObject, own: Iterable[LiveObject], rendered: Rendered) -> list[Identity]:
+    """The objects that the operator applied, that the parent can't own and that no template renders. Only the lost
+    records knew whether they go with the parent.
+    """
+    named = {(document.body["kind"], document.body["metadata"]["name"]) for document in rendered.documents}
+    return [
+        live.identity
+        for live in own
+        if live.owned_fields()
+        and not may_own(parent.identity.namespace, live.identity.namespace)
+        and (live.identity.kind, live.identity.name) not in named
+    ]
 
 
 def own_children(children: ChildInformers, parent: Parent) -> tuple[LiveObject, ...]:

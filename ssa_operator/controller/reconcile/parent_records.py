@@ -5,9 +5,13 @@ Promises:
 - The operator's own write requeues no parent, and never recreates a parent that is gone.
 - The operator removes records that the parent no longer needs, also where other field managers own them.
 - A manifest that has to be recorded before it is applied, and can't be, is not applied.
+- Records that another client removed altogether are written again before anything else is done.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -22,8 +26,10 @@ from ssa_operator.core.planning.outcome import Outcome
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action, FailureReason, Step
 from ssa_operator.core.policies import apply_once
+from ssa_operator.core.policies.lost_records import are_lost, restored_notice, restoring_body
 from ssa_operator.core.policies.parent_records import (
     MANAGER,
+    AppliedRecord,
     ParentRecords,
     ParentRecordsError,
     is_written,
@@ -31,6 +37,7 @@ from ssa_operator.core.policies.parent_records import (
     read_parent_records,
     removal,
     unreadable_records_message,
+    with_applied,
     with_manifests,
 )
 from ssa_operator.kube.api.discovery import UnknownKind
@@ -40,6 +47,15 @@ from ssa_operator.kube.api.request import ApplyOptions
 ATTEMPTS = 4
 """How often a reconcile sends a removal to a parent that others change meanwhile. After that, the next reconcile sends
 it."""
+
+
+async def restore_parent_records(cluster: ClusterAccess, turn: Turn, now: float) -> None:
+    """Write the records again that another client removed altogether since the last reconcile. Raises ApiError."""
+    known, live = turn.state.records, turn.parent.live
+    if not are_lost(known, live):
+        return
+    turn.parent = await _apply(cluster, turn.parent, restoring_body(live, known))
+    turn.state = replace(turn.state, records_notice=restored_notice(known, now))
 
 
 async def save_parent_records(cluster: ClusterAccess, parent: Parent, records: ParentRecords) -> Parent:
@@ -53,13 +69,17 @@ async def save_parent_records(cluster: ClusterAccess, parent: Parent, records: P
         return parent
     body = parent_records_body(live, records)
     if not is_written(live, body):
-        namespace, name = live.identity.namespace, live.identity.name
-        with parent.cache.writing(namespace, name):
-            applied = await cluster.operator_client.apply(
-                parent.resource, namespace, name, encode(body), ApplyOptions(manager=MANAGER)
-            )
-            parent = _updated(parent, applied.live)
+        parent = await _apply(cluster, parent, body)
     return await _remove(cluster, parent, records)
+
+
+async def _apply(cluster: ClusterAccess, parent: Parent, body: Mapping[str, Any]) -> Parent:
+    namespace, name = parent.live.identity.namespace, parent.live.identity.name
+    with parent.cache.writing(namespace, name):
+        applied = await cluster.operator_client.apply(
+            parent.resource, namespace, name, encode(body), ApplyOptions(manager=MANAGER)
+        )
+        return _updated(parent, applied.live)
 
 
 async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords) -> Parent:
@@ -82,7 +102,7 @@ async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords
             if not (error.conflict or error.invalid):
                 raise
             refused = error
-        now = await _read_again(cluster, parent)
+        now = await read_again(cluster, parent)
         if now is None:
             return parent
         if now.resource_version == parent.live.resource_version:
@@ -96,7 +116,7 @@ async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords
     )
 
 
-async def _read_again(cluster: ClusterAccess, parent: Parent) -> LiveObject | None:
+async def read_again(cluster: ClusterAccess, parent: Parent) -> LiveObject | None:
     """The parent as the API server has it now, None where it is gone."""
     identity = parent.live.identity
     live = await cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
@@ -134,8 +154,14 @@ def without_unrecordable(plan: Plan, parent: Parent) -> Plan:
 
 def _records_of(plan: Plan) -> ParentRecords:
     """The records that the parent has to have before the plan is carried out."""
+    observed = plan.observed
     applied = [step.manifest for step in plan.steps if step.manifest is not None and step.action in _APPLYING]
-    return replace(with_manifests(plan.observed.records, applied, hooks=plan.has_hooks), held_prune=plan.hold)
+    records = with_manifests(observed.records, applied, hooks=plan.has_hooks)
+    has_children = bool(observed.children.own) or observed.records_lost
+    records = with_applied(records, applied, plan.rendered.digest, has_children=has_children)
+    if observed.records_lost:
+        records = once_outcomes.with_unknown(records, plan.steps, observed.parent)
+    return replace(records, held_prune=plan.hold)
 
 
 def _without_unrecorded(plan: Plan, parent: Parent, error: Exception) -> Plan:
@@ -213,7 +239,21 @@ async def trim_records(cluster: ClusterAccess, turn: Turn, plan: Plan, obsolete_
             if identity.group_kind in kinds and kinds[identity.group_kind].synced and identity not in children.objects
         ]
         records = with_manifests(records.without_children(gone), (), hooks=plan.has_hooks)
+    if records.applied is not None:
+        records = replace(records, applied=_what_was_applied(cluster, turn, plan, records.applied))
     turn.parent = await save_parent_records(cluster, turn.parent, records)
+
+
+def _what_was_applied(cluster: ClusterAccess, turn: Turn, plan: Plan, before: AppliedRecord) -> AppliedRecord:
+    """The record without kinds of which there are no children any more, and with the template set of this reconcile if
+    this is the first one that applied it completely: two operators would write theirs in turns.
+    """
+    present = {live.identity.group_kind for live in plan.observed.children.own}
+    present |= {step.identity.group_kind for step in plan.steps if step.manifest is not None}
+    kinds = cluster.children.kinds
+    absent = {kind for kind in before.kinds - present if kind in kinds and kinds[kind].synced}
+    templates = plan.rendered.digest if turn.newly_converged else before.templates
+    return AppliedRecord(kinds=before.kinds - absent, templates=templates)
 
 
 _APPLYING = frozenset({Action.APPLY, Action.UNCHANGED, Action.RECREATE})

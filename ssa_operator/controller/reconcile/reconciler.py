@@ -4,7 +4,7 @@ Promises:
 - A reconcile is a straight line. It reads the cluster from caches, writes children and then the status, and returns
   what the process remembers of the parent.
 - While a parent is suspended, nothing is applied or deleted. While it is being deleted, only its finalize hooks are
-  applied.
+  applied. If it is deleted without its children (`--cascade=orphan`), nothing is applied or deleted.
 - While the operator impersonates accounts, nothing is applied or deleted for a cluster-scoped parent whose folder
   doesn't allow cluster scope.
 - While a record on a parent can't be read, nothing is applied or deleted for it, and it keeps the finalizer.
@@ -36,8 +36,11 @@ from ssa_operator.controller.reconcile.kept_values import ValueKeeper, delete_ke
 from ssa_operator.controller.reconcile.observe import Observer, own_children
 from ssa_operator.controller.reconcile.outdated_view import ViewCheck
 from ssa_operator.controller.reconcile.parent_records import (
+    ATTEMPTS,
+    read_again,
     record_before_apply,
     record_once,
+    restore_parent_records,
     save_parent_records,
     trim_records,
 )
@@ -59,7 +62,7 @@ from ssa_operator.core.planning.child_history import (
     after_warnings,
     next_loop_at,
 )
-from ssa_operator.core.planning.finalization import Finalization, advances_deletion
+from ssa_operator.core.planning.finalization import Finalization, advances_deletion, was_orphaned
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import Requeues, inputs_changed
 from ssa_operator.core.planning.outcome import Outcome, Result
@@ -67,14 +70,17 @@ from ssa_operator.core.planning.plan import Plan, render_history_after
 from ssa_operator.core.planning.suspension import outcomes_while_suspended, suspension_message
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.impersonation import refusal
+from ssa_operator.core.policies.lost_records import NO_NOTICE, record_texts
 from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords, unreadable_records_message
 from ssa_operator.core.redaction.redacted_report import redacted_report
+from ssa_operator.core.status.events import children_orphaned
 from ssa_operator.core.status.report import (
     Report,
     make_deletion_report,
     make_idle_report,
     make_report,
     make_suspended_report,
+    with_records_notice,
 )
 from ssa_operator.core.status.verdict import ReadyReason, Verdict
 from ssa_operator.kube.api.errors import ApiError
@@ -121,7 +127,7 @@ class Reconciler:
         turn = Turn(parent=parent, state=state, causes=causes)
         try:
             if await self._repeater.repeat(turn):
-                return Reconciled(state=turn.state, report=turn.state.status.report)
+                return Reconciled(state=_with_records(turn), report=turn.state.status.report)
             turn.begin_render()
             try:
                 report = await self._reconcile(turn)
@@ -130,8 +136,8 @@ class Reconciler:
                     raise
                 report = await self._report_forbidden(turn, error)
         except Exception as error:  # noqa: BLE001 - the worker reports it; what this reconcile did must not be forgotten
-            return Reconciled(state=turn.state, error=_without_frames(error))
-        return Reconciled(state=turn.state, report=report)
+            return Reconciled(state=_with_records(turn), error=_without_frames(error))
+        return Reconciled(state=_with_records(turn), report=report)
 
     async def warm(self, parent: Parent, state: ParentState) -> None:
         """Watch what a reconcile of the parent reads, and write nothing. Raises ApiError and CredentialsError."""
@@ -147,7 +153,10 @@ class Reconciler:
         return Reconciled(state=turn.state)
 
     async def _reconcile(self, turn: Turn) -> Report:
+        await restore_parent_records(self._cluster, turn, self._now())
         live = turn.parent.live
+        if turn.parent.orphans_children and FINALIZER in live.metadata.finalizers:
+            return await self._leave_children(turn)
         if why := self._refusal(turn.parent):
             return await self._report_cluster_scoped(turn, why)
         if live.deleting and FINALIZER not in live.metadata.finalizers:
@@ -180,6 +189,8 @@ class Reconciler:
     async def _reconcile_deletion(self, turn: Turn) -> Report:
         """A reconcile of a parent that is being deleted and that has the operator's finalizer."""
         observed, rendered = await self.observer.observe(turn)
+        if was_orphaned(observed, rendered):
+            return await self._leave_children(turn)
         deletion = await self._planner.plan_deletion(turn, observed, rendered)
         if deletion.finished:
             return await self._release(turn, deletion)
@@ -205,6 +216,27 @@ class Reconciler:
         report = make_deletion_report(turn.parent.live, deletion, (), StatusFields(), self._now())
         return redacted_report(report, turn.state.redactor, ())
 
+    async def _leave_children(self, turn: Turn) -> Report:
+        """Remove the finalizer of a parent whose children stay, after the status and an Event have said so."""
+        self._cluster.recorder.emit(turn.parent.live, (children_orphaned(_CHILDREN_STAY),))
+        turn.causes |= Cause.STATUS_OVERDUE  # there is no later time to write it
+        try:
+            return await self._report_children_stay(turn)
+        finally:
+            turn.parent = await save_parent_records(self._cluster, turn.parent, ParentRecords())
+
+    async def _report_children_stay(self, turn: Turn) -> Report:
+        """The report, also if the garbage collector changes the parent meanwhile: it removes its own finalizer."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return await self._report_idle(turn, _deleting(_CHILDREN_STAY))
+            except ApiError as error:
+                now = await read_again(self._cluster, turn.parent) if error.conflict else None
+                if now is None:
+                    raise
+            turn.parent = replace(turn.parent, live=now)
+        return await self._report_idle(turn, _deleting(_CHILDREN_STAY))
+
     async def _carry_out(self, turn: Turn, plan: Plan) -> Outcomes:
         cluster = self._cluster.of(turn.parent.live)
         check = ViewCheck(cluster, turn, plan)
@@ -214,6 +246,7 @@ class Reconciler:
             former_managers=turn.parent.folder.settings.former_managers,
             why_outdated=None if turn.parent.live.deleting else check.why_outdated,
             why_parent_outdated=check.why_parent_outdated,
+            parent_leaves=None if turn.parent.live.deleting else lambda: turn.parent.leaves,
             keep_values=ValueKeeper(cluster, turn).keep,
         )
         with stage(Stage.ACT):
@@ -239,6 +272,7 @@ class Reconciler:
 
     def _learn_plan(self, turn: Turn, plan: Plan, report: Report) -> None:
         renders = render_history_after(plan, turn.state.renders, complete=report.complete)
+        turn.newly_converged = renders.converged is not None and renders.converged != turn.state.renders.converged
         # Only a reconcile that comes to its end fulfils `reconcile-at`.
         turn.state = replace(turn.state, renders=renders, reconcile_at=plan.observed.reconcile_at)
 
@@ -270,8 +304,10 @@ class Reconciler:
     async def _report_leaving(self, turn: Turn) -> Report:
         """The report on a parent that is being deleted and that does not have the operator's finalizer."""
         self.observer.follow(turn.parent, Cause.TEMPLATE, {})
-        message = "is being deleted; its children go with it"
-        return await self._report_idle(turn, Verdict(ready=False, reason=ReadyReason.DELETING.value, message=message))
+        stay = turn.parent.orphans_children
+        return await self._report_idle(
+            turn, _deleting(_CHILDREN_STAY if stay else "is being deleted; its children go with it")
+        )
 
     async def _report_forbidden(self, turn: Turn, error: ApiError) -> Report:
         """The report on a parent whose reconcile a missing permission ended."""
@@ -338,6 +374,7 @@ class Reconciler:
 
     async def _publish(self, turn: Turn, report: Report) -> Report:
         turn.publishing = True
+        report = self._with_notice_of_lost_records(turn, report)
         failed = any(outcome.result is Result.FAILED for outcome in report.outcomes)
         if turn.lacks_permission or (failed and self._cluster.of(turn.parent.live).account):
             # The account may lack a permission, and no event shows that somebody grants it.
@@ -350,6 +387,21 @@ class Reconciler:
         later = Cause.STATUS_OVERDUE not in turn.causes and self._others_wait(turn.causes | Cause.TEMPLATE, turn.key)
         with stage(Stage.PUBLISH):
             return await self._publisher.publish(turn, report, self._now(), later=later)
+
+    def _with_notice_of_lost_records(self, turn: Turn, report: Report) -> Report:
+        """The report that names a loss of records for a while."""
+        notice, now = turn.state.records_notice, self._now()
+        if now >= notice.until:
+            turn.state = replace(turn.state, records_notice=NO_NOTICE)
+            return report
+        report = with_records_notice(report, notice.message)
+        return replace(report, again_at=earliest(report.again_at, notice.until))
+
+
+def _with_records(turn: Turn) -> ParentState:
+    """The state with the records that the parent has now."""
+    texts = record_texts(turn.parent.live)
+    return turn.state if turn.state.records == texts else replace(turn.state, records=texts)
 
 
 def _without_frames(error: Exception) -> Exception:
@@ -367,6 +419,16 @@ def _after_sync(report: Report, observed: Observed) -> Report:
     """
     unsynced = any(not kind.synced and not kind.problem for kind in observed.children.kinds.values())
     return replace(report, again_at=earliest(report.again_at, observed.now + SYNC_DEADLINE)) if unsynced else report
+
+
+_CHILDREN_STAY = (
+    "is being deleted without its children (--cascade=orphan): they stay, and no finalize hook runs; a parent that is "
+    "created again under this name takes them back"
+)
+
+
+def _deleting(message: str) -> Verdict:
+    return Verdict(ready=False, reason=ReadyReason.DELETING.value, message=message)
 
 
 def _stalled(reason: ReadyReason, message: str) -> Verdict:

@@ -110,7 +110,7 @@ class Repeater:
         """Repeat one apply. What the process has to learn from the answer goes to the turn."""
         cluster, identity = self._cluster.of(turn.parent.live), apply.identity
         before = cluster.children.get(identity)
-        if before is None:
+        if before is None or turn.parent.leaves:
             return Result.FAILED
         try:
             resource = await cluster.children.resource(identity.group_kind, apply.version)

@@ -46,6 +46,8 @@ class Turn(Struct, kw_only=True):
     """Whether the templates read something with the permissions of the parent's account."""
     lacks_permission: bool = False
     """Whether the account, or the operator itself, lacked a permission without which the reconcile is incomplete."""
+    newly_converged: bool = False
+    """Whether this reconcile was the first of this process that applied the template set completely."""
     publishing: bool = False
     """Whether everything but the status and the Events is done."""
 

@@ -385,6 +385,8 @@ def _step_applied_once(observed: Observed, step: Step, made: Manifest) -> Step |
         elif before is None and live is not None and live.parent_uid == observed.parent.uid:
             # An earlier process created it and died before it recorded that. This reconcile records how it ends.
             standing = Readiness(ReadinessState.TERMINATING, "was applied once and is being deleted")
+        elif before is None and live is None and observed.records_lost:
+            standing = apply_once.UNKNOWN_OUTCOME
         else:
             return None
         return replace(

@@ -9,6 +9,7 @@ Promises:
   those that still carry our label.
 - Another reconcile follows at once only where this one completed a step that the next one waits for.
 - A template that can't be rendered doesn't block the deletion: its hooks are skipped.
+- Children that the garbage collector has orphaned are left behind (core.policies.orphaning).
 """
 
 from __future__ import annotations
@@ -103,6 +104,20 @@ def make_finalization(observed: Observed, rendered: Rendered, context: HookConte
         awaited="; ".join(awaited),
         skipped_hooks=skipped,
     )
+
+
+def was_orphaned(observed: Observed, rendered: Rendered) -> bool:
+    """Whether the garbage collector has orphaned the parent's children: none of those that the templates give an owner
+    reference has it.
+    """
+    steps = (step_for_document(observed, document) for document in rendered.standing.documents)
+    owned = [
+        step.live
+        for step in steps
+        if step.manifest is not None and step.manifest.owned and step.live is not None and step.live.owned_fields()
+    ]
+    children = [live for live in owned if live.parent_uid == observed.parent.uid]
+    return bool(children) and not any(map(is_owned, children))
 
 
 def advances_deletion(outcomes: Iterable[Outcome], now: float) -> bool:

@@ -109,6 +109,8 @@ class Observed(Struct, frozen=True, kw_only=True):
     """Whether children get the label with their parent's bucket."""
     confidential: bool = False
     """Whether messages must not name fields of children, because their names may hold a Secret's content."""
+    records_lost: bool = False
+    """Whether the parent was reconciled before and has lost its records, which this process doesn't know."""
     reconcile_at: str = ""
     """The value of the parent's annotation of that name."""
     now: float = 0.0

@@ -8,12 +8,21 @@ Promises:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Outcome, Result
-from ssa_operator.core.planning.step import Action, FailureReason
-from ssa_operator.core.policies.apply_once import OnceRecord, digest, final_state, once_record, with_once_record
+from ssa_operator.core.planning.step import Action, FailureReason, Step
+from ssa_operator.core.policies.apply_once import (
+    UNKNOWN_OUTCOME,
+    OnceRecord,
+    digest,
+    final_state,
+    once_record,
+    with_once_record,
+)
 from ssa_operator.core.policies.parent_records import ParentRecords
 
 
@@ -35,6 +44,15 @@ def record_outcome(records: ParentRecords, outcome: Outcome, parent: LiveObject,
         step.identity,
         replace(before, final_state=final_state(outcome.live, before.final_state, now)),
     )
+
+
+def with_unknown(records: ParentRecords, steps: Iterable[Step], parent: LiveObject) -> ParentRecords:
+    """The records with the manifests of these steps that may have been applied before the parent lost its records."""
+    for step in steps:
+        if step.manifest is not None and step.history.standing is UNKNOWN_OUTCOME:
+            unknown = OnceRecord(digest(step.manifest.document, parent), unknown=True)
+            records = with_once_record(records, step.identity, unknown)
+    return records
 
 
 def is_found(records: ParentRecords, outcome: Outcome) -> bool:

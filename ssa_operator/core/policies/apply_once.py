@@ -5,6 +5,7 @@ Promises:
   operator recognizes the record of an older one. Generated values and the operator's annotations are no part of it.
 - A record is valid for one parent: a parent that is recreated under the same name starts without records, even with all
   annotations of the old one.
+- A manifest whose record its parent has lost, with all others, counts as applied: the record says that this is unknown.
 - The record holds how the object ended, as far as the operator saw it. If the object ended well, dependants don't wait
   for it.
 """
@@ -24,7 +25,13 @@ from ssa_operator.core.objects.annotations import PREFIX
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Document
-from ssa_operator.core.policies.parent_records import HOOK, ParentRecords, identity_from_key, identity_key
+from ssa_operator.core.policies.parent_records import (
+    HOOK,
+    ONCE_ANNOTATION,
+    ParentRecords,
+    identity_from_key,
+    identity_key,
+)
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 
 UNRENDERED_LIMIT = 100
@@ -32,8 +39,8 @@ UNRENDERED_LIMIT = 100
 oldest are removed first.
 """
 
-_EXISTED_BEFORE = "found"
-"""The word that marks such a record in the parent's annotation."""
+_EXISTED_BEFORE, _UNKNOWN = "found", "unknown"
+"""The words that mark such records in the parent's annotation."""
 
 
 class FinalState(StrEnum):
@@ -52,19 +59,26 @@ class OnceRecord(Struct, frozen=True):
     final_state: FinalState = FinalState.UNSEEN
     existed_before: bool = False
     """Whether another writer had created the object before the operator would have, so that no watch shows it."""
+    unknown: bool = False
+    """Whether the manifest was perhaps never applied: the parent had lost its records, and there was no object."""
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (self.digest, self.final_state, _EXISTED_BEFORE if self.existed_before else "")))
+        words = [_EXISTED_BEFORE] * self.existed_before + [_UNKNOWN] * self.unknown
+        return " ".join(filter(None, (self.digest, self.final_state, *words)))
 
     @property
     def origin(self) -> str:
         """How the object came to be; the words follow its name."""
+        if self.unknown:
+            return "may have been applied once before its parent lost the record"
         return "existed before it would have been applied once" if self.existed_before else "was applied once"
 
     @property
     def readiness_when_gone(self) -> Readiness:
         """The readiness of the object once it no longer exists."""
         again = "it is applied again when its manifest changes"
+        if self.unknown:
+            again = f"to apply it again, remove the annotation {ONCE_ANNOTATION} from the parent"
         match self.final_state:
             case FinalState.READY:
                 return Readiness(ReadinessState.CURRENT, f"{self.origin}, became ready and is gone; {again}")
@@ -72,6 +86,10 @@ class OnceRecord(Struct, frozen=True):
                 return Readiness(ReadinessState.FAILED, f"{self.origin}, failed and is gone; {again}")
             case FinalState.UNSEEN:
                 return Readiness(ReadinessState.CURRENT, f"{self.origin}, and is gone; {again}")
+
+
+UNKNOWN_OUTCOME = OnceRecord("", unknown=True).readiness_when_gone
+"""The readiness of an object that doesn't exist and may have been applied once."""
 
 
 def digest(document: Document, parent: LiveObject) -> str:
@@ -163,4 +181,4 @@ def final_state(live: LiveObject | None, before: FinalState, now: float) -> Fina
 def _parse(text: str) -> OnceRecord:
     manifest_digest, *words = text.split(" ")
     state = next((each for each in FinalState if each in words), FinalState.UNSEEN)
-    return OnceRecord(manifest_digest, state, existed_before=_EXISTED_BEFORE in words)
+    return OnceRecord(manifest_digest, state, existed_before=_EXISTED_BEFORE in words, unknown=_UNKNOWN in words)

@@ -9,6 +9,8 @@ Promises:
 - A record or finalizer that is no longer needed is removed whichever field managers own it, and only if the parent is
   as the operator read it.
 - A held prune stays held when another operator process takes over.
+- Before the operator applies the first object of a kind, it records the kind. So another process finds the objects of
+  kinds that no template renders any more, and knows the template set that rendered them.
 - An object waits for no other object of its own or of a later wave; the waves are deleted in reverse order.
 - A record in a format that this version doesn't read is reported. It never counts as an absent one.
 """
@@ -23,7 +25,7 @@ from msgspec import DecodeError, Meta, Struct, field
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import PREFIX
-from ssa_operator.core.objects.identity import Identity, join_api_version
+from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version
 from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
@@ -43,8 +45,17 @@ GENERATED_VALUES_ANNOTATION = f"{PREFIX}generated-values"
 names the children only.
 """
 
+APPLIED_ANNOTATION = f"{PREFIX}applied"
+"""The annotation with the kinds of the children that were applied, and a digest of the templates that rendered them."""
+
 RECORD_ANNOTATIONS = frozenset(
-    {INVENTORY_ANNOTATION, ONCE_ANNOTATION, HELD_PRUNE_ANNOTATION, GENERATED_VALUES_ANNOTATION}
+    {
+        INVENTORY_ANNOTATION,
+        ONCE_ANNOTATION,
+        HELD_PRUNE_ANNOTATION,
+        GENERATED_VALUES_ANNOTATION,
+        APPLIED_ANNOTATION,
+    }
 )
 """The annotations in which the operator records something on a parent."""
 
@@ -86,6 +97,15 @@ class HeldPrune(Struct, frozen=True):
         return cls(reconcile_at, frozenset(sorted(map(identity_key, children))[:HELD_LIMIT]))
 
 
+class AppliedRecord(Struct, frozen=True, kw_only=True):
+    """What was applied for a parent; KEP-3659 records the kinds of an ApplySet likewise."""
+
+    kinds: frozenset[GroupKind]
+    """The kinds of the children that may exist."""
+    templates: str = ""
+    """The digest of the template set that was applied completely and rendered all of them, '' where that is unknown."""
+
+
 class ParentRecords(Struct, frozen=True, kw_only=True):
     """What the operator records on one parent."""
 
@@ -97,6 +117,8 @@ class ParentRecords(Struct, frozen=True, kw_only=True):
     """The prune that waits for a confirmation."""
     kept_values: frozenset[Identity] = frozenset()
     """The children whose generated values a Secret keeps while they are recreated."""
+    applied: AppliedRecord | None = None
+    """What was applied, None where nothing was."""
     has_finalizer: bool = False
     """Whether the parent has the operator's finalizer."""
 
@@ -135,6 +157,21 @@ def with_manifests(records: ParentRecords, manifests: Iterable[Manifest], *, hoo
     return records if records.has_finalizer is has_finalizer else replace(records, has_finalizer=has_finalizer)
 
 
+def with_applied(
+    records: ParentRecords, manifests: Iterable[Manifest], templates: str, *, has_children: bool
+) -> ParentRecords:
+    """The records to save before these manifests of the template set `templates` are applied. `has_children`: whether
+    the parent has children already, of which the template set may be another one.
+    """
+    kinds = frozenset(manifest.identity.group_kind for manifest in manifests)
+    before = records.applied
+    if before is None and kinds:
+        return replace(records, applied=AppliedRecord(kinds=kinds, templates="" if has_children else templates))
+    if before is None or kinds <= before.kinds:
+        return records
+    return replace(records, applied=replace(before, kinds=before.kinds | kinds))
+
+
 def identity_key(identity: Identity) -> str:
     """An identity as a key: `Deployment.apps/default/web`, `Namespace/team`."""
     return "/".join(filter(None, (str(identity.group_kind), identity.namespace, identity.name)))
@@ -158,6 +195,7 @@ def read_parent_records(parent: LiveObject) -> ParentRecords:
         once_records=_ONCE.read(parent) or {},
         held_prune=HeldPrune(held.reconcileAt, frozenset(held.children)) if held is not None else None,
         kept_values=frozenset(entry.identity for entry in _GENERATED_VALUES.read(parent) or ()),
+        applied=applied.record if (applied := _APPLIED.read(parent)) is not None else None,
         has_finalizer=FINALIZER in parent.metadata.finalizers,
     )
 
@@ -194,17 +232,25 @@ def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str,
     if records.kept_values:
         kept = [_identity_entry(identity) for identity in sorted(records.kept_values)]
         annotations[GENERATED_VALUES_ANNOTATION] = _encoded(kept)
+    if records.applied is not None:
+        applied = {"kinds": sorted(map(str, records.applied.kinds)), "templates": records.applied.templates}
+        annotations[APPLIED_ANNOTATION] = _encoded({field: value for field, value in applied.items() if value})
     if sum(map(len, annotations.values())) > ANNOTATIONS_LIMIT:
         raise ParentRecordsError(
             f"{len(records.inventory) + len(records.once_records)} children that are outside of the parent's namespace "
             "or applied once don't fit into its annotations; spread them over several parents"
         )
+    return manager_body(parent, annotations, finalizer=records.has_finalizer)
+
+
+def manager_body(parent: LiveObject, annotations: Mapping[str, str], *, finalizer: bool) -> dict[str, Any]:
+    """The body of an apply as MANAGER: what the operator owns of a parent."""
     metadata: dict[str, Any] = {"name": parent.identity.name, "uid": parent.uid}
     if parent.identity.namespace:
         metadata["namespace"] = parent.identity.namespace
     if annotations:
-        metadata["annotations"] = annotations
-    if records.has_finalizer:
+        metadata["annotations"] = dict(annotations)
+    if finalizer:
         metadata["finalizers"] = [FINALIZER]
     return {
         "apiVersion": join_api_version(parent.identity.group, parent.version),
@@ -233,6 +279,7 @@ def removal(parent: LiveObject, records: ParentRecords) -> bytes | None:
         ONCE_ANNOTATION: bool(records.once_records),
         HELD_PRUNE_ANNOTATION: records.held_prune is not None,
         GENERATED_VALUES_ANNOTATION: bool(records.kept_values),
+        APPLIED_ANNOTATION: records.applied is not None,
     }
     paths = [
         f"/metadata/annotations/{_escaped(name)}"
@@ -300,6 +347,20 @@ class _HeldEntry(Struct, frozen=True, forbid_unknown_fields=True):
     reconcileAt: str = ""  # noqa: N815 - the field's name in the annotation
 
 
+class _AppliedEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """What was applied, as its annotation writes it."""
+
+    kinds: list[_Text] = []
+    templates: str = ""
+
+    @property
+    def record(self) -> AppliedRecord:
+        found = (text.partition(".") for text in self.kinds)
+        return AppliedRecord(
+            kinds=frozenset(GroupKind(group, kind) for kind, _, group in found), templates=self.templates
+        )
+
+
 _Value = TypeVar("_Value")
 
 
@@ -333,4 +394,5 @@ _INVENTORY = _Format(INVENTORY_ANNOTATION, decoder(list[_Entry]))
 _ONCE = _Format(ONCE_ANNOTATION, decoder(dict[str, str]))
 _HELD_PRUNE = _Format(HELD_PRUNE_ANNOTATION, decoder(_HeldEntry))
 _GENERATED_VALUES = _Format(GENERATED_VALUES_ANNOTATION, decoder(list[_Entry]))
-_FORMATS: tuple[_Format[Any], ...] = (_INVENTORY, _ONCE, _HELD_PRUNE, _GENERATED_VALUES)
+_APPLIED = _Format(APPLIED_ANNOTATION, decoder(_AppliedEntry))
+_FORMATS: tuple[_Format[Any], ...] = (_INVENTORY, _ONCE, _HELD_PRUNE, _GENERATED_VALUES, _APPLIED)

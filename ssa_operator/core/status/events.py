@@ -68,6 +68,8 @@ def events(before: Report | None, parent: LiveObject, report: Report, *, shown: 
         emitted.append(verdict)
     if report.notice and (before is None or not before.notice):
         emitted.append(Event(reason="StatusConflict", action="WriteStatus", note=report.notice, warning=True))
+    if report.records_notice and (before is None or before.records_notice != report.records_notice):
+        emitted.append(Event(reason="RecordsLost", action="Reconcile", note=report.records_notice, warning=True))
     if report.feedback_loop and (before is None or not before.feedback_loop):
         emitted.append(Event(reason="EndlessChange", action="Apply", note=report.feedback_loop, warning=True))
     return tuple(emitted)
@@ -77,6 +79,11 @@ def status_refused(error: str) -> Event:
     """The Event for a status that the API server refuses. The status itself can't report that."""
     note = f"the status can't be written: {error}"
     return Event(reason="StatusRefused", action="WriteStatus", note=note, warning=True)
+
+
+def children_orphaned(sentence: str) -> Event:
+    """The Event for a parent that is being deleted without its children."""
+    return Event(reason="ChildrenOrphaned", action="Delete", note=sentence)
 
 
 def status_undeclared(sentence: str) -> Event:

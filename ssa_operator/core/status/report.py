@@ -48,6 +48,8 @@ class Report(Struct, frozen=True, kw_only=True):
 
     notice: str = ""
     """The message of a status conflict, '' where no other client writes the status."""
+    records_notice: str = ""
+    """The message of records that another client removed, '' where none were."""
     feedback_loop: str = ""
     """The message of the children that change each time they are applied, '' where there are none."""
     suspended: bool = False
@@ -125,6 +127,12 @@ def with_notice(report: Report, notice: str) -> Report:
         return report
     message = f"{bounded(report.verdict.message, MESSAGE_LIMIT - len(notice) - 2)}; {notice}"
     return replace(with_message(report, message), notice=notice)
+
+
+def with_records_notice(report: Report, notice: str) -> Report:
+    """The report with the message of records that another client removed."""
+    message = f"{bounded(report.verdict.message, MESSAGE_LIMIT - len(notice) - 2)}; {notice}"
+    return replace(with_message(report, message), records_notice=notice)
 
 
 def _report_of(

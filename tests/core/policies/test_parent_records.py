@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.apply_once import is_done, with_final_states
 from ssa_operator.core.policies.parent_records import (
@@ -20,6 +20,7 @@ from ssa_operator.core.policies.parent_records import (
     HELD_PRUNE_ANNOTATION,
     INVENTORY_ANNOTATION,
     ONCE_ANNOTATION,
+    AppliedRecord,
     HeldPrune,
     ParentRecords,
     ParentRecordsError,
@@ -34,12 +35,15 @@ from ssa_operator.core.policies.parent_records import (
 
 WORD = st.text(min_size=1, max_size=12)
 IDENTITIES = st.builds(Identity, st.text(max_size=12), WORD, st.text(max_size=12), WORD)
+KINDS = st.builds(GroupKind, st.sampled_from(["", "apps", "a.example.com"]), st.sampled_from(["Deployment", "In"]))
 RECORDS = st.builds(
     ParentRecords,
     inventory=st.dictionaries(IDENTITIES, st.integers(1, 9), max_size=6),
     once_records=st.dictionaries(WORD, st.text(max_size=12), max_size=4),
     held_prune=st.none() | st.builds(HeldPrune, st.text(max_size=12), st.frozensets(WORD, max_size=4)),
     kept_values=st.frozensets(IDENTITIES, max_size=4),
+    applied=st.none()
+    | st.builds(AppliedRecord, kinds=st.frozensets(KINDS, max_size=4), templates=st.text(max_size=12)),
     has_finalizer=st.booleans(),
 )
 
@@ -95,6 +99,7 @@ def test_a_removal_removes_unneeded_records_and_nothing_else(
         once_records=kept.once_records if needed.once_records else {},
         held_prune=kept.held_prune if needed.held_prune else None,
         kept_values=kept.kept_values if needed.kept_values else frozenset(),
+        applied=kept.applied if needed.applied is not None else None,
         has_finalizer=kept.has_finalizer and needed.has_finalizer,
     )
     assert [each for each in after.metadata.finalizers if each != FINALIZER] == [*theirs, "a/z"]

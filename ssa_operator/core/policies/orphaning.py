@@ -1,0 +1,23 @@
+"""Decides whether the children of a parent that is being deleted are left behind (`kubectl delete --cascade=orphan`).
+
+Promises:
+- While the parent has Kubernetes' finalizer `orphan`, and after any process has seen it there, none of its children is
+  deleted and none of its finalize hooks runs.
+- A process that starts after the garbage collector has removed that finalizer sees it by the children: the garbage
+  collector has removed the owner references that the operator gave them.
+
+The garbage collector removes the owner references of the children, and then its finalizer from the parent, within
+milliseconds (https://kubernetes.io/docs/concepts/architecture/garbage-collection/#orphaned-dependents).
+"""
+
+from __future__ import annotations
+
+from ssa_operator.core.objects.live_object import LiveObject
+
+ORPHAN_FINALIZER = "orphan"
+"""The finalizer with which the API server asks the garbage collector to leave an object's dependents behind."""
+
+
+def orphans_children(parent: LiveObject) -> bool:
+    """Whether a parent is being deleted without its children."""
+    return parent.deleting and ORPHAN_FINALIZER in parent.metadata.finalizers
