@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.command_error import CommandError, writing
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
@@ -153,10 +153,8 @@ async def _plan(options: Options, target: Target, save: Path | None) -> PlanSumm
 
 
 def _write(file: Path, data: bytes) -> None:
-    try:
+    with writing(file):
         file.write_bytes(data)
-    except OSError as error:
-        raise CommandError(f"--save: {file} can't be written: {error.strerror}") from error
 
 
 def _plan_against(file: Path, options: Options) -> PlanSummary:
