@@ -54,6 +54,22 @@ class KubernetesSchemas(Struct, frozen=True, kw_only=True):
         reference = schema.get("$ref")
         return schema if reference is None else self.types.get(reference, {})
 
+    def is_quantity(self, api_version: str, kind: str, path: Iterable[str]) -> bool:
+        """Whether a field holds quantities, which the API server stores in their canonical spelling. The path has the
+        names of fields and keys, without positions in lists. Values of custom resources are stored as they are written.
+        """
+        schema = self._without_list(self.schema(api_version, kind) or {})
+        for name in path:
+            below = schema.get("properties", {}).get(name) or schema.get("additionalProperties")
+            schema = self._without_list(below if isinstance(below, Mapping) else {})
+        return schema.get("type") == QUANTITY
+
+    def _without_list(self, schema: Schema) -> Schema:
+        found = self.resolved(schema)
+        while "items" in found:
+            found = self.resolved(found["items"])
+        return found
+
     def api_versions(self, kind: str, group: str | None = None) -> list[str]:
         """The apiVersions that have a kind; of one group, or of all."""
         return [

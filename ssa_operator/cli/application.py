@@ -5,11 +5,13 @@ Promises:
 - The help and the errors have the name under which the user started the command: `ssa-operator` or `kubectl ssa`.
 - Every error is one line on standard error, never a traceback. `--debug` adds the traceback, without the messages of
   unexpected errors, because these may quote a Secret.
+- If standard output or a file can't be written, because the disk is full for example, the line has the system's reason.
 - An argument that names an object, `--namespace` and `--context` are completed from the cluster and the kubeconfig.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,13 +26,17 @@ from typer._click import Context, HelpFormatter, Parameter
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption, UsageError
 from typer.core import TyperCommand, TyperGroup
 
-from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli import standard_output
+from ssa_operator.cli.command_error import UNWRITABLE, CommandError
 
 DEBUG = "SSA_OPERATOR_DEBUG"
 """Whether an error prints its traceback, as with `--debug`."""
 
 INTERRUPTED = 130
 """The exit code after the user interrupted a command, as a shell reports it for SIGINT."""
+
+_UNWRITABLE_FILES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+"""The errors of a disk that is full or read-only."""
 
 PLUGIN = "kubectl-ssa"
 """The name of the program that kubectl starts for `kubectl ssa`."""
@@ -173,8 +179,12 @@ def _completion(parameter: Parameter) -> Complete | None:
 def run(application: typer.Typer) -> None:
     """Run the command line of this process, and end the process with the command's exit code."""
     name = program()
+    standard_output.guard()
     try:
-        code = application(prog_name=name, standalone_mode=False)
+        try:
+            code = application(prog_name=name, standalone_mode=False)
+        finally:
+            sys.stdout.flush()
     except CommandError as error:
         _fail(f"{name}: {error}" if error.code != INTERRUPTED else "", error.code, error)
     except NoArgsIsHelpError as error:
@@ -187,7 +197,12 @@ def run(application: typer.Typer) -> None:
         _fail(f"{name}: {_one_line(error.format_message())}", error.exit_code, error)
     except typer.Abort:
         sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        sys.exit(1)  # as click ends a command whose output is read no further
     except Exception as error:  # noqa: BLE001 - a bug is one line, too
+        if isinstance(error, OSError) and error.errno in _UNWRITABLE_FILES:
+            file = f"can't write {error.filename}: " if error.filename else ""
+            _fail(f"{name}: {file}{error.strerror}", UNWRITABLE, error)
         _fail(f"{name}: unexpected {type(error).__name__} at {_place(error)}; --debug shows the traceback", 1, error)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -245,11 +260,13 @@ def _place(error: BaseException) -> str:
 
 def _fail(message: str, code: int, error: BaseException) -> None:
     """End the process with a message; with `--debug` the traceback comes before it."""
-    if _debug():
-        _write_traceback(error)
-    if message:
-        typer.echo(message, err=True)
-    sys.exit(code)
+    try:
+        if _debug():
+            _write_traceback(error)
+        if message:
+            typer.echo(message, err=True)
+    finally:
+        sys.exit(code)  # also where standard error can't be written
 
 
 def _debug() -> bool:

@@ -26,6 +26,7 @@ _STYLES = {
     Writer.EARLIER_TEMPLATE: "magenta",
     Writer.MANAGER: "yellow",
     Writer.API_SERVER: "dim",
+    Writer.UNRECORDED: "dim",
 }
 
 GUTTER_SHARE = 0.45
@@ -102,7 +103,7 @@ def _cells(blamed: BlamedObject, field: Attribution) -> tuple[str, str]:
         case Writer.MANAGER:
             owner = field.owners[0]
             return owner.manager + (f" ({owner.subresource})" if owner.subresource else ""), owner.time
-    return "API server", "" if field.reason == "set by the API server" else field.reason
+    return field.writer.value, ""
 
 
 def _line(location: SourceLocation) -> str:

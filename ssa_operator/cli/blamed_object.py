@@ -65,13 +65,11 @@ class BlamedObject(Struct, frozen=True, kw_only=True):
         entry: dict[str, Any] = {"path": field_text(field.path), "value": field.value}
         if field.writer is Writer.TEMPLATE and field.location is not None:
             entry |= _location(field.location) | self._origin(field)
-        elif field.writer is Writer.API_SERVER:
-            entry["default"] = True
         elif field.owners:
             entry |= _owner(next((each for each in field.owners if each.is_operator), field.owners[0]))
         if field.writer is Writer.EARLIER_TEMPLATE:
             entry["reason"] = self.earlier
-        elif field.reason and field.reason != "default":
+        elif field.reason:
             entry["reason"] = field.reason
         if len(field.owners) > 1:
             entry["owners"] = [_owner(each) for each in field.owners]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.command_error import CommandError, writing
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
@@ -121,11 +121,13 @@ def _write(live: LiveCase, path: Path, templates: Sequence[Path], crds: Sequence
     project = load_project(templates, crds)
     temporary = path.with_name(f".{path.name}")
     shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
+    with writing(path):
+        temporary.mkdir(parents=True)
     try:
         captured_case(live).align(temporary, project)
         update_case(temporary, project)
-        temporary.rename(path)
+        with writing(path):
+            temporary.rename(path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise

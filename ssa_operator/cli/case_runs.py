@@ -19,7 +19,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.cli.canonical_yaml import canonical_text
-from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.command_error import CommandError, writing
 from ssa_operator.cli.golden_cases import (
     EXPECTED,
     EXPECTED_FILES,
@@ -186,9 +186,10 @@ def write(found: Iterable[FileDifference]) -> None:
 
 
 def write_files(texts: Iterable[tuple[Path, str]]) -> None:
-    """Write the files of a case. A file that would be empty is removed."""
+    """Write the files of a case. A file that would be empty is removed. Raises CommandError."""
     for path, text in texts:
-        if text:
-            path.write_text(text, encoding="utf-8")
-        else:
-            path.unlink(missing_ok=True)
+        with writing(path):
+            if text:
+                path.write_text(text, encoding="utf-8")
+            else:
+                path.unlink(missing_ok=True)

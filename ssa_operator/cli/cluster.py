@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 app = Application(
     help="Start and stop a local control plane. It is real Kubernetes without containers.",
+    epilog=example('eval "$(ssa-operator cluster start)"'),
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -11,7 +11,9 @@ from ssa_operator.cli.application import Application
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import CRDS, Context, Crds, Kubeconfig, Timeout, check_crd_folders, example
 
-app = Application(help="Install CRDs and wait until they are served.")
+app = Application(
+    help="Install CRDs and wait until they are served.", epilog=example("ssa-operator crds apply --crds crds")
+)
 
 
 @app.command(epilog=example("ssa-operator crds apply --crds crds"))

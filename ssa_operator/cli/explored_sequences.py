@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.cli.canonical_yaml import canonical_text
-from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.command_error import CommandError, writing
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.spec_changes import PatchError, SpecChange
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
@@ -52,11 +52,9 @@ class ExploredSequence(Struct, frozen=True, kw_only=True):
 
     def write(self, path: Path) -> None:
         """Write its file. Raises CommandError."""
-        try:
+        with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(self.text(), encoding="utf-8")
-        except OSError as error:
-            raise CommandError(f"can't write {path}: {error.strerror}", code=2) from error
 
 
 def read_sequence(path: Path) -> tuple[ExploredSequence, Document]:

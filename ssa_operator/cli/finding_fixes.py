@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.command_error import CommandError, writing
 
 if TYPE_CHECKING:
     from ssa_operator.checks.findings import Edit, Finding
@@ -43,7 +43,8 @@ def _edit_file(path: Path, edits: Iterable[tuple[int, Edit]]) -> list[str]:
                 lines[number - 1] = line[:column] + edit.new + line[column + len(edit.old) :]
                 sentences.append(f"{path}:{number}: {edit.old} -> {edit.new}")
         if sentences:
-            path.write_bytes((mark + "\n".join(lines)).encode())
+            with writing(path):
+                path.write_bytes((mark + "\n".join(lines)).encode())
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{path} can't be fixed: {error}") from error
     return sentences

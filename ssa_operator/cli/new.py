@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.command_error import CommandError, writing
 from ssa_operator.cli.options import TEMPLATES, OutputFormat, OutputOption, example
 
 if TYPE_CHECKING:
+    import tempfile
     from collections.abc import Mapping
 
     from ssa_operator.cli.scaffold.names import ResourceNames
@@ -229,7 +230,6 @@ def _files(made: Parts, folders: Folders, from_crd: Path | None) -> dict[Path, s
 def _project_files(folder: Path, made: Parts) -> dict[Path, str]:
     """The files of a repository around the resource. Raises CommandError if its name is none for a release."""
     import re
-    import tempfile
 
     from ssa_operator import __version__
     from ssa_operator.cli.needed_permissions import Files, OperatorSettings, needed_permissions
@@ -244,7 +244,7 @@ def _project_files(folder: Path, made: Parts) -> dict[Path, str]:
             "and dashes, beginning with a letter (at most 42)",
             code=2,
         )
-    with tempfile.TemporaryDirectory(prefix="ssa-operator-new-") as temporary:
+    with _temporary_folder() as temporary:
         root = Path(temporary)
         drafts = Folders(templates=root / "templates", crds=root / "crds", examples=root / "examples")
         for path, text in _files(made, drafts, None).items():
@@ -262,11 +262,9 @@ def _project_files(folder: Path, made: Parts) -> dict[Path, str]:
 
 def _with_expected(files: Mapping[Path, str], made: Parts, folders: Folders) -> dict[Path, str]:
     """The files, and those that the golden case expects of them."""
-    import tempfile
-
     from ssa_operator.cli.case_runs import load_project, update_case
 
-    with tempfile.TemporaryDirectory(prefix="ssa-operator-new-") as temporary:
+    with _temporary_folder() as temporary:
         root = Path(temporary)
         drafts = Folders(templates=root / "templates", crds=root / "crds", examples=root / "examples")
         for path, text in _files(made, drafts, None).items():
@@ -276,12 +274,17 @@ def _with_expected(files: Mapping[Path, str], made: Parts, folders: Folders) -> 
     return {**files, **expected}
 
 
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    from tempfile import TemporaryDirectory
+
+    with writing(Path("a temporary folder")):
+        return TemporaryDirectory(prefix="ssa-operator-new-")
+
+
 def _write(path: Path, text: str) -> None:
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CommandError(f"can't write {path}: {error.strerror}", code=2) from error
 
 
 def _refuse_existing(files: Mapping[Path, str], folder: Path) -> None:

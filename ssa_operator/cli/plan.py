@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.command_error import CommandError, writing
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
@@ -153,10 +153,8 @@ async def _plan(options: Options, target: Target, save: Path | None) -> PlanSumm
 
 
 def _write(file: Path, data: bytes) -> None:
-    try:
+    with writing(file):
         file.write_bytes(data)
-    except OSError as error:
-        raise CommandError(f"--save: {file} can't be written: {error.strerror}") from error
 
 
 def _plan_against(file: Path, options: Options) -> PlanSummary:
@@ -166,8 +164,10 @@ def _plan_against(file: Path, options: Options) -> PlanSummary:
     from ssa_operator.cli.changes import parent_changes
     from ssa_operator.cli.plan_summary import PlanSummary
     from ssa_operator.cli.previews import NamedParent
+    from ssa_operator.cli.target_schemas import bundled_schemas
     from ssa_operator.controller.shared_informers import ParentError
     from ssa_operator.controller.snapshots import Snapshot
+    from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
     from ssa_operator.core.objects.messages import counted
     from ssa_operator.core.status.conditions import timestamp
     from ssa_operator.rendering.folder.sources import load_all
@@ -183,6 +183,7 @@ def _plan_against(file: Path, options: Options) -> PlanSummary:
     except ParentError as error:
         raise CommandError(f"--against: {file} {error}") from error
     summary, salt = PlanSummary(), secrets.token_bytes(16)
+    schemas = bundled_schemas(KUBERNETES_VERSION)
     summary.notes.append(
         f"compared with the snapshot of {timestamp(snapshot.taken)}, without the API server's defaults, validation and "
         "admission; a change of an immutable field counts as changed"
@@ -193,7 +194,7 @@ def _plan_against(file: Path, options: Options) -> PlanSummary:
         if options.namespaces and parent.live.identity.namespace not in ("", *options.namespaces):
             continue
         planned = snapshot.plan(parent)
-        summary.add(parent_changes(NamedParent(parent=parent), planned, snapshot.outcomes(planned), salt))
+        summary.add(parent_changes(NamedParent(parent=parent), planned, snapshot.outcomes(planned, schemas), salt))
     return summary
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.command_error import CommandError, writing
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
@@ -258,10 +258,8 @@ class CaseRun:
         from ssa_operator.cli.options import OutputFormat
 
         if self.junit is not None:
-            try:
+            with writing(self.junit):
                 self.junit.write_bytes(junit_xml(results))
-            except OSError as error:
-                raise CommandError(f"can't write {self.junit}: {error.strerror}", code=2) from error
         if self.output is CaseFormat.JSON:
             covered = {"coverage": coverage_data(report)} if report is not None else {}
             printing.data(results_data(results) | covered, OutputFormat.JSON, document=self.watch)

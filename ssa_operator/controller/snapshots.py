@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.preview import Planned
@@ -136,13 +137,13 @@ class Snapshot:
             finalization=finalization,
         )
 
-    def outcomes(self, planned: Planned) -> tuple[Outcome, ...]:
-        """The outcome of each step by a merge with the stored objects."""
+    def outcomes(self, planned: Planned, schemas: KubernetesSchemas) -> tuple[Outcome, ...]:
+        """The outcome of each step by a merge with the stored objects. The schemas tell which fields are quantities."""
         if planned.finalization is not None or planned.unreadable_records_message:
             return ()
         if planned.suspended:
             return outcomes_while_suspended(planned.plan)
-        return merged_outcomes(self._as_stored(planned.plan))
+        return merged_outcomes(self._as_stored(planned.plan), schemas.is_quantity)
 
     def own(self, parent: LiveObject) -> tuple[LiveObject, ...]:
         """The stored children of a parent."""

@@ -39,7 +39,7 @@ from ssa_operator.core.planning.step import FailureReason
 from ssa_operator.core.policies.backoff import backoff
 from ssa_operator.core.policies.repeated_lines import RepeatedLines
 from ssa_operator.core.policies.resync_budget import ResyncBudget, next_resync
-from ssa_operator.core.policies.retries import RetryBudget, after_error, after_report
+from ssa_operator.core.policies.retries import Retries, RetryBudget, after_error, after_report
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
@@ -153,12 +153,16 @@ class Workers:
         done = await self._reconciler.reconcile(parent, state, causes)
         state = done.state
         last = state.status.report if done.report is None else done.report
-        if last is not None and last is not before:
+        new = last if last is not before else None
+        if new is not None:
             # Also if the status could not be written, because the children were applied.
-            self._log(key, before, last)
+            self._log(key, before, new)
         elif done.report is not None:
             self._count_unchanged(key, done.report)
-        state = self._after_report(key, state, done.report) if done.report is not None else self._after_error(key, done)
+        if done.report is not None:
+            state = self._after_report(key, state, done.report)
+        else:
+            state = self._after_error(key, done, new)
         self._metrics.reconcile_seconds.labels(key.folder).observe(time.perf_counter() - started)
         if state.status.report is None or not state.status.report.outcomes:
             return state
@@ -238,20 +242,25 @@ class Workers:
     def _after_report(self, key: ParentKey, state: ParentState, report: Report) -> ParentState:
         result = "ok" if report.verdict.ready else "failed" if report.verdict.stalled else "waiting"
         self._count(key, result)
-        now = self._clock.now()
-        retries = after_report(state.retries, retryable=report.retryable, not_before=now + report.retry_after)
-        if report.retryable:
-            pause = self._denied_retries.pause(now) if report.denied else 0.0
-            self._retry(key, retries.failed, max(report.retry_after, pause))
-        else:
-            self._queue.cancel(key, Cause.RETRY)
-        self._requeue_at(key, report.again_at)
+        retries = self._schedule(key, state.retries, report)
         if state.status.deferred is not None:
             self._queue.add(key, Cause.STATUS)
             self._queue.add_after(key, Cause.STATUS_OVERDUE, MAX_STATUS_DELAY)
         else:
             self._queue.cancel(key, Cause.STATUS_OVERDUE)
         return replace(state, retries=retries)
+
+    def _schedule(self, key: ParentKey, retries: Retries, report: Report) -> Retries:
+        """Schedule the next reconcile that a report asks for: the retry of its children, and the time it names."""
+        now = self._clock.now()
+        retries = after_report(retries, retryable=report.retryable, not_before=now + report.retry_after)
+        if report.retryable:
+            pause = self._denied_retries.pause(now) if report.denied else 0.0
+            self._retry(key, retries.failed, max(report.retry_after, pause))
+        else:
+            self._queue.cancel(key, Cause.RETRY)
+        self._requeue_at(key, report.again_at)
+        return retries
 
     def _count(self, key: ParentKey, result: str) -> None:
         self._metrics.reconciles.labels(key.folder, result).inc()
@@ -269,8 +278,10 @@ class Workers:
         if moment is not None:
             self._queue.add_after(key, Cause.RETRY, max(0.0, moment - self._clock.now()))
 
-    def _after_error(self, key: ParentKey, done: Reconciled) -> ParentState:
-        """Requeue a parent whose reconcile failed. One that was deleted or changed meanwhile has its own event."""
+    def _after_error(self, key: ParentKey, done: Reconciled, report: Report | None = None) -> ParentState:
+        """Requeue a parent whose reconcile failed. One that was deleted or changed meanwhile has its own event.
+        `report` is that of a reconcile in which only the write of the status failed.
+        """
         self._count(key, "error")
         state, error = done.state, done.error
         assert error is not None
@@ -289,10 +300,15 @@ class Workers:
             text = f"{key}: the reconcile was not finished: {message}"
             self._log_limited(level, text, key.folder, "an unfinished reconcile")
         logged, not_before = state.retries.error if conflict else message, self._clock.now() + retry_after
-        retries = after_error(state.retries, logged, terminal=terminal, not_before=not_before)
+        retries = state.retries
+        if terminal and report is not None:
+            # A CRD, for example, may refuse the status each time. The children are retried as without that.
+            retries = self._schedule(key, retries, report)
+            self._requeue_at(key, next_conflict_at(state))
+            not_before = max(not_before, retries.not_before)
+        retries = after_error(retries, logged, terminal=terminal, not_before=not_before)
         if not terminal:
-            # After a terminal error the parent waits for a change or the next resync. A CRD, for example, may refuse
-            # the status each time.
+            # After a terminal error the parent waits for a change, the next resync, or what its report asks for.
             self._retry(key, retries.unfinished, retry_after)
         return replace(state, retries=retries)
 

@@ -2,7 +2,7 @@
 
 Promises:
 - A reference to a child that no template renders is a problem that suggests the nearest names.
-- A reference that matches two manifests is a problem that names both.
+- A reference that matches two manifests is a problem that names both, with their groups where these differ.
 - A document that reads a child waits while the children of that kind are not known.
 - A document that waits for a finalize hook is a problem, because the hook is applied only during deletion.
 """
@@ -210,14 +210,21 @@ def _invalid_references(
     deadlocked = bool(waiting_files) and all(_is_deadlocked(wait, matches, waits, api) for wait in waiting_files)
     for reference, found in matches.items():
         if len(found) > 1:
-            names = " or ".join(map(str, found))
-            remedy = "use lookup with a namespace" if reference in api.asked else "give one of them another name"
-            yield reference, f"{reference} could be {names}; {remedy}"
+            yield reference, _ambiguous(reference, found, read=reference in api.asked)
         elif not found and not failed and not waiting_files:
             yield reference, f"no template renders {reference}; {_hint(reference, _identities(results, api))}"
         elif not found and not failed and deadlocked:
             files = "files that wait as a whole, and one of them waits for it"
             yield reference, f"no template renders {reference} but {files}; give it a file of its own"
+
+
+def _ambiguous(reference: Reference, found: Sequence[Identity], *, read: bool) -> str:
+    """The message for a reference to several manifests. A template reads it, or an annotation names it."""
+    groups, namespaces = ({getattr(each, part) for each in found} for part in ("group", "namespace"))
+    names = [f"{each} of {each.group or 'the core group'}" if len(groups) > 1 else str(each) for each in found]
+    told = [what for what, values in (("its apiVersion", groups), ("a namespace", namespaces)) if len(values) > 1]
+    remedy = f"use lookup with {' and '.join(told)}" if read else "give one of them another name"
+    return f"{reference} could be {' or '.join(names)}; {remedy}"
 
 
 def _is_deadlocked(

@@ -152,3 +152,22 @@ def test_no_value_of_a_secret_is_shown() -> None:
     found = findings(text)
     assert [each.code for each in found] == ["invalid-value"] * 2
     assert "hidden" not in " ".join(f"{each} {each.fix}" for each in found)
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "field", "expected"),
+    [
+        ("v1", "Pod", "spec.volumes.emptyDir.sizeLimit", True),
+        ("v1", "Pod", "spec.containers.resources.limits.example-com/thing", True),
+        ("v1", "Pod", "spec.containers.env.valueFrom.resourceFieldRef.divisor", True),
+        ("v1", "Pod", "metadata.labels.limits", False),
+        ("v1", "Pod", "spec.containers.resources.limits", False),
+        ("v1", "Pod", "spec.no.such.field", False),
+        ("autoscaling/v2", "HorizontalPodAutoscaler", "spec.metrics.pods.target.averageValue", True),
+        ("resource.k8s.io/v1", "ResourceSlice", "spec.devices.capacity.memory.requestPolicy.validValues", True),
+        ("v1", "ConfigMap", "data.limits", False),
+        ("example.com/v1", "Echo", "spec.limits.memory", False),
+    ],
+)
+def test_a_quantity_is_known_by_the_schema(api_version: str, kind: str, field: str, expected: bool) -> None:
+    assert SCHEMAS.is_quantity(api_version, kind, field.split(".")) is expected

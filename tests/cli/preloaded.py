@@ -39,15 +39,19 @@ _STREAMS = 3
 # In the process that starts commands.
 
 
-async def run(arguments: tuple[str, ...], stdin: str, environment: dict[str, str]) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of a command."""
+async def run(
+    arguments: tuple[str, ...], stdin: str, environment: dict[str, str], output: str = ""
+) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command. With `output`, its standard output is this device."""
     request = json.dumps({"arguments": arguments, "environment": environment, "folder": str(ROOT)}).encode()
     with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
         given.write(stdin.encode())
         given.seek(0)
         status, ends = os.pipe()
         try:
-            socket.send_fds(_loaded(), [request], [given.fileno(), out.fileno(), err.fileno(), ends])
+            device = os.open(output, os.O_WRONLY) if output else os.dup(out.fileno())
+            socket.send_fds(_loaded(), [request], [given.fileno(), device, err.fileno(), ends])
+            os.close(device)
             os.close(ends)
             code = await _ended(status)
         finally:

@@ -57,8 +57,10 @@ class Command:
             return await self.process.wait()
 
 
-async def run(*arguments: str, stdin: str = "", **environment: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of a command that ends by itself, run in the checkout."""
+async def run(*arguments: str, stdin: str = "", output: str = "", **environment: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command that ends by itself, run in the checkout. With
+    `output`, its standard output is this device.
+    """
     if any(name.startswith("PYTHON") for name in environment):
         # Python reads its own variables when it starts.
         process = await _start(arguments, environment)
@@ -66,7 +68,7 @@ async def run(*arguments: str, stdin: str = "", **environment: str) -> tuple[int
         assert process.returncode is not None
         code, (out, err) = process.returncode, (stream.decode() for stream in written)
     else:
-        code, out, err = await preloaded.run(arguments, stdin, os.environ | environment)
+        code, out, err = await preloaded.run(arguments, stdin, os.environ | environment, output)
     _record(arguments, out, err)
     return code, out, err
 

@@ -132,8 +132,8 @@ async def test_each_field_of_a_child_names_its_writer(desk: Desk, web: Path) -> 
     assert found["metadata.annotations.url"] == wrote(
         "deployment.yaml.j2", 8, f"lookup(ConfigMap {desk.namespace}/settings).data.url", "http://settings"
     )
-    assert found[f"{POD}.dnsPolicy"] == {"value": "ClusterFirst", "default": True}
-    assert found["metadata.generation"]["default"] is True
+    assert found[f"{POD}.dnsPolicy"] == {"value": "ClusterFirst", "reason": "no manager recorded"}
+    assert found["metadata.generation"]["reason"] == "set by the API server"
     label = found["metadata.labels[app.kubernetes.io/managed-by]"]
     assert (label["value"], label["manager"], label["reason"]) == (
         "ssa-operator",
@@ -170,6 +170,17 @@ async def test_kubectl_scale_is_named_with_its_subresource(desk: Desk, web: Path
     }
     text = await blame(desk, web, "echo/web", "deployment/web")
     assert re.search(r"^kubectl \(scale\) +│   replicas: 5  # deployment\.yaml\.j2:12 renders 2$", text, re.MULTILINE)
+
+
+async def test_what_kubectl_scaled_without_a_record_is_no_default(desk: Desk, web: Path) -> None:
+    deployment = web / ECHOES / "deployment.yaml.j2"
+    deployment.write_text(DEPLOYMENT.replace("  replicas: {{ spec.replicas }}\n", ""))
+    async with operating(desk.client, Options(templates=(web,), namespaces=(desk.namespace,), listen=None)):
+        await desk.until("deployments.apps", "web", lambda body: body["spec"]["replicas"] == 1)
+    await desk.kubectl("scale", "deployment/web", "--replicas=5")
+    assert (await fields(desk, web))["spec.replicas"] == {"value": 5, "reason": "no manager recorded"}
+    text = await blame(desk, web, "echo/web", "deployment/web")
+    assert re.search(r"^no manager recorded +│   replicas: 5$", text, re.MULTILINE)
 
 
 async def test_a_field_that_kubectl_added_is_kubectls(desk: Desk, web: Path) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import resource
+import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from ssa_operator.cli.main import application_of
 from ssa_operator.devcluster.cluster import Cluster
 from tests.cli.process import run
 from tests.cli.terminal import terminal
-from tests.controller.harness import ROOT, Desk, echo
+from tests.controller.harness import ECHOES, ROOT, Desk, echo
 
 BIN = Path(sys.executable).parent
 NO_VARIABLE = {"--help", "--version", "--install-completion", "--show-completion"}
@@ -61,7 +64,7 @@ async def test_every_option_is_also_an_environment_variable(words: tuple[str, ..
         assert f"env var: {variable}" in " ".join(out.split()), name
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("words", [words for words in EVERY_COMMAND if words], ids=" ".join)
 async def test_every_command_has_help_with_an_example(words: tuple[str, ...]) -> None:
     _, out, _ = await run(*words, "--help")
     example = " ".join(out.split()).partition("Example: ")[2]
@@ -124,6 +127,120 @@ async def test_debug_shows_where_an_error_comes_from() -> None:
     last = err.splitlines()[-1]
     assert last.startswith("ssa-operator: there is no kubeconfig at nowhere")
     assert (await run("tree", "echo/a", "--kubeconfig=nowhere"))[2] == last + "\n"
+
+
+OFFLINE = (
+    ("--help",),
+    ("--version",),
+    ("--show-completion", "bash"),
+    ("check",),
+    ("render", "examples/echo.yaml"),
+    ("render", "examples/echo.yaml", "--output=json"),
+    ("graph", "examples/echo.yaml"),
+    ("graph", "examples/echo.yaml", "--output=dot"),
+    ("test", "echoes.example.com"),
+    ("test", "echoes.example.com", "--output=json"),
+    ("rbac",),
+    ("cluster", "status", "--name=nowhere"),
+    ("crds", "--help"),
+)
+"""Commands that print something, and need no cluster."""
+
+
+FULL = "ssa-operator: can't write standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("words", OFFLINE, ids=" ".join)
+async def test_a_full_disk_at_standard_output_is_one_sentence_and_exit_code_2(words: tuple[str, ...]) -> None:
+    environment = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    assert await run(*words, output="/dev/full", **environment) == (2, "", FULL)
+
+
+def subprocess_of(words: Sequence[str], **settings: Any) -> subprocess.CompletedProcess[str]:
+    """A command that writes to pipes, unless the settings of subprocess.run are others."""
+    chosen: dict[str, Any] = {"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | settings
+    return subprocess.run([sys.executable, "-m", "ssa_operator", *words], text=True, check=False, **chosen)
+
+
+@pytest.mark.parametrize("words", [("--help",), ("render", "examples/echo.yaml")], ids=" ".join)
+def test_a_closed_pipe_ends_a_command_without_a_word(words: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess_of(words, stdout=writer)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (1, "")
+
+
+def test_a_closed_standard_output_is_one_sentence() -> None:
+    shell = ["sh", "-c", f"exec {sys.executable} -m ssa_operator render examples/echo.yaml >&-"]
+    ended = subprocess.run(shell, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.stderr == "ssa-operator: can't write standard output: Bad file descriptor\n"
+    assert ended.returncode == 2
+
+
+def test_a_full_disk_at_standard_error_leaves_the_exit_code() -> None:
+    with Path("/dev/full").open("w") as full:
+        assert subprocess_of(("nothing",), stderr=full).returncode == 2
+
+
+FIXABLE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  a: {{ spec.replicas | quote }}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("test", "--update", "--case=begins"), "tests/echoes.example.com/begins/expected.yaml: File too large"),
+        (("test", "--junit=report.xml"), "report.xml: File too large"),
+        (("check", "--fix"), "templates/echoes.example.com/new.yaml.j2: File too large"),
+        (("new", "Cup", "--group=example.com"), "a temporary folder: No usable temporary directory found in "),
+    ],
+)
+def test_a_file_that_the_disk_has_no_place_for_is_one_sentence_and_exit_code_2(
+    arguments: tuple[str, ...], error: str, tmp_path: Path
+) -> None:
+    for part in ("templates", "tests"):
+        shutil.copytree(ROOT / part / ECHOES, tmp_path / part / ECHOES)
+    shutil.copytree(ROOT / "crds", tmp_path / "crds")
+    (tmp_path / "tests" / ECHOES / "begins" / "expected.yaml").unlink()
+    if "--fix" in arguments:
+        (tmp_path / "templates" / ECHOES / "new.yaml.j2").write_text(FIXABLE)
+        (tmp_path / "examples").mkdir()
+        shutil.copy(ROOT / "examples" / "echo.yaml", tmp_path / "examples")
+    ended = subprocess_of(
+        arguments,
+        cwd=tmp_path,
+        # The kernel refuses each byte that the process writes to a file, as if the disk was full.
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+    )
+    # The report of golden cases has the errors of each.
+    said = ended.stdout if "--update" in arguments else ended.stderr
+    assert f"can't write {error}" in said
+    assert len(ended.stderr.splitlines()) == 1
+    assert ended.returncode == 2
+
+
+@pytest.mark.cluster
+async def test_a_full_disk_is_one_sentence_from_each_command_of_a_cluster(desk: Desk) -> None:
+    await desk.apply(echo("web"))
+    of_cluster = (f"--namespace={desk.namespace}", f"--kubeconfig={desk.kubeconfig}")
+    for words in (
+        ("status",),
+        ("status", "--watch"),
+        ("status", "--output=json"),
+        ("tree", "echo/web"),
+        ("tree", "echo/web", "--watch"),
+        ("blame", "echo/web"),
+        ("graph", "echo/web"),
+        ("diff", "echo/web"),
+        ("plan",),
+        ("plan", "--output=json"),
+        ("plan", "--output=markdown"),
+        ("crds", "wait", "echoes.example.com"),
+    ):
+        options = of_cluster[1:] if words[0] == "crds" else of_cluster
+        assert await run(*words, *options, output="/dev/full") == (2, "", FULL), words
+    code, _, err = await run("plan", "--save=/dev/full", *of_cluster)
+    assert (code, err) == (2, "ssa-operator: can't write /dev/full: No space left on device\n")
 
 
 def plugin(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

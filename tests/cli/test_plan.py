@@ -270,6 +270,76 @@ async def test_a_snapshot_answers_like_the_cluster_and_holds_no_secret(
     assert words == [("x-words", "configured", ["data.word"])]
 
 
+QUANTITIES = """\
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: {{ name }}
+  annotations: {ssa-operator.dev/ready-when: "true"}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: {{ name }}}
+  maxReplicas: 3
+  metrics:
+    - {type: Pods, pods: {metric: {name: rate}, target: {type: AverageValue, averageValue: "0.5"}}}
+    - type: Object
+      object: {metric: {name: rate}, describedObject: {kind: Service, name: a}, target: {type: Value, value: "1000"}}
+---
+apiVersion: v1
+kind: PodTemplate
+metadata: {name: {{ name }}}
+template:
+  metadata: {labels: {limits: 1024Mi}}
+  spec:
+    volumes:
+      - {name: scratch, emptyDir: {medium: Memory, sizeLimit: 1024Mi}}
+      - name: cache
+        ephemeral:
+          volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 2048Ki}}}}
+    overhead: {cpu: "0.25"}
+    containers:
+      - name: a
+        image: a
+        env: [{name: CPU, valueFrom: {resourceFieldRef: {resource: limits.cpu, divisor: "0.001"}}}]
+        resources: {limits: {cpu: "0.5", memory: 1024Mi, example.com/thing: "1e1"}}
+---
+apiVersion: v1
+kind: LimitRange
+metadata: {name: {{ name }}}
+spec:
+  limits:
+    - type: Container
+      max: {memory: 2048Mi}
+      default: {cpu: "1.5"}
+      defaultRequest: {cpu: "0.5"}
+      maxLimitRequestRatio: {cpu: "2.0"}
+"""
+
+
+async def test_another_spelling_of_a_quantity_in_any_field_is_no_change_against_a_snapshot(
+    desk: Desk, client: Client, templates: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "snapshot.json"
+    only(templates, quantities=QUANTITIES)
+    async with operating(client, Options(templates=(templates,), namespaces=(desk.namespace,), listen=None)):
+        await desk.apply_until_ready(echo("x"))
+    code, _, err = await plan(desk, templates, f"--save={file}")
+    assert (code, err) == (0, "")
+    assert '"1024Mi"' in file.read_text()  # a label's value is no quantity
+    found = await against(file, templates)
+    assert counts(found) == {"unchanged": 3}, found["objects"]
+    changed = QUANTITIES.replace("sizeLimit: 1024Mi", "sizeLimit: 1023Mi").replace(
+        'averageValue: "0.5"', "averageValue: 501m"
+    )
+    only(templates, quantities=changed.replace("{limits: 1024Mi}", "{limits: 1Gi}"))
+    offline, online = await against(file, templates), await planned(desk, templates)
+    assert counts(offline) == counts(online) == {"changed": 2, "unchanged": 1}
+    assert fields_of(offline) == fields_of(online)
+
+
+def fields_of(found: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    return sorted((each["kind"], sorted(field["field"] for field in each["fields"])) for each in found["objects"])
+
+
 @pytest.mark.slow
 async def test_what_a_snapshot_does_not_hold_is_waited_for(
     desk: Desk, client: Client, templates: Path, tmp_path: Path

@@ -129,6 +129,25 @@ async def test_a_status_that_the_crd_refuses_is_an_event(
     assert event["regarding"]["name"] == "web"
 
 
+@pytest.mark.parametrize(
+    "status", ["", "shown: {{ required(spec.missing, 'is missing') }}\n"], ids=["refused", "failing"]
+)
+async def test_a_parent_is_rendered_again_at_its_time_if_its_status_fails_for_good(
+    desk: Desk, operate: Operate, group: str, templates: Path, status: str
+) -> None:
+    folder = templates / f"ins.{group}"
+    folder.mkdir()
+    (folder / "a.yaml.j2").write_text(map_template("a", v="expired('4s')"))
+    (folder / "_status.yaml.j2").write_text(status)
+    message = {"type": "string", "maxLength": 3}
+    item = {"type": "object", "properties": {"message": message}, "x-kubernetes-preserve-unknown-fields": True}
+    await define(desk, group, {"type": "object", "properties": {"conditions": {"type": "array", "items": item}}})
+    async with operate():
+        await desk.apply({"apiVersion": f"{group}/v1", "kind": "In", "metadata": {"name": "web"}, "spec": {}})
+        await desk.until_event("StatusRefused", "the status can't be written: ", about="web")
+        await desk.until("configmaps", "web-a", holds(v="true"))
+
+
 async def test_a_status_that_the_operator_may_not_write_is_an_event_beside_those_of_the_children(
     desk: Desk, options: MakeOptions, tmp_path: Path, templates: Path
 ) -> None:

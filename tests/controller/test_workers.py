@@ -46,6 +46,7 @@ class Scripted:
         self.kind_changes = 0
         self.defers_status = False
         self.refusal: ApiError | None = None
+        self.status_refusal: ApiError | None = None
         self.bug: Exception | None = None
         self.written = 0
         self._report = report
@@ -57,7 +58,10 @@ class Scripted:
         retryable = any(outcome.retryable or outcome.denied for outcome in outcomes)
         retry_after = max((outcome.retry_after for outcome in outcomes), default=0.0)
         denied = any(outcome.denied for outcome in outcomes)
-        self._report = replace(self._report, retryable=retryable, retry_after=retry_after, denied=denied)
+        again_at = min((outcome.again_at for outcome in outcomes if outcome.again_at is not None), default=None)
+        self._report = replace(
+            self._report, retryable=retryable, retry_after=retry_after, denied=denied, again_at=again_at
+        )
 
     def find(self, namespace: str, name: str) -> LiveObject | None:
         return self._parent if (namespace, name) == (KEY.namespace, KEY.name) else None
@@ -76,6 +80,8 @@ class Scripted:
         if self.bug is not None:
             return Reconciled(state=replace(state, reconcile_at="seen"), error=self.bug)
         status = replace(state.status, report=self._report, deferred={} if self.defers_status else None)
+        if self.status_refusal is not None:
+            return Reconciled(state=replace(state, status=status), error=self.status_refusal)
         return Reconciled(state=replace(state, status=status), report=self._report)
 
     async def write_status(self, _: Any, state: ParentState) -> Reconciled:
@@ -242,6 +248,29 @@ async def test_a_deferred_status_that_cannot_be_written_is_retried() -> None:
     script.refusal = ApiError("apply of Echo", ErrorStatus(code=503, reason="ServiceUnavailable", message="not now"))
     await reconciled(script, queue, Cause.PARENT)
     assert queue.is_scheduled(KEY, Cause.RETRY)
+
+
+REFUSED = ApiError("apply of Echo", ErrorStatus(code=422, reason="Invalid", message="no"))
+
+
+@pytest.mark.parametrize("refusal", [None, REFUSED])
+async def test_a_refused_status_cancels_neither_the_time_of_a_report_nor_its_retry(refusal: ApiError | None) -> None:
+    for outcome, expected in (
+        (Outcome(step=STEP, result=Result.UNCHANGED, again_at=1060.0), 60.0),
+        (Outcome(step=STEP, result=Result.FAILED, retryable=True, retry_after=7.0), 7.0),
+    ):
+        script, queue = scripted(outcome), Queue[ParentKey](lambda: 0.0)
+        script.reports(outcome)
+        script.status_refusal = refusal
+        await reconciled(script, queue, Cause.PARENT)
+        assert due(queue, Cause.RETRY) == expected
+
+
+async def test_a_terminal_error_before_the_report_waits_for_a_change() -> None:
+    script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
+    script.bug = REFUSED
+    await reconciled(script, queue, Cause.PARENT)
+    assert not queue.is_scheduled(KEY, Cause.RETRY)
 
 
 async def test_a_bug_is_logged_and_retried_and_what_the_reconcile_did_is_remembered(

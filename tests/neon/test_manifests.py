@@ -219,6 +219,33 @@ def test_probes_are_those_of_the_programs() -> None:
 
 
 @each_variant
+def test_every_container_that_keeps_running_has_a_readiness_probe(stage: Stage) -> None:
+    without = [
+        f"{name}: {each['name']}"
+        for name, body in stage.objects.items()
+        if body["kind"] in ("Deployment", "StatefulSet", "DaemonSet")
+        for each in body["spec"]["template"]["spec"]["containers"]
+        if "readinessProbe" not in each
+    ]
+    assert without == []
+
+
+def test_the_generation_validator_is_ready_while_it_answers_by_the_volume() -> None:
+    (found,) = [
+        each
+        for each in variant().objects["StatefulSet/db-pageserver"]["spec"]["template"]["spec"]["containers"]
+        if each["name"] == "generation-validator"
+    ]
+    # It listens on 127.0.0.1, where the kubelet's own request would not reach it.
+    ready, alive = found["readinessProbe"], found["livenessProbe"]
+    assert ready["exec"] == alive["exec"]
+    assert ready["exec"]["command"][-1] == "http://127.0.0.1:6666/status"
+    # The container is taken for unready before it is restarted.
+    slowest = [probe["periodSeconds"] * probe.get("failureThreshold", 3) for probe in (ready, alive)]
+    assert slowest[0] < slowest[1]
+
+
+@each_variant
 def test_every_service_leads_to_ports_that_pods_have(stage: Stage) -> None:
     for name, body in stage.objects.items():
         if not name.startswith("Service/"):

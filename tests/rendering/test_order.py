@@ -68,6 +68,15 @@ def test_after_one_of_two_manifests_of_that_name_is_a_problem() -> None:
     assert found.endswith("Secret/s could be Secret n/s or Secret far/s; give one of them another name")
 
 
+def test_after_one_of_two_manifests_of_two_groups_is_a_problem_that_names_the_groups() -> None:
+    both = manifest("Service", "s") + "---\n" + manifest("Service", "s").replace(": v1", ": serving.example.com/v1")
+    (found,) = problems(render_with({"a.yaml.j2": after("Service/s"), "b.yaml": both}, EMPTY))
+    assert found.endswith(
+        "Service/s could be Service n/s of the core group or Service n/s of serving.example.com; "
+        "give one of them another name"
+    )
+
+
 def test_after_a_manifest_of_a_template_that_failed_is_no_problem_of_its_own() -> None:
     failing = {"job.yaml.j2": manifest("Job", "j", "v: {{ spec.nope }}\n")}
     result = render_with({"a.yaml.j2": after("Job/j"), **failing}, EMPTY)

@@ -419,6 +419,27 @@ def test_a_child_that_could_be_two_manifests_is_a_problem() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "names", "remedy"),
+    [
+        ("b", "Service n/b of the core group or Service n/b of serving.example.com", "its apiVersion"),
+        (
+            "b\n  namespace: far",
+            "Service n/b of the core group or Service far/b of serving.example.com",
+            "its apiVersion and a namespace",
+        ),
+    ],
+)
+def test_a_child_that_could_be_of_two_groups_is_a_problem_that_names_them(name: str, names: str, remedy: str) -> None:
+    files = {
+        "a.yaml.j2": manifest("ConfigMap", "a", "v: {{ child('Service', 'b').spec }}\n"),
+        "b.yaml.j2": manifest("Service", "b"),
+        "c.yaml.j2": manifest("Service", name).replace("apiVersion: v1", "apiVersion: serving.example.com/v1"),
+    }
+    (problem,) = render_with(files, CLUSTER).problems
+    assert str(problem).endswith(f"Service/b could be {names}; use lookup with {remedy}")
+
+
+@pytest.mark.parametrize(
     ("expression", "message"),
     [
         ("lookup('v1', 'ConfigMap', none)", "lookup: name must be a string, and this is null"),

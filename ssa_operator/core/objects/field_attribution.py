@@ -8,6 +8,7 @@ Promises:
 - A field that the operator owns leads to the template line that writes it, even if list items have another order in the
   cluster. If no template line writes it now, the attribution says so.
 - A field that a template renders and another manager owns has both.
+- A field without an owner is not taken for a default, because some writes leave no entry.
 """
 
 from __future__ import annotations
@@ -57,7 +58,11 @@ class Writer(StrEnum):
     MANAGER = "manager"
     """Another field manager."""
     API_SERVER = "API server"
-    """No manager owns the field: it is a default, or the API server sets it."""
+    """The API server sets the field."""
+    UNRECORDED = "no manager recorded"
+    """No manager owns the field: it is a default, or a write left no entry, as `kubectl scale` of a field that no entry
+    had.
+    """
 
 
 class FieldOwner(Struct, frozen=True, kw_only=True):
@@ -94,7 +99,7 @@ class Attribution(Struct, frozen=True, kw_only=True):
     rendered: Any = None
     """The value that the template line renders."""
     reason: str = ""
-    """Why the operator writes the field without a template."""
+    """Why the field has its value without a template and without another manager."""
 
 
 def attribute(live: LiveObject, manifest: Manifest | None) -> tuple[Attribution, ...]:
@@ -237,7 +242,7 @@ def _attribution(
         in_document = document_path is not None
         writer = Writer.EARLIER_TEMPLATE if sent_path is None else Writer.TEMPLATE if in_document else Writer.OPERATOR
     else:
-        writer = Writer.MANAGER if owners else Writer.API_SERVER
+        writer = Writer.MANAGER if owners else Writer.API_SERVER if _is_servers(path) else Writer.UNRECORDED
     return Attribution(
         path=path,
         value=value,
@@ -273,13 +278,16 @@ def _is_same(rendered: Any, value: Any) -> bool:
 
 
 def _reason(path: FieldPath, writer: Writer) -> str:
-    """Why the operator or the API server sets a field, '' where there is nothing to say."""
+    """Why a field has no template and no manager, '' where there is nothing to say."""
     if writer is Writer.OPERATOR:
         return next((why for start, why in _OPERATOR_REASONS.items() if path[: len(start)] == start), _NORMALISED)
     if writer is Writer.API_SERVER:
-        server_metadata = path[0] == "metadata" and len(path) == 2 and path[1] in _SERVER_METADATA
-        return "set by the API server" if server_metadata else "default"
-    return ""
+        return "set by the API server"
+    return writer.value if writer is Writer.UNRECORDED else ""
+
+
+def _is_servers(path: FieldPath) -> bool:
+    return path[0] == "metadata" and len(path) == 2 and path[1] in _SERVER_METADATA
 
 
 _OPERATOR_REASONS: Mapping[FieldPath, str] = {

@@ -3,7 +3,8 @@
 Promises:
 - The merge follows the live object's managedFields: items of list maps are merged by their keys, and a field that the
   operator alone owns and no longer renders is removed.
-- Two spellings of one quantity are no change, and neither is an empty mapping or list that the API server drops.
+- Two spellings of one amount are no change where the schema of the kind has a quantity, and neither is an empty mapping
+  or list that the API server drops.
 - What an item of a list without keys has beside the manifest's fields counts as the API server's defaults.
 - What only the API server knows is not guessed: new defaults, validation, admission, and whether a field is immutable.
 """
@@ -11,8 +12,9 @@ Promises:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias
 
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.objects.manifest import Manifest
@@ -26,12 +28,16 @@ from ssa_operator.core.policies.unchanged import is_same_content
 Fields = Mapping[str, Any]
 """A tree of fieldsV1."""
 
-_QUANTITIES = frozenset({"requests", "limits", "hard", "capacity"})
+Path: TypeAlias = tuple[str, ...]
+"""The names of fields and keys that lead to a value, without positions in lists."""
+
+IsQuantity: TypeAlias = Callable[[str, str, Path], bool]
+"""Whether the field of an apiVersion and kind is a quantity by its schema."""
 
 
-def merged_outcomes(plan: Plan) -> tuple[Outcome, ...]:
+def merged_outcomes(plan: Plan, is_quantity: IsQuantity) -> tuple[Outcome, ...]:
     """The outcome of each step, in the order of the plan's steps."""
-    outcomes = [_outcome(step) for step in plan.steps]
+    outcomes = [_outcome(step, is_quantity) for step in plan.steps]
     failed = any(outcome.result is Result.FAILED for outcome in outcomes)
     return tuple(_kept(outcome) if failed and outcome.step.action is Action.PRUNE else outcome for outcome in outcomes)
 
@@ -41,10 +47,10 @@ def _kept(outcome: Outcome) -> Outcome:
     return Outcome(step=outcome.step, result=Result.WAITING, live=outcome.step.live, message=message)
 
 
-def _outcome(step: Step) -> Outcome:
+def _outcome(step: Step, is_quantity: IsQuantity) -> Outcome:
     match step.action:
         case Action.APPLY if step.manifest is not None:
-            return _applied(step, step.manifest)
+            return _applied(step, step.manifest, is_quantity)
         case Action.APPLY | Action.UNCHANGED | Action.KEEP:
             return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
         case Action.PRUNE:
@@ -63,22 +69,23 @@ def _outcome(step: Step) -> Outcome:
             )
 
 
-def _applied(step: Step, manifest: Manifest) -> Outcome:
+def _applied(step: Step, manifest: Manifest, is_quantity: IsQuantity) -> Outcome:
     live = step.live
     if live is None:
         return Outcome(step=step, result=Result.CREATED, live=LiveObject.of(dict(manifest.body)))
-    after = merged(live, manifest)
+    after = merged(live, manifest, is_quantity)
     same = is_same_content(live, after)
     return Outcome(step=step, result=Result.UNCHANGED if same else Result.CONFIGURED, live=after)
 
 
-def merged(live: LiveObject, manifest: Manifest) -> LiveObject:
+def merged(live: LiveObject, manifest: Manifest, is_quantity: IsQuantity) -> LiveObject:
     """A live object as an apply of a manifest would leave it."""
+    is_amount = partial(is_quantity, manifest.api_version, manifest.identity.kind)
     entries = live.body["metadata"].get("managedFields") or []
     own = [entry for entry in entries if _is_own(entry)]
     others = [entry for entry in entries if not _is_own(entry)]
     tree = union_of_fields([entry.get("fieldsV1") or {} for entry in entries])
-    body = _merged(live.body, manifest.body, tree, ())
+    body = _merged(live.body, manifest.body, tree, (), is_amount)
     owned_before = union_of_fields([entry.get("fieldsV1") or {} for entry in own])
     owned_by_others = union_of_fields([entry.get("fieldsV1") or {} for entry in others])
     body = without_fields(body, unkept_fields(owned_before, manifest.body, owned_by_others))
@@ -95,23 +102,25 @@ def _is_own(entry: Mapping[str, Any]) -> bool:
     return (entry.get("manager"), entry.get("operation")) == (MANAGER, "Apply") and not entry.get("subresource")
 
 
-def _merged(live: Any, wanted: Any, tree: Fields, path: tuple[str, ...]) -> Any:
+def _merged(live: Any, wanted: Any, tree: Fields, path: Path, is_amount: Callable[[Path], bool]) -> Any:
     if isinstance(live, Mapping) and isinstance(wanted, Mapping):
         result = dict(live)
         for key, value in wanted.items():
             if key not in live and value in ({}, []):
                 continue
             below = tree.get(f"f:{key}") or {}
-            result[key] = _merged(live[key], value, below, (*path, key)) if key in live else value
+            result[key] = _merged(live[key], value, below, (*path, key), is_amount) if key in live else value
         return result
     if isinstance(live, list) and isinstance(wanted, list):
-        return _merged_list(live, wanted, tree, path)
-    if live != wanted and _QUANTITIES.intersection(path[:-1]) and _same_amount(live, wanted):
+        return _merged_list(live, wanted, tree, path, is_amount)
+    if live != wanted and _same_amount(live, wanted) and is_amount(path):
         return live
     return wanted
 
 
-def _merged_list(live: Sequence[Any], wanted: Sequence[Any], tree: Fields, path: tuple[str, ...]) -> list[Any]:
+def _merged_list(
+    live: Sequence[Any], wanted: Sequence[Any], tree: Fields, path: Path, is_amount: Callable[[Path], bool]
+) -> list[Any]:
     """Two lists, merged by keys if any manager owns the items of the list one by one; else the wanted one."""
     names = _key_names(tree)
     if names:
@@ -121,7 +130,8 @@ def _merged_list(live: Sequence[Any], wanted: Sequence[Any], tree: Fields, path:
             found = list(items_at(key, result)) if isinstance(item, Mapping) else []
             if found:
                 position = next(at for at, each in enumerate(result) if each is found[0])
-                result[position] = _merged(found[0], item, tree.get(key) or _below(tree, item), path)
+                below = tree.get(key) or _below(tree, item)
+                result[position] = _merged(found[0], item, below, path, is_amount)
             else:
                 result.append(item)
         return result
@@ -129,7 +139,7 @@ def _merged_list(live: Sequence[Any], wanted: Sequence[Any], tree: Fields, path:
         return [*live, *(item for item in wanted if item not in live)]
     if len(live) == len(wanted):
         # What an item has besides are the API server's defaults, as in the volumeClaimTemplates of a StatefulSet.
-        return [_merged(before, item, {}, path) for before, item in zip(live, wanted, strict=True)]
+        return [_merged(before, item, {}, path, is_amount) for before, item in zip(live, wanted, strict=True)]
     return list(wanted)
 
 

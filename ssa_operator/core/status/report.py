@@ -96,7 +96,7 @@ def make_idle_report(
     entries = tuple(
         ChildStatus(identity=live.identity, uid=live.uid, readiness=readiness(live.body, now)) for live in children
     )
-    return _report_of(parent, verdict, entries, own, now)
+    return _with_outcomes(_report_of(parent, verdict, entries, own, now), (), own.again_at)
 
 
 def make_deletion_report(

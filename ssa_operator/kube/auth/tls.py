@@ -76,10 +76,13 @@ class TLSConfig(Struct, frozen=True):
         except (ssl.SSLError, ValueError) as error:
             message = f"{self.origin}: the client certificate and its key can't be used together: {error}"
             raise CredentialsError(message) from error
+        except OSError as error:
+            message = f"{self.origin}: the client certificate needs a temporary file: {error.strerror}"
+            raise CredentialsError(message) from error
 
 
 def load_key_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Load a certificate and its key, PEM, into a context. Raises ssl.SSLError or ValueError."""
+    """Load a certificate and its key, PEM, into a context. Raises ssl.SSLError, OSError or ValueError."""
     with tempfile.TemporaryDirectory(prefix="ssa-operator-") as folder:
         chain_file, key_file = Path(folder, "tls.crt"), Path(folder, "tls.key")
         chain_file.write_bytes(certificate)

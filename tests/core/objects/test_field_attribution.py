@@ -166,11 +166,11 @@ def test_what_the_operator_adds_has_a_reason() -> None:
     }
 
 
-def test_a_field_without_an_owner_is_the_api_servers() -> None:
+def test_a_field_without_an_owner_is_the_api_servers_only_if_it_is_its_metadata() -> None:
     found = by_path(attribute(live(OURS_ENTRY), made(TEMPLATE)))
     fields = ("spec.template.spec.dnsPolicy", "metadata.uid", "metadata.generation")
     assert [(found[name].writer, found[name].reason) for name in fields] == [
-        (Writer.API_SERVER, "default"),
+        (Writer.UNRECORDED, "no manager recorded"),
         (Writer.API_SERVER, "set by the API server"),
         (Writer.API_SERVER, "set by the API server"),
     ]
@@ -185,7 +185,7 @@ def test_an_object_that_no_template_renders_now_is_an_earlier_templates() -> Non
     found = by_path(attribute(live(OURS_ENTRY), None))
     assert {name for name, each in found.items() if each.writer is Writer.TEMPLATE} == set()
     assert found["spec.replicas"].writer is found["kind"].writer is Writer.EARLIER_TEMPLATE
-    assert found["spec.template.spec.dnsPolicy"].writer is Writer.API_SERVER
+    assert found["spec.template.spec.dnsPolicy"].writer is Writer.UNRECORDED
 
 
 def test_another_manager_is_named_with_its_subresource_and_time_and_with_what_the_template_renders() -> None:
@@ -237,7 +237,7 @@ def test_an_entry_of_a_secret_leads_to_string_data() -> None:
     )
     assert [str(found[f"data.{key}"].origin) for key in "ab"] == ["stringData.a", "data.b"]
     assert not found["data.a"].differs
-    assert found["type"].writer is Writer.API_SERVER
+    assert found["type"].writer is Writer.UNRECORDED
 
 
 def test_managed_fields_that_own_nothing_own_nothing() -> None:
@@ -294,7 +294,7 @@ def test_every_field_has_exactly_one_attribution(
         if each.writer is Writer.MANAGER:
             assert named
             assert "ssa-operator" not in named
-        elif each.writer is Writer.API_SERVER:
+        elif each.writer in (Writer.API_SERVER, Writer.UNRECORDED):
             assert not named
         else:
             assert "ssa-operator" in named or not named

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from ssa_operator.cli.target_schemas import bundled_schemas
+from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
-from ssa_operator.core.planning.merged_outcomes import merged, merged_outcomes
-from ssa_operator.core.planning.outcome import Result
-from ssa_operator.core.planning.plan import make_plan
+from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.planning import merged_outcomes as offline
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.plan import Plan, make_plan
 from tests.core.example_objects import PARENT_UID, child, config_map, made, observed, rendered
+
+IS_QUANTITY = bundled_schemas(KUBERNETES_VERSION).is_quantity
+
+
+def merged(live: LiveObject, manifest: Manifest) -> LiveObject:
+    return offline.merged(live, manifest, IS_QUANTITY)
+
+
+def merged_outcomes(plan: Plan) -> tuple[Outcome, ...]:
+    return offline.merged_outcomes(plan, IS_QUANTITY)
 
 
 def deployment(containers: list[dict[str, Any]], **spec: Any) -> dict[str, Any]:
@@ -55,6 +68,18 @@ def test_another_spelling_of_a_quantity_and_an_empty_mapping_are_no_change() -> 
     before = stored(deployment([{"name": "a", "resources": {"requests": {"cpu": "100m"}}}]), (MANAGER, KEYED))
     wanted = {"name": "a", "resources": {"requests": {"cpu": "0.1"}, "limits": {}}}
     assert containers(merged(before, made(deployment([wanted])))) == containers(before)
+
+
+def test_another_spelling_in_a_field_that_is_no_quantity_by_its_schema_is_a_change() -> None:
+    def custom(memory: str) -> dict[str, Any]:
+        spec = {"limits": {"memory": memory}, "capacity": [memory]}
+        return {"apiVersion": "example.com/v1", "kind": "Cache", "metadata": {"name": "a"}, "spec": spec}
+
+    after = merged(stored(custom("1Gi")), made(custom("1024Mi")))
+    assert after.body["spec"] == custom("1024Mi")["spec"]
+    labelled = deployment([], selector={"matchLabels": {"limits": "1000"}})
+    after = merged(stored(labelled), made(deployment([], selector={"matchLabels": {"limits": "1k"}})))
+    assert after.body["spec"]["selector"] == {"matchLabels": {"limits": "1k"}}
 
 
 def test_a_list_without_keys_is_replaced() -> None:

@@ -10,7 +10,8 @@ from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan, make_plan
 from ssa_operator.core.planning.step import FailureReason
-from ssa_operator.core.status.report import Report, make_report
+from ssa_operator.core.status.report import Report, make_idle_report, make_report
+from ssa_operator.core.status.verdict import Verdict
 from tests.core.example_objects import child, config_map, observed, parent, rendered
 
 NOON = 1_767_268_800.0
@@ -162,3 +163,9 @@ def test_a_plan_with_a_blocked_prune_is_not_complete() -> None:
     outcomes = [Outcome(step=step, result=Result.UNCHANGED, live=step.live) for step in plan.steps]
     assert plan.blocked
     assert not report(plan, *outcomes).complete
+
+
+def test_a_parent_for_which_nothing_is_applied_is_rendered_again_at_the_time_of_its_status_template() -> None:
+    stalled = Verdict(ready=False, reason="Forbidden", message="may not", stalled=True)
+    report = make_idle_report(parent(), stalled, [child("a")], StatusFields(again_at=60.0), 1.0)
+    assert report.again_at == 60.0
