@@ -99,7 +99,11 @@ def check_names(parsed: ParsedFiles) -> list[Finding]:
     for name in files:
         if name.endswith(".j2") and name not in trees:
             findings += _go_syntax(name, files[name])
-    declared = {name: _declared(tree) for name, tree in trees.items()}
+    declared = {
+        name: _declared(trees[name]) if name in trees else _assigned(files[name])
+        for name in files
+        if name.endswith(".j2")
+    }
     for name, tree in trees.items():
         folder = name.partition("/")[0]
         visible = [
@@ -125,6 +129,15 @@ def _go_syntax(name: str, text: str) -> Iterator[Finding]:
 
 
 # Names.
+
+
+_ASSIGNMENT = re.compile(r"\{%[-+]?\s*(?:set|for|macro|from|import|with|call)\b([^%]*)")
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+def _assigned(text: str) -> frozenset[str]:
+    """The names that a file may set for those that it includes, where Jinja can't read it."""
+    return frozenset(name for statement in _ASSIGNMENT.findall(text) for name in _NAME.findall(statement))
 
 
 def _declared(tree: nodes.Template) -> frozenset[str]:

@@ -136,7 +136,7 @@ def _findings(inputs: _Inputs) -> list[Finding]:
 
     definitions = read_crds(inputs.crds)
     project = Project(
-        sources=load_all(inputs.templates, installation=inputs.installation),
+        sources=load_all(inputs.templates, installation=inputs.installation, partial=True),
         kinds=crd_kinds(definitions),
         examples=read_objects(list(inputs.examples)),
         now=time.time(),

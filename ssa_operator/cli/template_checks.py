@@ -5,17 +5,19 @@ Promises:
   until nothing new is rendered.
 - The other examples are objects that `lookup` finds, with the status that their templates render.
 - The first example of each folder is varied as its CRD allows, and the errors of the variants name the varied field.
-- One broken example hides no finding of another one.
+- One broken example hides no finding of another one, and one broken file none of another file.
+- What a broken file would render, set or decide is unknown. So nothing is reported because it is missing.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jinja2 import nodes
+from jinja2 import TemplateSyntaxError, nodes
 from msgspec import Struct
 
 from ssa_operator.checks.field_rules import FolderFields, check_fields
@@ -39,6 +41,7 @@ from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Document, RenderProblem
 from ssa_operator.core.planning.step import Action
 from ssa_operator.core.status.own_status import own_status, undeclared_fields
+from ssa_operator.rendering.folder.settings import SETTINGS
 from ssa_operator.rendering.folder.snapshot import read_snapshot
 from ssa_operator.rendering.folder.sources import Folder, Sources, no_folder_message
 from ssa_operator.rendering.jinja.templates import SHARED, Templates
@@ -63,7 +66,7 @@ class Project(Struct, frozen=True, kw_only=True):
 
 def check_templates(roots: Sequence[Path], project: Project) -> list[Finding]:
     """The findings in the templates folders of a project; their locations are relative to these folders."""
-    folders = [folder for folder in project.sources.folders.values() if folder.templates and not folder.problems]
+    folders = [folder for folder in project.sources.folders.values() if folder.templates]
     trees = {folder.name: _syntax_trees(folder.templates) for folder in folders if folder.templates}
     parsed = [
         parse_files(
@@ -101,7 +104,13 @@ def _applies_elsewhere(folder: Folder, kinds: Iterable[CRDKind]) -> bool:
 
 
 def _syntax_trees(templates: Templates) -> dict[str, nodes.Template]:
-    return {name: templates.syntax_tree(name) for name in templates.file_names if name.endswith(".j2")}
+    """The syntax trees of the templates that Jinja can read."""
+    trees = {}
+    for name in templates.file_names:
+        if name.endswith(".j2"):
+            with contextlib.suppress(TemplateSyntaxError):  # a problem of the folder
+                trees[name] = templates.syntax_tree(name)
+    return trees
 
 
 _REPLACED = frozenset({"template-error", "render-error"})
@@ -116,6 +125,7 @@ def check_examples(project: Project) -> list[Finding]:
     findings = [_of_problem("template-error", problem) for problem in project.sources.problems]
     for folder in project.sources.folders.values():
         findings += [_of_problem("template-error", problem) for problem in folder.problems]
+    broken = {_line(finding) for finding in findings}
     parents, others = _parents(project)
     cluster = _ready_cluster(project)
     lookups = {live.identity: live for live in (LiveObject.of(ready_object(each.body)) for each in others)}
@@ -142,6 +152,8 @@ def check_examples(project: Project) -> list[Finding]:
     for name in sorted(project.sources.folders.keys() - {each.folder.name for each in complete}):
         message = f"there is no example for templates/{name}"
         findings.append(Finding(code="folder-without-example", message=message, location=None))
+    # A name that is computed leads to a broken file only in a render.
+    findings = [finding for finding in findings if finding.code != "render-error" or _line(finding) not in broken]
     return list(dict.fromkeys(findings))
 
 
@@ -251,15 +263,25 @@ def _with_status(parent: OfflineParent) -> LiveObject:
 
 def _findings_of(parent: OfflineParent, schemas: KubernetesSchemas) -> Iterator[Finding]:
     # The problems of a folder that doesn't load are findings of their own.
-    problems = [problem for problem in parent.problems if problem not in parent.folder.problems]
-    yield from (_of_problem("render-error", problem) for problem in problems)
+    known = parent.folder.problems
+    yield from (
+        _of_problem("render-error", problem)
+        for problem in parent.problems
+        if not problem.outdated and problem not in known
+    )
+    unread = any(each.location and each.location.file.startswith(_settings(parent.folder)) for each in known)
     for step in parent.steps:
-        if step.action is Action.REFUSE:
+        if step.action is Action.REFUSE and not unread:  # the settings may allow it
             message = f"{step.identity} {step.reason}"
             yield Finding(code="invalid-manifest", message=message, location=step.location)
     yield from _cycles(parent)
     yield from check_manifests(parent.rendered.documents)
     yield from check_schemas(parent.rendered.documents, schemas)
+
+
+def _settings(folder: Folder) -> str:
+    """What the name of the file with a folder's settings begins with, even if an editor calls it otherwise."""
+    return f"{folder.name}/{SETTINGS.partition('.')[0]}."
 
 
 def _of_variants(project: Project, parent: Document, complete: OfflineParent) -> Iterator[Finding]:

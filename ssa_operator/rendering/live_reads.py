@@ -19,14 +19,15 @@ from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.rendering.references import Result, identity_of, wait_instead
 
 
-def resolve_live_reads(results: Sequence[Result], api: TemplateAPI) -> list[Result]:
+def resolve_live_reads(results: Sequence[Result], api: TemplateAPI, *, incomplete: bool = False) -> list[Result]:
     """The results, with a problem for each document that needs a field which its live child lacks, and a wait for each
-    one that reads a child which is not known yet.
+    one that reads a child which is not known yet. With `incomplete`, a template that is left out may render a child
+    that doesn't exist.
     """
     if not api.live_reads:
         return list(results)
     unsynced = _unsynced(results, api)
-    return [_resolve(result, unsynced, api) for result in results]
+    return [_resolve(result, unsynced, api, incomplete=incomplete) for result in results]
 
 
 def _unsynced(results: Sequence[Result], api: TemplateAPI) -> Mapping[Reference, GroupKind]:
@@ -47,7 +48,7 @@ def _identity(result: Result, api: TemplateAPI) -> Identity | None:
     return result.identity if isinstance(result, Wait) else None
 
 
-def _resolve(result: Result, unsynced: Mapping[Reference, GroupKind], api: TemplateAPI) -> Result:
+def _resolve(result: Result, unsynced: Mapping[Reference, GroupKind], api: TemplateAPI, *, incomplete: bool) -> Result:
     if isinstance(result, RenderProblem):
         return result
     unknown = tuple(
@@ -61,7 +62,7 @@ def _resolve(result: Result, unsynced: Mapping[Reference, GroupKind], api: Templ
     if unknown:
         others = [awaited for awaited in result.awaited if not awaited.live]
         return replace(result, awaited=(*others, *unknown))
-    if not missing:
+    if not missing or (incomplete and not _exists(missing[0], api)):
         return result
     of = () if result.identity is None else (result.identity,)
     return RenderProblem(_message(missing[0], api), result.location, of)
@@ -70,6 +71,10 @@ def _resolve(result: Result, unsynced: Mapping[Reference, GroupKind], api: Templ
 def _message(missing: WaitTarget, api: TemplateAPI) -> str:
     query = missing.query
     field = field_text(missing.field)
-    exists = isinstance(query, Reference) and api.cluster.child(query.kind, query.name) is not None
-    why = f"{query} has no {field}" if exists else f"there is no live {query}, so it has no {field}"
+    why = f"{query} has no {field}" if _exists(missing, api) else f"there is no live {query}, so it has no {field}"
     return f"{why}; live never waits: where it may be missing, write {field} | default(...)"
+
+
+def _exists(missing: WaitTarget, api: TemplateAPI) -> bool:
+    query = missing.query
+    return isinstance(query, Reference) and api.cluster.child(query.kind, query.name) is not None

@@ -97,7 +97,7 @@ def render(
         ready_when |= rules
         api = TemplateAPI(cluster, parent, no_wait=no_wait, traced=traced, ready_when=ready_when)
         results = _render_files(templates, parent, api)
-    results = resolve_references(resolve_live_reads(results, api), api)
+    results = resolve_references(resolve_live_reads(results, api, incomplete=templates.incomplete), api)
     return Rendered(
         documents=tuple([result for result in results if isinstance(result, Document)]),
         waits=tuple([result for result in results if isinstance(result, Wait)]),
@@ -123,7 +123,7 @@ def _render_files(templates: Templates, parent: Mapping[str, Any], api: Template
     variables = _variables(templates, parent, api)
     if api.traced:
         variables = _traced_variables(variables, parent, api)
-    results: list[Result] = []
+    results: list[Result] = [*templates.problems] if templates.incomplete else []
     seconds: float | None = None
     for file in templates.manifest_files:
         try:

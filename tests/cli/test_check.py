@@ -279,6 +279,98 @@ async def test_a_folder_that_does_not_load_is_one_finding(tmp_path: Path) -> Non
     assert (code, [(each["code"], each["line"]) for each in found]) == (1, [("template-error", 1)])
 
 
+WRONG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: wrong}\ndata: {a: '{{ spec.missing }}'}\n"
+
+
+def lines(found: list[dict[str, Any]]) -> list[tuple[str, str, int]]:
+    """The code, file and line of findings, files by their names."""
+    return [(each["code"], Path(each["file"]).name, each["line"]) for each in found]
+
+
+async def test_files_that_jinja_or_yaml_cannot_read_hide_no_error_of_the_others(tmp_path: Path) -> None:
+    folder = project(tmp_path, web=WEB, wrong=WRONG, broken="a: 1\nb: {{ spec.replicas\n", worse="{% if %}\n")
+    (folder / "templates" / "echoes.example.com" / "static.yaml").write_text("a: [\n")
+    code, found, _ = await check(folder)
+    assert code == 1
+    assert lines(found) == [
+        ("template-error", "broken.yaml.j2", 2),
+        ("template-error", "static.yaml", 1),
+        ("template-error", "worse.yaml.j2", 1),
+        ("render-error", "wrong.yaml.j2", 4),
+        ("undeclared-field", "wrong.yaml.j2", 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    "use",
+    ["{% include '_part.j2' %}", "{% from '_part.j2' import x %}", "{% include '_' ~ 'part.j2' %}"],
+    ids=["included", "imported", "computed"],
+)
+async def test_an_error_in_an_included_file_is_named_once_and_hides_no_other_file(tmp_path: Path, use: str) -> None:
+    folder = project(tmp_path, web=WEB, wrong=WRONG, one=f"{use}\n", two=f"{use}\n")
+    templates = folder / "templates" / "echoes.example.com"
+    (templates / "_part.j2").write_text("{% include '_deep.j2' %}\n{% import '_shared/x.j2' as x %}\n")
+    (templates / "_deep.j2").write_text("{{ 1 +\n }}\n")
+    (templates.parent / "_shared").mkdir()
+    (templates.parent / "_shared" / "x.j2").write_text("\n\n{% endif %}\n")
+    (templates.parent / "_shared" / "unused.j2").write_text("\n{{\n")
+    code, found, _ = await check(folder)
+    assert code == 1
+    assert [each for each in lines(found) if each[0] != "undeclared-field"] == [
+        ("template-error", "unused.j2", 2),
+        ("template-error", "x.j2", 3),
+        ("template-error", "_deep.j2", 2),
+        ("render-error", "wrong.yaml.j2", 4),
+    ]
+
+
+READERS = """apiVersion: v1
+kind: ConfigMap
+metadata: {{name: {name}, namespace: {namespace}}}
+data: {{a: "{{{{ {expression} }}}}"}}
+"""
+
+
+async def test_what_a_broken_file_may_render_or_set_is_not_missed_in_the_others(tmp_path: Path) -> None:
+    readers = {
+        "child": "child('ConfigMap', 'broken').data.a",
+        "live": "live('ConfigMap', 'broken').data.a",
+        "ready": "ready(child('ConfigMap', 'broken'))",
+        "lookup": "lookup('v1', 'ConfigMap', 'broken').data.a",
+        "after": "child('ConfigMap', 'live').data.a",
+    }
+    files = {
+        name: READERS.format(name=name, namespace="default", expression=expression)
+        for name, expression in readers.items()
+    }
+    broken = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: broken}\ndata: {a: {{ spec.replicas }\n"
+    folder = project(tmp_path, broken=broken + "{% set port = 1 %}{% include '_part.j2' %}", **files)
+    (folder / "templates" / "echoes.example.com" / "_part.j2").write_text("# {{ port }}\n")
+    code, found, _ = await check(folder)
+    assert (code, lines(found)) == (1, [("template-error", "broken.yaml.j2", 4)])
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("_settings.yaml", "clusterScope: true\nmaxChildren: x\n"), ("_values.yaml", "port: [\n")],
+    ids=["settings", "values"],
+)
+async def test_settings_and_values_that_cannot_be_read_hide_no_error_and_cause_no_other(
+    tmp_path: Path, file: str, text: str
+) -> None:
+    elsewhere = READERS.format(name="elsewhere", namespace="other", expression="spec.replicas")
+    files = {"port": READERS.format(name="port", namespace="default", expression="values.port"), "wrong": WRONG}
+    folder = project(tmp_path, web=WEB, **(files if file == "_values.yaml" else {"wrong": WRONG, "x": elsewhere}))
+    (folder / "templates" / "echoes.example.com" / file).write_text(text)
+    code, found, _ = await check(folder)
+    assert code == 1
+    assert [each[:2] for each in lines(found)] == [
+        ("template-error", file),
+        ("render-error", "wrong.yaml.j2"),
+        ("undeclared-field", "wrong.yaml.j2"),
+    ]
+
+
 async def test_an_example_whose_status_is_no_mapping_is_checked(tmp_path: Path) -> None:
     assert await check(project(tmp_path, example=f"{ECHO}status: 3\n", web=WEB)) == (0, [], "")
 

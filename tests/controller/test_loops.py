@@ -9,6 +9,7 @@ import pytest
 
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action
+from ssa_operator.core.policies.feedback_loops import ALLOWED_CHANGES
 from tests.controller.harness import (
     ECHOES,
     Desk,
@@ -77,6 +78,74 @@ async def test_a_feedback_loop_is_slowed_down_and_named_and_the_parents_changes_
         running.write(f"{ECHOES}/f.yaml.j2", map_template("f", x="'still'"))
         await desk.until("configmaps", "web-e", holds(x="still"))
         await desk.until(ECHOES, "web", lambda body: ready_condition(body).get("message", "").endswith("ready"))
+
+
+GROWING = """\
+{% set current = live("Deployment", name).spec.replicas | default(0) %}
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: "{{ name }}", annotations: {example.com/seen: "{{ SEEN }}"}}
+spec:
+  replicas: {{ [spec.replicas, current] | max }}
+  selector: {matchLabels: {app: "{{ name }}"}}
+  template:
+    metadata: {labels: {app: "{{ name }}"}}
+    spec: {containers: [{name: main, image: example.com/echo:1}]}
+"""
+
+
+def follows(replicas: int) -> Callable[[dict[str, Any]], bool]:
+    """Whether a Deployment has this number of replicas, the operator applies it, and has seen it."""
+
+    def judge(body: dict[str, Any]) -> bool:
+        ours = [each for each in body["metadata"]["managedFields"] if each["manager"] == "ssa-operator"]
+        if body["metadata"]["annotations"]["example.com/seen"] not in ("constant", str(replicas)):
+            return False
+        return body["spec"]["replicas"] == replicas and any("f:replicas" in each["fieldsV1"]["f:spec"] for each in ours)
+
+    return judge
+
+
+@pytest.mark.parametrize("seen", ["constant", "{{ current }}"], ids=["alone", "with a field that follows from it"])
+@pytest.mark.parametrize("scaled", [True, False], ids=["scaled", "patched"])
+async def test_a_growth_by_others_that_a_template_follows_is_no_loop(
+    desk: Desk, operate: Operate, seen: str, *, scaled: bool
+) -> None:
+    async with operate() as running:
+        running.write(f"{ECHOES}/deployment.yaml.j2", GROWING.replace("{{ SEEN }}", seen))
+        await desk.apply(echo("web", 2))
+        await desk.until("deployments.apps", "web", follows(2))
+        for replicas in range(3, 3 + 2 * ALLOWED_CHANGES):
+            if scaled:
+                await desk.scale("deployments", "web", replicas)
+            else:
+                await desk.patch("deployments", "web", spec={"replicas": replicas})
+            await desk.until("deployments.apps", "web", follows(replicas))
+        await desk.apply(echo("web", 30))
+        await desk.until("deployments.apps", "web", follows(30))
+        assert not [each for each in outcomes(running) if each.step.history.feedback_loop]
+        assert not [each for each in outcomes(running) if each.step.history.conflict]
+
+
+def exceeds(number: int) -> Callable[[dict[str, Any]], bool]:
+    """Whether the number in a ConfigMap is greater."""
+    return lambda body: int(body["data"]["x"]) > number
+
+
+async def test_a_growth_by_others_hides_no_loop(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        running.write(
+            f"{ECHOES}/e.yaml.j2", map_template("e", x="(live('ConfigMap', name ~ '-e').data.x | default(0) | int) + 1")
+        )
+        await desk.apply(echo("web", 0))
+        named = "changes each time it is applied, because it reads itself"
+        for number in range(1, 3):
+            await desk.until(ECHOES, "web", says(named))
+            await desk.patch("configmaps", "web-e", data={"x": str(1000 * number)})
+            await desk.until("configmaps", "web-e", exceeds(1000 * number))
+        await desk.until(ECHOES, "web", says(named))
+        applied = [each.step.identity.name for each in outcomes(running) if each.step.action is Action.APPLY]
+        assert applied.count("web-e") < 20
 
 
 def says(words: str) -> Callable[[dict[str, Any]], bool]:

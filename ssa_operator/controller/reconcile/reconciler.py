@@ -362,7 +362,13 @@ class Reconciler:
             turn.parent.live.deleting and advances_deletion(outcomes, now)
         )
         history = after_changes(
-            turn.state.children, plan.rendered, outcomes, now, follows=follows, read_by=self._claims.read_by
+            turn.state.children,
+            plan.rendered,
+            outcomes,
+            now,
+            follows=follows,
+            apply_records=plan.observed.history.apply_records,
+            read_by=self._claims.read_by,
         )
         turn.state = replace(turn.state, children=history)
         report = _after_sync(report, plan.observed)

@@ -22,7 +22,13 @@ from ssa_operator.core.planning.ordering import CHANGED, Requeues
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action
 from ssa_operator.core.policies.backoff import earliest
-from ssa_operator.core.policies.feedback_loops import FeedbackLoop, with_changes, without_settled
+from ssa_operator.core.policies.feedback_loops import (
+    Changes,
+    FeedbackLoop,
+    follows_others,
+    with_changes,
+    without_settled,
+)
 from ssa_operator.core.policies.field_conflicts import (
     AppliedChildren,
     ConflictHistory,
@@ -189,17 +195,28 @@ def after_changes(
     now: float,
     *,
     follows: bool,
+    apply_records: Mapping[Identity, ApplyRecord],
     read_by: Mapping[Identity, Collection[Identity]],
 ) -> ChildHistory:
     """The history with the children that changed again. `follows` is whether another reconcile has to follow, because
-    this one changed what templates read. `read_by` has what each child of any parent reads by name.
+    this one changed what templates read. `apply_records` are those of before the reconcile. `read_by` has what each
+    child of any parent reads by name.
     """
     ours = (outcome for outcome in outcomes if outcome.step.history.foreign_change is None)
-    changed = [outcome.step.identity for outcome in ours if outcome.result in CHANGED]
-    lives = [outcome.live for outcome in outcomes if outcome.live is not None]
+    changed = {
+        outcome.step.identity: follows_others(apply_records.get(outcome.step.identity), outcome.step.live, outcome.live)
+        for outcome in ours
+        if outcome.result in CHANGED and outcome.live is not None
+    }
+    changes = Changes(
+        changed=[*changed],
+        followed=[identity for identity, followed in changed.items() if followed],
+        lives=[outcome.live for outcome in outcomes if outcome.live is not None],
+        read_by=read_by,
+    )
     return replace(
         history,
-        feedback_loops=with_changes(history.feedback_loops, rendered, changed, lives, now, read_by),
+        feedback_loops=with_changes(history.feedback_loops, rendered, changes, now),
         requeues=history.requeues.continued if follows else Requeues(),
     )
 

@@ -3,6 +3,8 @@
 Promises:
 - The operator slows down only a child that is part of a loop: it is made of what templates render, and they read it, or
   it reads itself. A chain of children is no loop, and neither are repeated changes by others.
+- If another manager changes a field of a child and the templates follow, no change before follows from an apply of the
+  operator's: the series of the children that are in a loop with it begin anew.
 - A loop may lead through several parents of this process, if their templates read each other's children or each other's
   parents by name: a parent's status follows from its children.
 - A child in a loop may change ALLOWED_CHANGES times without a pause. Then each pause is twice as long as the last.
@@ -20,9 +22,11 @@ from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.cluster_view import Lookup, Query, Selection
 from ssa_operator.core.objects.dependency_graph import circular
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.live_object import LiveObject, split_entry
+from ssa_operator.core.objects.managed_fields import changed_fields, lost_fields
 from ssa_operator.core.objects.render_result import Dependency, Document, Rendered, Wait
 from ssa_operator.core.policies.backoff import backoff
+from ssa_operator.core.policies.unchanged import ApplyRecord
 
 ALLOWED_CHANGES = 6
 """Successive changes of a child without a pause."""
@@ -88,34 +92,75 @@ def without_settled(feedback_loops: Mapping[Identity, FeedbackLoop], now: float)
     return {identity: loop for identity, loop in feedback_loops.items() if now < loop.settles_at}
 
 
+class Changes(Struct, frozen=True, kw_only=True):
+    """The children that a reconcile changed, and what the children of all parents read."""
+
+    changed: Collection[Identity]
+    followed: Collection[Identity] = ()
+    """Those of them in which the operator took over what another manager wrote."""
+    lives: Sequence[LiveObject]
+    """All children that exist."""
+    read_by: Mapping[Identity, Collection[Identity]] = NOTHING
+    """What each child of any parent reads by name."""
+
+
+def follows_others(record: ApplyRecord | None, before: LiveObject | None, after: LiveObject) -> bool:
+    """Whether an apply left each field as another manager had changed it since the recorded apply, and there is one."""
+    if record is None or before is None or record.uid != before.uid:
+        return False
+    fields = split_entry(record.own_entry)[1]
+    taken = lost_fields(fields, before.owned_fields())
+    overwritten = changed_fields(fields, before.body, after.body)
+    return bool(taken) and not any(path[: len(field)] == field for path in overwritten for field in taken)
+
+
 def with_changes(
-    feedback_loops: Mapping[Identity, FeedbackLoop],
-    rendered: Rendered,
-    changed: Iterable[Identity],
-    lives: Sequence[LiveObject],
-    now: float,
-    read_by: Mapping[Identity, Collection[Identity]] = NOTHING,
+    feedback_loops: Mapping[Identity, FeedbackLoop], rendered: Rendered, changes: Changes, now: float
 ) -> Mapping[Identity, FeedbackLoop]:
-    """The loops after a reconcile that changed these children; `lives` are all children that exist. `read_by` has what
-    each child of any parent reads by name.
-    """
-    changed = list(changed)
-    if not changed or not rendered.asked:
+    """The loops after a reconcile with these changes."""
+    if not changes.changed or not rendered.asked:
         return feedback_loops
     found = dict(feedback_loops)
-    looping = _children_in_loops(rendered, lives)
-    for identity in changed:
-        reads = looping.get(Reference(identity.kind, identity.name)) or _query_that_leads_back(
-            identity, rendered, read_by
-        )
+    looping = _children_in_loops(rendered, changes.lives)
+    followed = _in_loop_with(changes.followed, looping)
+    for identity in [*found]:
+        if Reference(identity.kind, identity.name) in followed:
+            del found[identity]
+    for identity in changes.changed:
+        name = Reference(identity.kind, identity.name)
+        if name in followed:
+            continue
+        queries = looping.get(name)
+        reads = next(iter(queries.values())) if queries else _query_that_leads_back(identity, rendered, changes.read_by)
         if reads is not None:
             before = found.get(identity)
             found[identity] = FeedbackLoop(changes=before.changes + 1 if before else 1, changed_at=now, reads=reads)
     return found
 
 
-def _children_in_loops(rendered: Rendered, lives: Sequence[LiveObject]) -> Mapping[Reference, Query]:
-    """The children that are part of a loop, each with a query whose answer is part of the same loop."""
+def _in_loop_with(identities: Iterable[Identity], looping: Mapping[Reference, Iterable[Reference]]) -> set[Reference]:
+    """These children, and those that are in a loop with one of them: each reads what the other is derived from."""
+    names = {Reference(identity.kind, identity.name) for identity in identities}
+    dependants: dict[Reference, list[Reference]] = {}
+    for name, targets in looping.items():
+        for target in targets:
+            dependants.setdefault(target, []).append(name)
+    return names.union(*(_reached(name, looping) & _reached(name, dependants) for name in names))
+
+
+def _reached(start: Reference, edges: Mapping[Reference, Iterable[Reference]]) -> set[Reference]:
+    seen, pending = {start}, [start]
+    while pending:
+        fresh = set(edges.get(pending.pop(), ())) - seen
+        seen |= fresh
+        pending += fresh
+    return seen
+
+
+def _children_in_loops(
+    rendered: Rendered, lives: Sequence[LiveObject]
+) -> Mapping[Reference, Mapping[Reference, Query]]:
+    """The children that are part of a loop, each with the children of loops that it reads and the query of each."""
     answers: dict[Query, list[Reference]] = {}
     reads: dict[Reference, dict[Reference, Query]] = {}
     for name, dependencies in _dependencies(rendered):
@@ -129,7 +174,7 @@ def _children_in_loops(rendered: Rendered, lives: Sequence[LiveObject]) -> Mappi
             for target in answers[query]:
                 targets.setdefault(target, query)
     loops = circular({name: list(targets) for name, targets in reads.items()})
-    return {name: reads[name][targets[0]] for name, targets in loops.items()}
+    return {name: {target: reads[name][target] for target in targets} for name, targets in loops.items()}
 
 
 def reads_by_name(

@@ -10,6 +10,7 @@ Promises:
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ from ssa_operator.rendering.yaml.nodes import DocumentError
 
 NO_INSTALLATION = Installation()
 
+_READS_VALUES = re.compile(r"\bvalues\b")
+
 
 class Folder(Struct, frozen=True, kw_only=True):
     """The templates of one resource. If the last load failed, all but `problems` is of the last good load."""
@@ -47,7 +50,7 @@ class Folder(Struct, frozen=True, kw_only=True):
     files: Mapping[str, str]
     """The text of each file, by its path below this folder."""
     templates: Templates | None = None
-    """The compiled templates, None if no load succeeded."""
+    """The compiled templates, None if no load succeeded; those without a fault where a caller asked for a part."""
     digest: str = ""
     """Identifies the templates in use, '' if there are none."""
     problems: tuple[RenderProblem, ...] = ()
@@ -71,12 +74,13 @@ def load_all(
     installation: Installation = NO_INSTALLATION,
     *,
     coverage: Coverage | None = None,
+    partial: bool = False,
 ) -> Sources:
     """Read and compile several templates folders. A folder that fails keeps its state in `previous`. `coverage` records
-    what renders reach.
+    what renders reach. With `partial`, a folder that fails has the templates without those at fault.
     """
     overrides = read_overrides(installation.values)
-    found = _load_roots(roots, previous, _Given(installation, overrides, coverage))
+    found = _load_roots(roots, previous, _Given(installation, overrides, coverage, partial))
     unknown = [
         RenderProblem(
             f"there is no template folder {name}, so these values have no effect{_hint(name, found)}", location
@@ -105,6 +109,8 @@ class _Given(Struct, frozen=True):
     installation: Installation
     overrides: Overrides
     coverage: Coverage | None
+    partial: bool
+    """Whether a folder that fails is compiled without the files at fault."""
 
 
 def _load_roots(roots: Sequence[Path], previous: Sources | None, given: _Given) -> Sources:
@@ -182,31 +188,41 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
     resource, _, group = name.partition(".")
     settings = DEFAULT
     templates = None
-    problems += [
-        RenderProblem(f"is not read; call it {known}", SourceLocation(f"{name}/{path}", 1))
+    unread = {path for path in snapshot.problems if path.startswith((f"{name}/", f"{SHARED}/"))}
+    misnamed = {
+        path: known
         for path in own
         for known in (SETTINGS, STATUS, VALUES)
         if path != known and path.startswith(known.partition(".")[0] + ".")
-    ]
+    }
+    for path, known in misnamed.items():
+        problems.append(RenderProblem(f"is not read; call it {known}", SourceLocation(f"{name}/{path}", 1)))
+        unread.add(f"{name}/{known}")
     try:
         settings = parse_settings(f"{name}/{SETTINGS}", own.get(SETTINGS, ""))
     except DocumentError as error:
         problems.append(RenderProblem(str(error), error.location))
+        unread.add(f"{name}/{SETTINGS}")
     values: Mapping[str, Any] = {}
     try:
         values = folder_values(f"{name}/{VALUES}", own.get(VALUES, ""), override)
     except DocumentError as error:
         problems.append(RenderProblem(str(error), error.location))
+        unread.add(f"{name}/{VALUES}")
+    if f"{name}/{VALUES}" in unread or overrides.problems:
+        unread |= {path for path, text in files.items() if _READS_VALUES.search(text)}
     try:
         around = Surroundings(values=values, operator=read.given.installation.operator(), files=FolderFiles(data))
-        templates = Templates(name, files, digest, around, read.given.coverage)
+        coverage = read.given.coverage
+        templates = Templates(name, files, digest, around, coverage, unread if read.given.partial else None)
+        problems += templates.problems
     except LoadError as error:
         problems.extend(error.problems)
     if templates is not None and not templates.manifest_files and not problems:
         problems.append(
             RenderProblem(f"{name} has no templates; remove the folder if the operator should ignore the resource")
         )
-    if problems:
+    if problems and not read.given.partial:
         last = old or Folder(resource=resource, group=group, root=root, files=own)
         return replace(last, problems=tuple(problems))
     return Folder(
@@ -217,6 +233,7 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
         files=own,
         templates=templates,
         digest=digest,
+        problems=tuple(problems),
     )
 
 

@@ -1,14 +1,15 @@
 """Compiles the templates of one folder.
 
 Promises:
-- A folder compiles as a whole or not at all, and all faults of its files are reported at once, each with its line.
+- A folder compiles as a whole or not at all, and all faults of its files are reported at once, each with its line. Only
+  a caller that wants to see all errors compiles it without the files at fault, and without what includes them.
 - A template is compiled once. A bounded cache keeps the parsed YAML of rendered text, which contains no values.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -75,7 +76,8 @@ class ManifestFile(Struct, frozen=True):
 
 class Templates:
     """A folder's compiled templates. `digest` identifies them. `queries_cluster`: one of them may query the cluster;
-    `reads_version`: one may read `kubernetes_version`.
+    `reads_version`: one may read `kubernetes_version`. `problems` are the faults of the files that are left out, and
+    `incomplete` is whether one of these renders manifests.
     """
 
     def __init__(
@@ -85,11 +87,13 @@ class Templates:
         digest: str,
         surroundings: Surroundings | None = None,
         coverage: Coverage | None = None,
+        unread: Collection[str] | None = None,
     ) -> None:
         """Compile `files` (text by path below the templates folder), also those in `_shared`. `coverage` records what
         renders reach.
 
-        Raises LoadError.
+        Raises LoadError, unless `unread` is given: the names of files that can't be read or rendered. Then these are
+        left out, and so are the files at fault and all that include or import one of them.
         """
         self.folder = folder
         self.digest = digest
@@ -106,21 +110,30 @@ class Templates:
         self.globals: Mapping[str, Any] = self._environment.globals
         self._problems: list[RenderProblem] = []
         self._checked: set[str] = set()
+        self._faulty: set[str] = set(unread or ())
+        self._references: dict[str, set[str]] = {}
         for name in files:
             if name.startswith(f"{folder}/") and name.endswith(".j2"):
                 self._check(name)
         static = {
             name: self._parse_static(name) for name in files if is_manifest(folder, name) and not name.endswith(".j2")
         }
-        if self._problems:
-            raise LoadError(tuple(dict.fromkeys(self._problems)))
+        if unread is not None:
+            for name in files:
+                if name.endswith(".j2") and name not in self._checked:
+                    self._parse_template(name)  # a file in `_shared` that nothing includes
+        self.problems = tuple(dict.fromkeys(self._problems))
+        if self.problems and unread is None:
+            raise LoadError(self.problems)
+        self._left_out = self._affected()
+        self.incomplete = any(is_manifest(folder, name) for name in self._left_out)
         self.manifest_files = tuple(
             ManifestFile(name, documents=static[name]) if name in static else self._manifest_file(name)
             for name in files
-            if is_manifest(folder, name)
+            if is_manifest(folder, name) and name not in self._left_out
         )
         status = f"{folder}/{STATUS}"
-        self.status = self._manifest_file(status) if status in files else None
+        self.status = self._manifest_file(status) if status in files and status not in self._left_out else None
 
     @property
     def text(self) -> str:
@@ -141,9 +154,11 @@ class Templates:
         return self._environment.parse(self._files[name], name, name)
 
     def full_name(self, name: str) -> str | None:
-        """The file that a template means by `name` in an import or include; None if there is no such file."""
+        """The file that a template means by `name` in an import or include; None if there is no such file, or it is
+        left out.
+        """
         full = self._full_name(name)
-        return full if full in self._files else None
+        return full if full in self._files and full not in self._left_out else None
 
     def parse_rendered(self, marked: str, name: str) -> tuple[Node, ...]:
         """The parsed documents of a rendered text with its line marks. Raises DocumentError."""
@@ -166,34 +181,50 @@ class Templates:
             return parse(StaticText(self._files[name], name))
         except DocumentError as error:
             self._problems.append(RenderProblem(str(error), error.location))
+            self._faulty.add(name)
             return ()
+
+    def _affected(self) -> frozenset[str]:
+        """The files at fault, and those that include or import one of them."""
+        found = set(self._faulty)
+        while more := {name for name, named in self._references.items() if name not in found and named & found}:
+            found |= more
+        return frozenset(found)
 
     def _check(self, name: str) -> None:
         """Compile a template and the templates that it names; add their faults to the problems."""
         if name in self._checked:
             return
         self._checked.add(name)
+        for reference in self._parse_template(name):
+            self._check_reference(reference, name)
+
+    def _parse_template(self, name: str) -> list[nodes.Node]:
+        """Compile a template. Returns what it includes and imports; nothing, and a problem, where it has a fault."""
         try:
             tree = self._environment.parse(self._files[name], name, name)
-            references = list(tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)))
+            named = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
+            references: list[nodes.Node] = [*tree.find_all(named)]
             self._environment.compile_next(name, tree)
             self._environment.get_template(name)
         except TemplateSyntaxError as error:
             self._problems.append(
                 RenderProblem(_syntax_message(error), SourceLocation(error.name or name, error.lineno))
             )
-            return
-        for reference in references:
-            self._check_reference(reference, name)
+            self._faulty.add(name)
+            return []
+        return references
 
     def _check_reference(self, reference: nodes.Node, name: str) -> None:
         named: nodes.Expr = reference.template  # type: ignore[attr-defined]
         if not isinstance(named, nodes.Const) or not isinstance(named.value, str):
             return
         full = self._full_name(named.value)
+        self._references.setdefault(name, set()).add(full)
         if full in self._files:
             self._check(full)
-        elif not getattr(reference, "ignore_missing", False):
+        elif full not in self._faulty and not getattr(reference, "ignore_missing", False):
+            self._faulty.add(name)
             self._problems.append(
                 RenderProblem(f"{full} {_missing_reason(named.value)}", SourceLocation(name, reference.lineno))
             )

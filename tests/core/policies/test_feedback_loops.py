@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
+
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.cluster_view import Lookup, Query, Selection
 from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.objects.render_result import Dependency, Rendered
 from ssa_operator.core.planning.observed import ApplyScope
 from ssa_operator.core.planning.plan import make_plan
@@ -15,7 +18,9 @@ from ssa_operator.core.planning.step import Action
 from ssa_operator.core.policies.feedback_loops import (
     ALLOWED_CHANGES,
     SETTLED_AFTER,
+    Changes,
     FeedbackLoop,
+    follows_others,
     with_changes,
     without_settled,
 )
@@ -44,8 +49,8 @@ def loops_after(rendered: Rendered, *changed: str, times: int = 1, gap: float = 
     feedback_loops: Mapping[Identity, FeedbackLoop] = {}
     for number in range(times):
         now = NOW + number * gap
-        names = map(config_map_identity, changed)
-        feedback_loops = with_changes(without_settled(feedback_loops, now), rendered, names, LIVES, now)
+        changes = Changes(changed=[*map(config_map_identity, changed)], lives=LIVES)
+        feedback_loops = with_changes(without_settled(feedback_loops, now), rendered, changes, now)
     return feedback_loops
 
 
@@ -74,6 +79,45 @@ def test_a_chain_and_an_order_without_a_value_are_no_loop() -> None:
     assert not loops_after(reading({"a": other}), "a")
     # A child outside of the loop that reads it is not part of the loop.
     assert loops_after(reading({"a": one("a"), "b": one("a")}), "a", "b").keys() == {config_map_identity("a")}
+
+
+def test_what_others_changed_and_the_templates_follow_begins_the_series_of_the_whole_loop_anew() -> None:
+    rendered = reading({"a": one("b"), "b": one("a"), "c": one("c"), "d": one("a")})
+    before = loops_after(rendered, "a", "b", "c", times=ALLOWED_CHANGES)
+    a, b, c = map(config_map_identity, "abc")
+    changes = Changes(changed=[a, b, c], followed=[a], lives=LIVES)
+    after = with_changes(before, rendered, changes, NOW + ALLOWED_CHANGES)
+    assert {identity: loop.changes for identity, loop in after.items()} == {c: ALLOWED_CHANGES + 1}
+    later = with_changes(after, rendered, Changes(changed=[b], lives=LIVES), NOW + ALLOWED_CHANGES + 1)
+    assert later[b].changes == 1
+
+
+def owning(*fields: str, **data: str) -> LiveObject:
+    """The child with these data, of which the operator owns these fields, and another manager the others."""
+    owned = {"f:data": {f"f:{field}": dict[str, object]() for field in fields}}
+    ours = {"manager": MANAGER, "operation": "Apply", "fieldsV1": owned}
+    return LiveObject.of({**child("a", managedFields=[ours]).body, "data": data})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "follows"),
+    [
+        (owning(x="5"), owning("x", x="5"), True),
+        (owning(x="5"), owning("x", x="6"), False),
+        (owning(x="5"), owning("x", "y", x="5", y="5"), True),
+        (owning(x="5"), owning("y", x="5", y="5"), True),
+        (owning("x", x="1"), owning("x", x="2"), False),
+        (owning("x", x="5"), owning("x", x="6"), False),
+    ],
+    ids=["taken over", "overwritten", "with another field", "left to the other", "own change", "under our name"],
+)
+def test_an_apply_follows_others_if_it_leaves_what_they_changed(
+    before: LiveObject, after: LiveObject, *, follows: bool
+) -> None:
+    record = apply_record(made(config_map("a")), owning("x", x="1"))
+    assert follows_others(record, before, after) is follows
+    assert not follows_others(None, before, after)
+    assert not follows_others(record, None, after)
 
 
 def test_the_first_changes_have_no_pause_and_then_the_pauses_grow_to_two_minutes() -> None:
