@@ -5,6 +5,7 @@ Promises:
   until nothing new is rendered.
 - The other examples are objects that `lookup` finds, with the status that their templates render.
 - The first example of each folder is varied as its CRD allows, and the errors of the variants name the varied field.
+- Parents that an example's templates create are rendered, too, as deep as the operator would create them.
 - One broken example hides no finding of another one, and one broken file none of another file.
 - What a broken file would render, set or decide is unknown. So nothing is reported because it is missing.
 """
@@ -29,6 +30,7 @@ from ssa_operator.checks.name_rules import check_names, parse_files
 from ssa_operator.checks.ready_objects import ready_object
 from ssa_operator.checks.schema_rules import check_schemas
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.nested_examples import check_nesting
 from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent
 from ssa_operator.cli.offline_parent import RefusedParentError, created_parent
 from ssa_operator.cli.template_folders import CRDKind, find_folder, read_version
@@ -146,6 +148,7 @@ def check_examples(project: Project) -> list[Finding]:
             continue
         findings += [*_findings_of(found, project.schemas), *_dropped(found, project)]
         findings += _not_deterministic(cluster, parent, found)
+        findings += check_nesting(found, lambda manifest: _played(project, manifest, lookups))
         if found.folder.name not in varied:
             varied.add(found.folder.name)
             findings += _of_variants(project, parent, found)
@@ -239,6 +242,15 @@ def _all_ready(
         cluster.objects = {**cluster.objects, **lives}
         found = cluster.render(parent, verify=False)
     return found
+
+
+def _played(project: Project, manifest: Document, objects: Mapping[Identity, LiveObject]) -> OfflineParent | None:
+    """A manifest as a parent, None if it has no folder or can't be rendered."""
+    kind = project.kinds.get(group_kind(manifest))
+    if kind is None or kind.folder not in project.sources.folders:
+        return None
+    found = _complete(_ready_cluster(project), manifest, objects)
+    return None if isinstance(found, Finding) else found
 
 
 def _not_deterministic(cluster: OfflineCluster, parent: Document, found: OfflineParent) -> Iterator[Finding]:

@@ -36,15 +36,28 @@ class EventRouter:
         self._queue = queue
         self._keys: dict[str, ParentKey] = {}
         self._identities: dict[str, Identity] = {}
+        self._creators: dict[str, str] = {}
+        """The uid of the parent that created each parent of which one did."""
         self.claims = ObjectClaims(
-            self._identities, all_parents_known, lambda parent_uid: self._requeue(parent_uid, Cause.CHILD)
+            self._identities,
+            all_parents_known,
+            lambda parent_uid: self._requeue(parent_uid, Cause.CHILD),
+            self._creators,
         )
 
     def parent_added(self, live: LiveObject, key: ParentKey) -> None:
         self._keys[live.uid], self._identities[live.uid] = key, live.identity
+        self.parent_owned(live)
+
+    def parent_owned(self, live: LiveObject) -> None:
+        if live.parent_uid:
+            self._creators[live.uid] = live.parent_uid
+        else:
+            self._creators.pop(live.uid, None)
 
     def parent_deleted(self, uid: str) -> None:
         self._keys.pop(uid, None)
+        self._creators.pop(uid, None)
         self.claims.forget(uid)
         self._identities.pop(uid, None)
         self.lookups.forget(uid)

@@ -8,7 +8,8 @@ Promises (those of client-go's util/workqueue, and controller-runtime's priority
 - A parent that is added while it is reconciled is reconciled again afterwards.
 - Users' changes go ahead of events of children, these ahead of deferred statuses, retries, the first list and resyncs:
   a resync never starves a change.
-- Each cause of a parent keeps its earliest deadline.
+- Each cause of a parent keeps its earliest deadline. The memory follows from the deadlines that are set now, however
+  often and however far in the future they were set before.
 - The queue duration of a parent counts from the moment at which it was added or became due.
 
 `QueueState` is the state alone, without a clock or an event loop. `Queue` has workers wait for it.
@@ -66,6 +67,10 @@ FEW_FLOWS = 16
 number of workers, so that each flow's next parent is reconciled at once."""
 
 
+FEW_DEADLINES = 64
+"""Stale entries that the heap of deadlines may have beside as many as it has others."""
+
+
 def one_flow(_: Hashable) -> Hashable:
     """The same flow for all parents."""
     return ""
@@ -104,8 +109,10 @@ class QueueState(Generic[Key]):
         """By rank and flow, the parents in the order in which workers get them. Each operation takes constant time."""
         self._places: dict[Key, int] = {}
         """The rank under which a parent is in `_ready`."""
-        self._delayed: dict[tuple[Key, Cause], float] = {}
+        self._delayed: dict[tuple[Key, Cause], tuple[float, int]] = {}
+        """The deadlines, each with the number of its entry in the heap."""
         self._deadlines: list[tuple[float, int, Key, Cause]] = []
+        """A heap of the deadlines, with entries of deadlines that are cancelled or were set again."""
         self._added = 0
 
     def __len__(self) -> int:
@@ -123,10 +130,11 @@ class QueueState(Generic[Key]):
     def add_at(self, key: Key, cause: Cause, when: float) -> None:
         """Add the parent at `when`, unless the same cause is due earlier."""
         due = self._delayed.get((key, cause))
-        if due is None or when < due:
-            self._delayed[key, cause] = when
+        if due is None or when < due[0]:
             self._added += 1
+            self._delayed[key, cause] = (when, self._added)
             heapq.heappush(self._deadlines, (when, self._added, key, cause))
+            self._drop_stale()
 
     def is_scheduled(self, key: Key, cause: Cause) -> bool:
         """Whether the cause of a parent has a deadline in the future."""
@@ -134,7 +142,8 @@ class QueueState(Generic[Key]):
 
     def cancel(self, key: Key, cause: Cause) -> None:
         """Remove the deadline of one cause."""
-        self._delayed.pop((key, cause), None)
+        if self._delayed.pop((key, cause), None) is not None:
+            self._drop_stale()
 
     def forget(self, key: Key) -> None:
         """Remove the parent with all causes and deadlines."""
@@ -202,11 +211,21 @@ class QueueState(Generic[Key]):
     def next_deadline(self) -> float | None:
         """The earliest deadline, None where there is none."""
         while self._deadlines:
-            when, _, key, cause = self._deadlines[0]
-            if self._delayed.get((key, cause)) == when:
-                return when
+            if self._is_set(self._deadlines[0]):
+                return self._deadlines[0][0]
             heapq.heappop(self._deadlines)
         return None
+
+    def _is_set(self, entry: tuple[float, int, Key, Cause]) -> bool:
+        """Whether an entry of the heap is a deadline that is still set."""
+        when, number, key, cause = entry
+        return self._delayed.get((key, cause)) == (when, number)
+
+    def _drop_stale(self) -> None:
+        """Drop the stale entries of the heap when most are: until its time comes, nothing else would."""
+        if len(self._deadlines) > 2 * len(self._delayed) + FEW_DEADLINES:
+            self._deadlines = [entry for entry in self._deadlines if self._is_set(entry)]
+            heapq.heapify(self._deadlines)
 
     def _next_key(self) -> Key | None:
         """The most urgent parent that waits and is not processed, None where there is none."""

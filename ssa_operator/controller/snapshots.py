@@ -80,7 +80,8 @@ class Snapshot:
             self._children.setdefault(live.parent_uid, []).append(live)
         self._queries = {query_of(each): each for each in stored.queries}
         self._existing = {live.uid: live.identity for _, live in self._parents}
-        self._claims = ObjectClaims(self._existing, lambda: True, lambda _: None)
+        creators = {live.uid: live.parent_uid for _, live in self._parents}
+        self._claims = ObjectClaims(self._existing, lambda: True, lambda _: None, creators)
 
     @classmethod
     def read(cls, data: bytes) -> Snapshot:
@@ -178,11 +179,14 @@ class Snapshot:
                 kinds={kind: self._kinds[kind] for kind in named if kind in self._kinds},
                 unlabelled=self._unlabelled,
             ),
-            parents=ObservedParents(existing=self._existing, claims=self._claims),
+            parents=ObservedParents(
+                existing=self._existing, claims=self._claims, ancestors=self._claims.ancestors(live)
+            ),
             records=apply_once.with_final_states(records, live.uid, self.objects.get, self.taken),
             cluster_scope=parent.folder.settings.cluster_scope,
             adopt=parent.folder.settings.adopt,
             max_children=parent.folder.settings.max_children,
+            max_depth=parent.folder.settings.max_depth,
             now=self.taken,
         )
 

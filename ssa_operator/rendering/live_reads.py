@@ -16,7 +16,7 @@ from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.render_result import Document, RenderProblem, Wait, WaitTarget
 from ssa_operator.core.objects.source_location import field_text
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
-from ssa_operator.rendering.references import Result, identity_of, wait_instead
+from ssa_operator.rendering.references import Result, identity_of, unsynced_targets, wait_instead
 
 
 def resolve_live_reads(results: Sequence[Result], api: TemplateAPI, *, incomplete: bool = False) -> list[Result]:
@@ -51,11 +51,7 @@ def _identity(result: Result, api: TemplateAPI) -> Identity | None:
 def _resolve(result: Result, unsynced: Mapping[Reference, GroupKind], api: TemplateAPI, *, incomplete: bool) -> Result:
     if isinstance(result, RenderProblem):
         return result
-    unknown = tuple(
-        WaitTarget(reference, state=f"be known: the watch of {kind} is not synced")
-        for reference, kind in unsynced.items()
-        if any(dependency.query == reference for dependency in result.dependencies)
-    )
+    unknown = unsynced_targets(result, unsynced)
     if isinstance(result, Document):
         return wait_instead(result, unknown, api) if unknown else result
     missing = [awaited for awaited in result.awaited if awaited.live]

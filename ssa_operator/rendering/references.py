@@ -28,6 +28,9 @@ WAIT = f"{PREFIX}wait"
 
 _NAMES_LIMIT = 8
 
+_HINTS_LIMIT = 8
+"""References without a manifest whose messages suggest another name: it is compared with all names."""
+
 Result: TypeAlias = Document | RenderProblem | Wait
 """The result of one manifest of a render."""
 
@@ -79,11 +82,10 @@ class _Resolution(Struct, frozen=True, kw_only=True):
 def _resolve(
     references: Mapping[Reference, SourceLocation | None], results: Sequence[Result], api: TemplateAPI
 ) -> _Resolution:
-    identities = dict.fromkeys(_identities(results, api))
-    matches = {
-        reference: [each for each in identities if (each.kind, each.name) == (reference.kind, reference.name)]
-        for reference in references
-    }
+    by_name: dict[Reference, list[Identity]] = {}
+    for identity in dict.fromkeys(_identities(results, api)):
+        by_name.setdefault(Reference(identity.kind, identity.name), []).append(identity)
+    matches = {reference: by_name.get(reference, []) for reference in references}
     invalid = dict(_invalid_references(matches, results, api))
     unsynced = {
         reference: found[0].group_kind
@@ -122,13 +124,18 @@ def _first_invalid(result: Document | Wait, resolution: _Resolution) -> Referenc
 
 def _wait_for_sync(document: Document, resolution: _Resolution, api: TemplateAPI) -> Document | Wait:
     """The document, or a wait if it reads children of a kind that is not synced."""
-    queries = {dependency.query for dependency in document.dependencies}
-    awaited = tuple(
-        WaitTarget(reference, state=f"be known: the watch of {kind} is not synced")
-        for reference, kind in resolution.unsynced.items()
-        if reference in queries
-    )
+    awaited = unsynced_targets(document, resolution.unsynced)
     return wait_instead(document, awaited, api) if awaited else document
+
+
+def unsynced_targets(result: Document | Wait, unsynced: Mapping[Reference, GroupKind]) -> tuple[WaitTarget, ...]:
+    """What a result waits for, because it reads children of kinds whose watch is not synced."""
+    queries = dict.fromkeys(dependency.query for dependency in result.dependencies) if unsynced else ()
+    return tuple(
+        WaitTarget(query, state=f"be known: the watch of {unsynced[query]} is not synced")
+        for query in queries
+        if isinstance(query, Reference) and query in unsynced
+    )
 
 
 def wait_instead(document: Document, awaited: tuple[WaitTarget, ...], api: TemplateAPI) -> Wait:
@@ -208,11 +215,15 @@ def _invalid_references(
     waiting_files = [result for result in results if isinstance(result, Wait) and result.identity is None]
     waits = {result.identity: result for result in results if isinstance(result, Wait) and result.identity}
     deadlocked = bool(waiting_files) and all(_is_deadlocked(wait, matches, waits, api) for wait in waiting_files)
+    names = [f"{identity.kind}/{identity.name}" for identity in dict.fromkeys(_identities(results, api))]
+    hints = 0
     for reference, found in matches.items():
         if len(found) > 1:
             yield reference, _ambiguous(reference, found, read=reference in api.asked)
         elif not found and not failed and not waiting_files:
-            yield reference, f"no template renders {reference}; {_hint(reference, _identities(results, api))}"
+            hints += 1
+            hint = f"; {_hint(reference, names)}" if hints <= _HINTS_LIMIT else ""
+            yield reference, f"no template renders {reference}{hint}"
         elif not found and not failed and deadlocked:
             files = "files that wait as a whole, and one of them waits for it"
             yield reference, f"no template renders {reference} but {files}; give it a file of its own"
@@ -249,8 +260,7 @@ def _is_deadlocked(
     return False
 
 
-def _hint(reference: Reference, identities: Iterable[Identity]) -> str:
-    names = [f"{identity.kind}/{identity.name}" for identity in dict.fromkeys(identities)]
+def _hint(reference: Reference, names: Sequence[str]) -> str:
     near = difflib.get_close_matches(str(reference), names, n=2)
     if near:
         return f"did you mean {' or '.join(near)}?"

@@ -13,11 +13,12 @@ from ssa_operator.cli.target_schemas import bundled_schemas
 from ssa_operator.cli.template_checks import Project, check_examples, check_templates
 from ssa_operator.cli.template_folders import crd_kinds, read_crds
 from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
+from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.rendering.folder.sources import load_all
 from ssa_operator.rendering.jinja import environment
 from ssa_operator.rendering.jinja.filters import FILTERS
 from tests.cli.test_check import project
-from tests.controller.harness import ROOT
+from tests.controller.harness import ROOT, definition
 
 
 def project_in(folder: Path, examples: Path) -> Project:
@@ -49,3 +50,59 @@ def test_a_document_that_differs_in_each_render_is_found(tmp_path: Path, monkeyp
     folder = project(tmp_path, varying=text)
     found = check_examples(project_in(folder, folder / "examples"))
     assert [(each.code, each.location and each.location.line) for each in found] == [("not-deterministic", 5)]
+
+
+MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ name }}'}\n"
+ECHO = """\
+apiVersion: example.com/v1
+kind: Echo
+metadata: {name: '{{ name }}-x'}
+spec: {replicas: 1}
+"""
+LEVEL = ECHO.replace("example.com/v1", "nested.example.com/v1").replace("Echo", "Level")
+
+
+def nesting(folder: Path) -> list[tuple[str, int, str]]:
+    """The findings about nested parents: file, line and message."""
+    found = check_examples(project_in(folder, folder / "examples"))
+    assert {each.code for each in found if each.severity is Severity.ERROR} <= {"endless-parents"}
+    return [
+        (each.location.file, each.location.line, each.message)
+        for each in found
+        if each.code == "endless-parents" and each.location
+    ]
+
+
+def test_a_template_that_renders_its_own_kind_without_an_end_is_found_at_its_line(tmp_path: Path) -> None:
+    folder = project(tmp_path, map=MAP, next="# The next one\n" + ECHO)
+    [(file, line, message)] = nesting(folder)
+    assert (file, line) == ("echoes.example.com/next.yaml.j2", 2)
+    assert "Echo default/hello -> Echo default/hello-x -> " in message
+    assert message.endswith("or set `maxDepth: 9` or more in echoes.example.com/_settings.yaml")
+
+
+def test_two_kinds_that_render_each_other_without_an_end_are_found(tmp_path: Path) -> None:
+    folder = project(tmp_path, next=LEVEL)
+    (folder / "crds" / "levels.yaml").write_text(encode(definition("levels", "nested.example.com", "Level")).decode())
+    (folder / "templates" / "levels.nested.example.com").mkdir()
+    (folder / "templates" / "levels.nested.example.com" / "next.yaml.j2").write_text(ECHO)
+    [(_, _, message)] = nesting(folder)
+    assert "Echo default/hello -> Level default/hello-x -> Echo default/hello-x-x -> " in message
+
+
+def test_only_one_of_several_children_has_no_end(tmp_path: Path) -> None:
+    several = "{% for number in range(3) %}\n---\n" + ECHO.replace("-x", "-{{ number }}") + "{% endfor %}\n"
+    ends = "{% if name == 'hello' or name.endswith('-0') %}\n" + several + "{% endif %}\n"
+    assert len(nesting(project(tmp_path, next=ends))) == 1
+
+
+@pytest.mark.parametrize(
+    ("condition", "settings"),
+    [("name | length < 12", ""), ("name | length < 24", "maxDepth: 20\n"), ("spec.replicas > 1", "")],
+)
+def test_parents_that_create_parents_to_an_end_are_no_finding(tmp_path: Path, condition: str, settings: str) -> None:
+    folder = project(
+        tmp_path, map=MAP, next="{% if CONDITION %}\n".replace("CONDITION", condition) + ECHO + "{% endif %}\n"
+    )
+    (folder / "templates" / "echoes.example.com" / "_settings.yaml").write_text(settings)
+    assert nesting(folder) == []

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.controller.permission_review import PermissionReviewer
+from ssa_operator.controller.queue import FEW_DEADLINES
 from ssa_operator.controller.reconcile.publish_status import Publisher
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.core.status.report import Report
@@ -90,3 +91,19 @@ async def test_a_reconcile_that_ends_with_an_error_leaves_nothing_in_reference_c
             await desk.ready(ECHOES, "web")
     assert refused == ["web"]
     assert left == Counter()
+
+
+async def test_reconciles_of_a_parent_that_waits_for_a_month_leave_one_deadline(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, a=map_template("a", v="expired('30d') | string"))
+    # The deadline of the next resync comes before that of the render.
+    async with operate(tick_rate=20.0, interval=3600.0) as running:
+        await desk.apply_until_ready(echo("web"))
+        for number in range(FEW_DEADLINES + 20):
+            running.forget()
+            await desk.patch("echo", "web", metadata={"labels": {"number": str(number)}})
+            await running.reconciled(1)
+        state = running.operator.queue._state
+        assert state.delayed < 5
+        assert len(state._deadlines) <= 2 * 5 + FEW_DEADLINES

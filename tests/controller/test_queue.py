@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ssa_operator.controller.queue import FEW_FLOWS, Cause, Queue, QueueState, rank
+from ssa_operator.controller.queue import FEW_DEADLINES, FEW_FLOWS, Cause, Queue, QueueState, rank
 
 keys = st.sampled_from(["a1", "a2", "a3", "b1", "b2", "c1"])
 causes = st.sampled_from(list(Cause))
@@ -150,6 +150,39 @@ def test_workers_get_parents_of_one_rank_in_the_order_in_which_they_were_added()
     for key in "cab":
         state.add(key, Cause.RESYNC, 0.0)
     assert [item[0] for item in iter(lambda: state.pop(0.0), None) if item] == ["c", "a", "b"]
+
+
+def test_deadlines_that_are_set_again_and_again_take_no_memory() -> None:
+    """As of a template with `expired("30d")`, at each reconcile."""
+    state, month = QueueState[str](flow_of), 30 * 86400.0
+    for number in range(10_000):
+        for key in ("a1", "a2", "b1"):
+            state.cancel(key, Cause.RETRY)
+            state.add_at(key, Cause.RETRY, month + number)
+            state.add_at(key, Cause.TICK, month - number)
+    assert (state.delayed, state.next_deadline()) == (6, month - 9999)
+    assert len(state._deadlines) <= 2 * 6 + FEW_DEADLINES
+
+
+def test_parents_that_are_gone_leave_no_deadlines() -> None:
+    state = QueueState[str](flow_of)
+    for number in range(10_000):
+        state.add_at(f"a{number}", Cause.RETRY, 86400.0 + number)
+    for number in range(10_000):
+        state.forget(f"a{number}")
+    assert len(state._deadlines) <= FEW_DEADLINES
+    assert (state.delayed, state.next_deadline()) == (0, None)
+
+
+def test_dropping_stale_deadlines_keeps_the_others_in_their_order() -> None:
+    state = QueueState[str](flow_of)
+    for number in range(100):
+        state.add_at(f"a{number:02}", Cause.RETRY, 1000.0 - number)
+    for number in range(1000):
+        state.add_at("b1", Cause.RETRY, 5000.0 - number)
+        state.cancel("b1", Cause.RETRY)
+    popped = [item.key for item in iter(lambda: state.pop(2000.0), None)]
+    assert popped == [f"a{number:02}" for number in reversed(range(100))]
 
 
 def test_a_change_in_one_namespace_is_the_second_after_a_thousand_changes_in_another_one() -> None:

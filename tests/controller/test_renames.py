@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.planning import step as step_module
+from ssa_operator.core.readiness.rules import Readiness, readiness
 from tests.controller.harness import ECHOES, Desk, Operate, echo, entries, not_ready_because, only
 
 pytestmark = pytest.mark.cluster
@@ -89,3 +91,39 @@ async def test_the_old_deployment_stands_until_the_new_one_is_ready_also_after_a
     async with operate(templates=blue_green):
         await let_it_become_ready(desk)
     assert ready_when_gone == [True]
+
+
+MANY = """\
+{% for number in range(60) %}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: '{{ name }}-{{ spec.replicas }}-{{ number }}'}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: '{{ name }}-{{ spec.replicas }}-{{ number }}-reader'}
+data: {uid: "{{ child('ConfigMap', name ~ '-' ~ spec.replicas ~ '-' ~ number).metadata.uid }}"}
+{% endfor %}
+"""
+
+
+async def test_the_readiness_of_many_new_children_is_judged_a_few_times_each(
+    desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not once for each child that it replaces."""
+    judged = 0
+
+    def counted(*arguments: Any, **options: Any) -> Readiness:
+        nonlocal judged
+        judged += 1
+        return readiness(*arguments, **options)
+
+    async with operate(templates=only(templates, many=MANY)) as running:
+        await desk.apply_until_ready(echo("web"))
+        running.forget()
+        monkeypatch.setattr(step_module, "readiness", counted)
+        await desk.apply_until_ready(echo("web", 2))
+        await desk.gone("configmaps", "web-1-59")
+        await desk.gone("configmaps", "web-1-59-reader")
+        assert judged < 10 * 2 * 60 * len(running.reports)

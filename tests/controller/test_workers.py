@@ -142,7 +142,7 @@ async def working(
 
 def due(queue: Queue[ParentKey], cause: Cause) -> float:
     """The seconds after which the parent is requeued for a cause."""
-    return queue._state._delayed[KEY, cause]
+    return queue._state._delayed[KEY, cause][0]
 
 
 def scripted(*outcomes: Outcome, complete: bool = True) -> Scripted:

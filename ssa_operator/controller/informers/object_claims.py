@@ -13,23 +13,34 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from ssa_operator.core.objects.annotations import ApplyPolicy
 from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.policies.feedback_loops import reads_by_name
+from ssa_operator.core.policies.nested_parents import Ancestors, ancestors
 
 _NONE: frozenset[Identity] = frozenset()
+
+NO_CREATORS: Mapping[str, str] = {}
+"""No parent was created by another one."""
 
 
 class ObjectClaims(Mapping[Identity, str]):
     """The uid of the parent that each object belongs to.
 
-    `parents` are all parents that exist, by uid. `all_parents_known` returns whether the informers of all of them have
-    synced. `requeue` is called with the uid of a parent that has to be reconciled again.
+    `parents` are all parents that exist, by uid, and `creators` has the uid of the parent that created each of them.
+    `all_parents_known` returns whether the informers of all of them have synced. `requeue` is called with the uid of a
+    parent that has to be reconciled again.
     """
 
     def __init__(
-        self, parents: Mapping[str, Identity], all_parents_known: Callable[[], bool], requeue: Callable[[str], None]
+        self,
+        parents: Mapping[str, Identity],
+        all_parents_known: Callable[[], bool],
+        requeue: Callable[[str], None],
+        creators: Mapping[str, str] = NO_CREATORS,
     ) -> None:
         self.parents = parents
+        self._creators = creators
         self.all_parents_known = all_parents_known
         self._requeue = requeue
         self.read_by: dict[Identity, Collection[Identity]] = {}
@@ -47,6 +58,10 @@ class ObjectClaims(Mapping[Identity, str]):
 
     def __len__(self) -> int:
         return len(self._owners)
+
+    def ancestors(self, parent: LiveObject) -> Ancestors:
+        """The parents above a parent."""
+        return ancestors(parent, self.parents, self._creators)
 
     def claim(self, uid: str, plan: Plan) -> None:
         """Claim what is rendered for a parent, and record what belongs to other parents.

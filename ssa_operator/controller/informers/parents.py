@@ -94,6 +94,9 @@ class ParentListener(Protocol):
     def parent_added(self, live: LiveObject, key: ParentKey) -> None:
         """A parent was created, or is in the first list."""
 
+    def parent_owned(self, live: LiveObject) -> None:
+        """Another parent has this one as its child now, or none has any more."""
+
     def parent_deleted(self, uid: str) -> None:
         """A parent is gone from the cluster."""
 
@@ -254,6 +257,8 @@ class ParentInformer:
         if new is not None and (old is None or new.uid != old.uid):
             self._states[new.uid] = _NEW
             self._listener.parent_added(new, key)
+        elif new is not None and old is not None and new.parent_uid != old.parent_uid:
+            self._listener.parent_owned(new)
         cause = cause_of_change(old, new)
         if cause:
             self._listener.parent_changed(key, cause)

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from ssa_operator.controller.reconcile.apply import Existing, apply, prune
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.long_steps import BATCH, PAUSE
 from ssa_operator.controller.reconcile.owner_references import keep
 from ssa_operator.controller.reconcile.parents_of_other_shards import with_parents_of_other_shards
 from ssa_operator.controller.reconcile.recreate import ImmutableChange, recreate
@@ -44,9 +45,8 @@ async def act(plan: Plan, cluster: ClusterAccess, now: float) -> tuple[Outcome, 
         if stage[0][1].action is Action.PRUNE and (why := _unfinished(outcomes.values())):
             outcomes |= {position: _kept(step, why) for position, step in stage}
             continue
-        done = await run_all(
-            _act_on(_after_successors(step, by_identity, now), by_identity, plan, cluster, now) for _, step in stage
-        )
+        unready = _UnreadySuccessors(by_identity, now)
+        done = await run_all(_act_on(unready.step(step), by_identity, plan, cluster, now) for _, step in stage)
         outcomes |= {position: outcome for (position, _), outcome in zip(stage, done, strict=True)}
         for outcome in done:
             by_identity.setdefault(outcome.step.identity, outcome)
@@ -67,11 +67,16 @@ async def dry_run(plan: Plan, cluster: ClusterAccess) -> tuple[Outcome, ...]:
 
 
 async def run_all(coroutines: Iterable[Coroutine[Any, Any, Done]]) -> list[Done]:
-    """Run all at once and return their results. If one raises, the others are cancelled first, because the parent goes
-    back to the queue and another worker may reconcile it at once.
+    """Run all at once and return their results. They begin in batches, so that a thousand hold up nothing else. If one
+    raises, the others are cancelled first, because the parent goes back to the queue and another worker may reconcile
+    it at once.
     """
+    tasks: list[asyncio.Task[Done]] = []
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(coroutine) for coroutine in coroutines]
+        for coroutine in coroutines:
+            tasks.append(group.create_task(coroutine))
+            if len(tasks) % BATCH == 0:
+                await asyncio.sleep(PAUSE)
     return [task.result() for task in tasks]
 
 
@@ -86,12 +91,26 @@ def _stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
     return [stages[key] for key in sorted(stages)]
 
 
-def _after_successors(step: Step, before: Mapping[Identity, Outcome], now: float) -> Step:
-    """The step, or a KEEP instead of a prune while an object that replaces this one is not ready."""
-    missing = [identity for identity in sorted(step.order.successors) if not _is_ready(before.get(identity), now)]
-    if step.action is not Action.PRUNE or not missing:
-        return step
-    return replace(step, action=Action.KEEP, reason=f"{step.reason}; {KEPT_UNTIL} {missing[0]} is ready")
+class _UnreadySuccessors:
+    """Which objects are kept because what replaces them is not ready. Those with the same successors get one answer."""
+
+    def __init__(self, before: Mapping[Identity, Outcome], now: float) -> None:
+        self._before = before
+        self._now = now
+        self._first: dict[frozenset[Identity], Identity | None] = {}
+
+    def step(self, step: Step) -> Step:
+        """The step, or a KEEP instead of a prune while an object that replaces this one is not ready."""
+        if step.action is not Action.PRUNE:
+            return step
+        successors = step.order.successors
+        if successors not in self._first:
+            missing = (each for each in sorted(successors) if not _is_ready(self._before.get(each), self._now))
+            self._first[successors] = next(missing, None)
+        first = self._first[successors]
+        if first is None:
+            return step
+        return replace(step, action=Action.KEEP, reason=f"{step.reason}; {KEPT_UNTIL} {first} is ready")
 
 
 def _is_ready(outcome: Outcome | None, now: float) -> bool:

@@ -8,6 +8,7 @@ Promises:
 
 from __future__ import annotations
 
+import asyncio
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import cast
@@ -48,7 +49,9 @@ from ssa_operator.core.policies.parent_records import ParentRecords
 from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.core.status.previous_status import reported_children, reported_kinds, reported_successors
 from ssa_operator.rendering.determinism import verified
+from ssa_operator.rendering.jinja.parsed_texts import DEFERRALS, ParsedTexts
 from ssa_operator.rendering.jinja.template_api import creation_time
+from ssa_operator.rendering.recorded_view import RecordedView
 from ssa_operator.rendering.render import render, render_status, render_traced
 
 ROUNDS = 8
@@ -210,18 +213,22 @@ class Observer:
         parent, children, lookups = turn.parent, self._cluster.children, self._cluster.lookups
         unlabelled, read, deleted = NO_OBJECTS, set[Identity](), turn.state.children.deleted_with_values
         await self._discover(parent)
-        for _ in range(ROUNDS):
+        texts = ParsedTexts()
+        for _ in range(ROUNDS + DEFERRALS):
             async with self._render_turns.turn(parent.folder.name, parent.folder.digest):
                 view = replace(
                     self._view(parent, (*own_children(children, parent), *recorded.values())),
                     unlabelled={**deleted, **recorded, **_adoptable(parent, unlabelled.objects)},
                 )
-                with stage(Stage.RENDER):
-                    rendered = render(parent.folder, parent.live.body, view)
-                if turn.state.renders.converged != rendered.digest or Cause.PARENT in turn.causes:
-                    rendered = verified(parent.folder, parent.live.body, view, rendered)
+                moment = RecordedView(view)
+                with stage(Stage.RENDER), texts.used():
+                    rendered = render(parent.folder, parent.live.body, moment)
                 # The caches change while the operator waits.
                 as_rendered = _as_rendered(rendered, view, {**recorded, **unlabelled.objects})
+            if texts.missing:
+                await asyncio.to_thread(texts.parse)
+                continue
+            await turn.steps.rest()
             redactor = turn.remember_secrets(rendered.secrets, rendered.generated_values)
             versions = lookups.watch(view.readable(rendered.asked), view.parent_lookup, redactor)
             if view.account is not None and view.account.pending:
@@ -243,6 +250,11 @@ class Observer:
             unlabelled |= more
             if not more.objects:
                 break
+        if turn.state.renders.converged != rendered.digest or Cause.PARENT in turn.causes:
+            async with self._render_turns.turn(parent.folder.name, parent.folder.digest):
+                with texts.used(defer=False):
+                    rendered = verified(parent.folder, parent.live.body, moment, rendered)
+            await turn.steps.rest()
         turn.learn_permissions(view.account)
         self.follow(parent, Cause.TEMPLATE, versions, rendered.apis)
         return rendered, unlabelled, as_rendered
@@ -291,6 +303,7 @@ class Observer:
                 existing=self._claims.parents,
                 all_parents_known=self._claims.all_parents_known(),
                 claims=self._claims,
+                ancestors=self._claims.ancestors(live),
             ),
             records=records,
             history=state.children,
@@ -302,6 +315,7 @@ class Observer:
             cluster_scope=turn.parent.folder.settings.cluster_scope,
             adopt=turn.parent.folder.settings.adopt,
             max_children=turn.parent.folder.settings.max_children,
+            max_depth=turn.parent.folder.settings.max_depth,
             sharded=self._options.shard is not None,
             confidential=is_confidential(turn.parent, rendered.asked),
             reconcile_at=reconcile_at,

@@ -13,8 +13,10 @@ Promises:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ssa_operator.controller.informers.lookup_index import Dependent
 from ssa_operator.controller.queue import Cause
@@ -95,22 +97,35 @@ class ViewCheck:
         """Whether the API server has another answer than the one that the templates read."""
         if not isinstance(query, Reference):
             return await self.cluster.lookups.is_outdated(query, Dependent(self.turn.uid, Cause.TEMPLATE))
-        # Objects with generated values were read, too, and may be no children.
-        read = (live for live in self.plan.observed.children.as_rendered.values() if live is not None)
-        answers = [live for live in read if self._is_child(live) and _is_named(live.identity, query)]
+        answers = self._read_by_name.get(query, ())
         identities = {live.identity for live in answers} or self._possible_identities(query)
         current = await asyncio.gather(*(self._find(identity) for identity in identities))
         return _versions(answers) != _versions(live for live in current if live is not None)
 
-    def _possible_identities(self, reference: Reference) -> set[Identity]:
+    def _possible_identities(self, reference: Reference) -> AbstractSet[Identity]:
         """The children that an unanswered `child` or `live` may have meant."""
         children, namespace = self.plan.observed.children, self.turn.parent.live.identity.namespace
-        planned = {step.identity for step in self.plan.steps if _is_named(step.identity, reference)}
-        return planned | {
+        return self._planned_by_name.get(reference, frozenset()) | {
             Identity(*kind, namespace if state.namespaced else "", reference.name)
             for kind, state in children.kinds.items()
             if kind.kind == reference.kind and state.synced
         }
+
+    @cached_property
+    def _read_by_name(self) -> Mapping[Reference, Sequence[LiveObject]]:
+        """The children that templates read. Objects with generated values were read, too, and may be no children."""
+        found: dict[Reference, list[LiveObject]] = {}
+        for live in self.plan.observed.children.as_rendered.values():
+            if live is not None and self._is_child(live):
+                found.setdefault(_name(live.identity), []).append(live)
+        return found
+
+    @cached_property
+    def _planned_by_name(self) -> Mapping[Reference, AbstractSet[Identity]]:
+        found: dict[Reference, set[Identity]] = {}
+        for step in self.plan.steps:
+            found.setdefault(_name(step.identity), set()).add(step.identity)
+        return found
 
     async def _find(self, identity: Identity) -> LiveObject | None:
         """The parent's child of that name as it is now. Raises ApiError."""
@@ -126,8 +141,8 @@ class ViewCheck:
         return live.parent_uid == self.turn.uid
 
 
-def _is_named(identity: Identity, reference: Reference) -> bool:
-    return (identity.kind, identity.name) == (reference.kind, reference.name)
+def _name(identity: Identity) -> Reference:
+    return Reference(identity.kind, identity.name)
 
 
 def _versions(lives: Iterable[LiveObject]) -> set[tuple[str, str]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from msgspec import Struct, field
 
@@ -24,7 +25,7 @@ from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.policies.apply_once import is_done
 
 
-class ParentView(Struct, frozen=True, kw_only=True):
+class ParentView(Struct, frozen=True, kw_only=True, dict=True):
     """The ClusterView of one parent."""
 
     now: float
@@ -67,8 +68,16 @@ class ParentView(Struct, frozen=True, kw_only=True):
     def _review_of(self, query: Lookup | Selection | Identity) -> AccessReview:
         return ALLOWED if self.account is None or query == self.parent_lookup else self.account.review_of(query)
 
-    def _named(self, kind: str, name: str) -> Iterator[LiveObject]:
-        return (live for live in self.children if (live.identity.kind, live.identity.name) == (kind, name))
+    @cached_property
+    def _children_by_name(self) -> Mapping[tuple[str, str], Sequence[LiveObject]]:
+        """The children by kind and name: templates may read each of a thousand."""
+        found: dict[tuple[str, str], list[LiveObject]] = {}
+        for live in self.children:
+            found.setdefault((live.identity.kind, live.identity.name), []).append(live)
+        return found
+
+    def _named(self, kind: str, name: str) -> Sequence[LiveObject]:
+        return self._children_by_name.get((kind, name), ())
 
     def child(self, kind: str, name: str, /) -> Body | None:
         if self.unreadable(Reference(kind, name)).why_not:

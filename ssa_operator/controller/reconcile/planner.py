@@ -45,9 +45,12 @@ class Planner:
     async def plan(self, turn: Turn, observed: Observed, rendered: Rendered) -> Plan:
         """The plan. If the first one shows that other objects have to be read, it is made again."""
         with stage(Stage.PLAN):
-            return await self._plan(turn, observed, rendered)
+            plan = await self._plan(turn, observed, rendered)
+            await turn.steps.rest()
+            return plan
 
     async def _plan(self, turn: Turn, observed: Observed, rendered: Rendered) -> Plan:
+        await turn.steps.rest()
         plan = make_plan(observed, rendered)
         unseen = set(plan.unseen) - set(rendered.generated)
         if unseen:

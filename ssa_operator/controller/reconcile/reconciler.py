@@ -173,6 +173,7 @@ class Reconciler:
         outcomes = await self._act(turn, plan)
         report = await self._report(turn, plan, outcomes)
         report = await self._publish(turn, report)
+        await turn.steps.rest()
         if inputs is not None:
             repeatable = self._repeater.repeatable(turn, inputs, plan, outcomes, report)
             turn.state = replace(turn.state, repeatable=repeatable)
@@ -203,6 +204,7 @@ class Reconciler:
     async def _act(self, turn: Turn, plan: Plan) -> Outcomes:
         plan = await record_before_apply(self._cluster, turn, plan)
         outcomes = with_repeated(await self._carry_out(turn, plan), turn)
+        await turn.steps.rest()
         outcomes = await record_once(self._cluster, turn, plan.observed.records, outcomes, self._now())
         return self._learn(turn, await self._diagnose(turn, outcomes))
 
@@ -280,11 +282,14 @@ class Reconciler:
 
     async def _report(self, turn: Turn, plan: Plan, outcomes: Outcomes) -> Report:
         own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
+        await turn.steps.rest()
         report = make_report(turn.parent.live, plan, outcomes, own, self._now())
+        await turn.steps.rest()
         self._learn_plan(turn, plan, report)
         obsolete = await delete_kept_values(self._cluster.of(turn.parent.live), turn, plan, outcomes)
         await trim_records(self._cluster, turn, plan, obsolete)
         report = redacted_report(report, turn.state.redactor, own.left_out)
+        await turn.steps.rest()
         return self._scheduled(turn, plan, outcomes, report)
 
     async def _report_suspended(self, turn: Turn, plan: Plan, outcomes: Outcomes, why: str) -> Report:
@@ -380,6 +385,7 @@ class Reconciler:
 
     async def _publish(self, turn: Turn, report: Report) -> Report:
         turn.publishing = True
+        await turn.steps.rest()
         report = self._with_notice_of_lost_records(turn, report)
         failed = any(outcome.result is Result.FAILED for outcome in report.outcomes)
         if turn.lacks_permission or (failed and self._cluster.of(turn.parent.live).account):

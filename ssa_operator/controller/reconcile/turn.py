@@ -17,6 +17,7 @@ from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.account_view import AccountView
+from ssa_operator.controller.reconcile.long_steps import LongSteps
 from ssa_operator.core.objects.cluster_view import Body
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.planning.outcome import Result
@@ -41,6 +42,9 @@ class Turn(Struct, kw_only=True):
     """
     throttled: ApiError | None = None
     """The API server's answer 429 to one of these applies."""
+
+    steps: LongSteps = field(default_factory=LongSteps)
+    """The steps of this reconcile, which leave the event loop to others where they take long."""
 
     read_as_account: bool = False
     """Whether the templates read something with the permissions of the parent's account."""

@@ -10,7 +10,9 @@ Promises:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TypeVar
 
 from msgspec import Struct
@@ -51,7 +53,7 @@ class Edge(Struct, frozen=True):
         return f"{self.use.query} to {'be ready' if self.ready else 'exist'}"
 
 
-class Graph(Struct, frozen=True, kw_only=True):
+class Graph(Struct, frozen=True, kw_only=True, dict=True):
     """The manifests of one parent in the order of the templates, each with its dependencies."""
 
     edges: Mapping[Identity, tuple[Edge, ...]]
@@ -66,8 +68,13 @@ class Graph(Struct, frozen=True, kw_only=True):
 
     def label(self, identity: Identity) -> str:
         """The short name of a manifest: `Job/x`, with its namespace where two manifests have the same short name."""
-        count = sum(1 for other in self.edges if (other.kind, other.name) == (identity.kind, identity.name))
-        return f"{identity.kind}/{identity.name}" if count < 2 else str(identity)
+        short = (identity.kind, identity.name)
+        return f"{identity.kind}/{identity.name}" if self._short_names[short] < 2 else str(identity)
+
+    @cached_property
+    def _short_names(self) -> Counter[tuple[str, str]]:
+        """How many manifests have each kind and name."""
+        return Counter((identity.kind, identity.name) for identity in self.edges)
 
     def cycles(self) -> tuple[tuple[Identity, ...], ...]:
         """The result of `cycles` for this graph."""
@@ -174,6 +181,41 @@ def waves(edges: Mapping[N, Collection[N]]) -> tuple[tuple[N, ...], ...]:
 def circular(edges: Mapping[N, Collection[N]]) -> Mapping[N, Sequence[N]]:
     """The nodes that are in cycles or on a path between two cycles, each with those of its targets that are, too."""
     return _without_waves(_without_waves(edges, reverse=False), reverse=True)
+
+
+def components(start: Iterable[N], edges: Mapping[N, Iterable[N]]) -> Mapping[N, int]:
+    """The nodes that are in cycles, of those to which paths lead from `start`: two are in a common cycle if and only if
+    they have the same number. These are Tarjan's strongly connected components.
+    """
+    order: dict[N, int] = {}
+    low: dict[N, int] = {}
+    found: dict[N, int] = {}
+    open_nodes: dict[N, None] = {}
+    for root in start:
+        pending = [] if root in order else [(root, iter(edges.get(root, ())))]
+        while pending:
+            node, targets = pending[-1]
+            if node not in order:
+                order[node] = low[node] = len(order)
+                open_nodes[node] = None
+            for target in targets:
+                if target not in order:
+                    pending.append((target, iter(edges.get(target, ()))))
+                    break
+                if target in open_nodes:
+                    low[node] = min(low[node], order[target])
+            else:
+                pending.pop()
+                if pending:
+                    below = pending[-1][0]
+                    low[below] = min(low[below], low[node])
+                if low[node] == order[node]:
+                    members = [open_nodes.popitem()[0]]
+                    while members[-1] != node:
+                        members.append(open_nodes.popitem()[0])
+                    if len(members) > 1 or node in edges.get(node, ()):
+                        found.update(dict.fromkeys(members, order[node]))
+    return found
 
 
 def _without_waves(edges: Mapping[N, Collection[N]], *, reverse: bool) -> dict[N, list[N]]:

@@ -16,6 +16,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.child_history import ChildHistory
 from ssa_operator.core.planning.render_history import RenderHistory
 from ssa_operator.core.policies.adoption import AdoptPolicy
+from ssa_operator.core.policies.nested_parents import MAX_DEPTH, Ancestors
 from ssa_operator.core.policies.new_names import MAX_CHILDREN
 from ssa_operator.core.policies.parent_records import ParentRecords
 
@@ -73,6 +74,8 @@ class ObservedParents(Struct, frozen=True, kw_only=True):
     """Whether the watch of every template folder has synced."""
     claims: Mapping[Identity, str] = field(default_factory=dict)
     """The uid of the parent for which each object was last rendered."""
+    ancestors: Ancestors = Ancestors()
+    """The parents above this one."""
     in_other_shards: Mapping[str, Identity] = field(default_factory=dict)
     """Those parents that other shards reconcile and whose objects this reconcile met, by uid. No event shows when one
     of them releases an object."""
@@ -105,6 +108,8 @@ class Observed(Struct, frozen=True, kw_only=True):
     """The folder's setting `adopt`."""
     max_children: int = MAX_CHILDREN
     """The folder's setting `maxChildren`."""
+    max_depth: int = MAX_DEPTH
+    """The folder's setting `maxDepth`."""
     sharded: bool = False
     """Whether children get the label with their parent's bucket."""
     confidential: bool = False

@@ -18,14 +18,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.cluster_view import Query
 from ssa_operator.core.objects.dependency_graph import Edge, Graph, graph, waves
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.render_result import Dependency, Rendered, WaitTarget
+from ssa_operator.core.objects.render_result import Dependency, Rendered, RenderProblem, WaitTarget
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action, FailureReason, Step
 from ssa_operator.core.policies.backoff import backoff
-from ssa_operator.core.policies.feedback_loops import answers
+from ssa_operator.core.policies.feedback_loops import Answers
 from ssa_operator.core.readiness.rules import ReadinessState
 
 MAX_IMMEDIATE_REQUEUES = 1000
@@ -44,9 +43,11 @@ def order_steps(steps: Sequence[Step], dependencies: Sequence[Sequence[Dependenc
     found = graph((step.identity, own) for step, own in zip(steps, dependencies, strict=True))
     paths: dict[Identity, str] = {}
     for cycle in found.cycles():
+        path = found.path(cycle)
         for identity in cycle:
-            paths.setdefault(identity, found.path(cycle))
-    return [_with_predecessors(step, found, paths, rendered) for step in steps]
+            paths.setdefault(identity, path)
+    missing = _Missing(rendered)
+    return [_with_predecessors(step, found, paths, missing) for step in steps]
 
 
 def depths(steps: Sequence[Step]) -> Mapping[Identity, int]:
@@ -102,37 +103,48 @@ def inputs_changed(rendered: Rendered, outcomes: Sequence[Outcome], now: float) 
     """Whether the reconcile changed an object that templates read, so that another render may give something else. A
     template may read the very object that it renders.
     """
-    return bool(rendered.asked) and any(
-        outcome.result in CHANGED and any(_is_read(outcome, query, rendered, now) for query in rendered.asked)
-        for outcome in outcomes
-    )
+    changed = [outcome for outcome in outcomes if outcome.result in CHANGED]
+    if not changed or not rendered.asked:
+        return False
+    by_name: dict[Reference, list[Outcome]] = {}
+    for outcome in changed:
+        identity = outcome.step.identity
+        by_name.setdefault(Reference(identity.kind, identity.name), []).append(outcome)
+    answers = Answers([outcome.live for outcome in changed if outcome.live is not None])
+    for query in rendered.asked:
+        if not isinstance(query, Reference):
+            if any(True for _ in answers.to(query)):
+                return True
+        elif any(query in rendered.read_unready or _is_readable(outcome, now) for outcome in by_name.get(query, ())):
+            return True
+    return False
 
 
-def _with_predecessors(step: Step, found: Graph, cycle_paths: Mapping[Identity, str], rendered: Rendered) -> Step:
+def _with_predecessors(step: Step, found: Graph, cycle_paths: Mapping[Identity, str], why_missing: _Missing) -> Step:
     identity = step.identity
     if identity in cycle_paths and step.action is not Action.REFUSE:
         reason = f"is in a dependency cycle: {cycle_paths[identity]}; remove one of these dependencies"
         return replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.DEPENDENCY_CYCLE)
-    missing = tuple((child, _why_missing(child, rendered)) for child in found.elsewhere.get(identity, ()))
+    missing = tuple((child, why_missing.of(child)) for child in found.elsewhere.get(identity, ()))
     return replace(step, order=replace(step.order, after=found.edges[identity], missing=missing))
 
 
-def _why_missing(child: Reference, rendered: Rendered) -> str:
+class _Missing:
     """Why there is no step for a child that a manifest depends on. Every child that a template renders has a step."""
-    for problem in rendered.problems:
-        if any((each.kind, each.name) == (child.kind, child.name) for each in problem.of):
-            return f"it can't be rendered: {problem}"
-    if rendered.problems:
-        return f"a template that failed may render it: {rendered.problems[0]}"
-    return next((f"a template may render it that is {wait}" for wait in rendered.waits if wait.identity is None), "")
 
+    def __init__(self, rendered: Rendered) -> None:
+        self._problems: dict[Reference, RenderProblem] = {}
+        for problem in rendered.problems:
+            for each in problem.of:
+                self._problems.setdefault(Reference(each.kind, each.name), problem)
+        waiting_files = (wait for wait in rendered.waits if wait.identity is None)
+        self._other = next((f"a template may render it that is {wait}" for wait in waiting_files), "")
+        if rendered.problems:
+            self._other = f"a template that failed may render it: {rendered.problems[0]}"
 
-def _is_read(outcome: Outcome, query: Query, rendered: Rendered, now: float) -> bool:
-    identity, live = outcome.step.identity, outcome.live
-    if isinstance(query, Reference):
-        answered = query in rendered.read_unready or _is_readable(outcome, now)
-        return answered and query == Reference(identity.kind, identity.name)
-    return live is not None and answers(query, live)
+    def of(self, child: Reference) -> str:
+        problem = self._problems.get(child)
+        return self._other if problem is None else f"it can't be rendered: {problem}"
 
 
 def _is_satisfied(edge: Edge, outcome: Outcome | None, now: float) -> bool:

@@ -5,6 +5,8 @@ Promises:
 - A manifest that breaks a rule is refused alone; everything that doesn't depend on it is applied.
 - A manifest that would exceed the folder's `maxChildren` creates nothing, and what exists is applied all the same. With
   the children that are not pruned yet, a parent has at most twice as many.
+- A parent that has as many parents above it as the folder's `maxDepth` allows creates nothing, and what exists is
+  applied all the same.
 - A plan lists its prunes last, and core.planning.prune decides on each of them.
 - A kind that no template renders any more and whose objects can't be found is refused: the parent's children of it may
   still exist.
@@ -30,6 +32,7 @@ from ssa_operator.core.planning.prune import is_prunable, plan_prune
 from ssa_operator.core.planning.render_history import RenderHistory
 from ssa_operator.core.planning.step import Action, FailureReason, Step
 from ssa_operator.core.policies import apply_once
+from ssa_operator.core.policies.nested_parents import UNKNOWN_MESSAGE, too_deep_message
 from ssa_operator.core.policies.new_names import UNPRUNED_FACTOR, too_many_message, too_many_unpruned_message
 from ssa_operator.core.policies.parent_records import HeldPrune
 
@@ -148,11 +151,16 @@ def steps_of(observed: Observed, rendered: Rendered) -> list[Step]:
 
 
 def _without_too_many(observed: Observed, steps: Sequence[Step]) -> list[Step]:
-    """The steps; those that would create more children than the folder's settings allow are refused. What exists is
-    applied in any case.
+    """The steps; those that would create more children than the folder's settings allow, or that would create any for
+    a parent that is nested too deep, are refused. What exists is applied in any case.
     """
     rendered = {step.identity for step in steps}
     new = sum(1 for step in steps if _creates(step))
+    above = observed.parents.ancestors
+    if new and len(above.line) >= observed.max_depth:
+        return _refused_creations(steps, too_deep_message(above.line, observed.parent.identity, observed.max_depth))
+    if new and above.missing and not observed.parents.all_parents_known:
+        return [replace(step, action=Action.WAIT, reason=UNKNOWN_MESSAGE) if _creates(step) else step for step in steps]
     if not new or len(rendered) + len(observed.children.own) <= observed.max_children:
         return [*steps]
     # What is pruned doesn't count, unless its kind gets new names again and again.
@@ -171,6 +179,10 @@ def _without_too_many(observed: Observed, steps: Sequence[Step]) -> list[Step]:
         reason = too_many_unpruned_message(unpruned, UNPRUNED_FACTOR * observed.max_children)
     else:
         return [*steps]
+    return _refused_creations(steps, reason)
+
+
+def _refused_creations(steps: Sequence[Step], reason: str) -> list[Step]:
     return [
         replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.INVALID_MANIFEST)
         if _creates(step)

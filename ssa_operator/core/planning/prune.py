@@ -15,7 +15,7 @@ from typing import assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.planning.observed import Observed
@@ -45,7 +45,9 @@ def plan_prune(
         live for live in sorted(observed.children.own, key=_by_identity) if _is_unrendered(observed, live, planned)
     ]
     deleting = [_deleting_step(live) for live in unrendered if live.deleting]
-    prunes = [_prune_step(live, _successors(observed, live, steps)) for live in unrendered if not live.deleting]
+    pruned = [live for live in unrendered if not live.deleting]
+    successors = _Successors(observed, steps) if pruned else None
+    prunes = [_prune_step(live, successors.of(live)) for live in pruned if successors is not None]
     # The question of the hold comes first: a prune that a template or a watch blocks now must still be held when the
     # blockage is over.
     hold = observed.records.held_prune
@@ -102,19 +104,38 @@ def _keep(prunes: Iterable[Step], reason: str) -> list[Step]:
     return [replace(step, action=Action.KEEP, reason=reason) for step in prunes]
 
 
-def _successors(observed: Observed, live: LiveObject, steps: Sequence[Step]) -> frozenset[Identity]:
+class _Successors:
     """The children that take the place of an object that is no longer rendered: those of its kind that are created
     while it is pruned. A child that was renamed is deleted only after the new one is ready.
+
+    Objects with the same successors share one set, so that a thousand renamed children have one of a thousand names.
     """
-    earlier = observed.renders.successors.get(live.identity, frozenset())
-    return frozenset(
-        step.identity
-        for step in steps
-        if step.manifest is not None
-        and step.manifest.instructions.wait
-        and step.identity.group_kind == live.identity.group_kind
-        and (step.identity in earlier or (step.action is Action.APPLY and step.live is None))
-    )
+
+    def __init__(self, observed: Observed, steps: Iterable[Step]) -> None:
+        self._earlier = observed.renders.successors
+        awaited: dict[GroupKind, set[Identity]] = {}
+        created: dict[GroupKind, set[Identity]] = {}
+        for step in steps:
+            if step.manifest is not None and step.manifest.instructions.wait:
+                kind = step.identity.group_kind
+                awaited.setdefault(kind, set()).add(step.identity)
+                if step.action is Action.APPLY and step.live is None:
+                    created.setdefault(kind, set()).add(step.identity)
+        self._awaited = awaited
+        self._created = created
+        self._shared: dict[tuple[GroupKind, frozenset[Identity]], frozenset[Identity]] = {}
+
+    def of(self, live: LiveObject) -> frozenset[Identity]:
+        """The successors of one object."""
+        kind, earlier = live.identity.group_kind, self._earlier.get(live.identity, _NONE)
+        found = self._shared.get((kind, earlier))
+        if found is None:
+            found = frozenset(self._created.get(kind, _NONE) | (self._awaited.get(kind, _NONE) & earlier))
+            self._shared[kind, earlier] = found
+        return found
+
+
+_NONE: frozenset[Identity] = frozenset()
 
 
 def _why_blocked(observed: Observed, rendered: Rendered, steps: Sequence[Step]) -> str:

@@ -15,13 +15,14 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.cluster_view import Lookup, Query, Selection
-from ssa_operator.core.objects.dependency_graph import circular
-from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.dependency_graph import circular, components
+from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject, split_entry
 from ssa_operator.core.objects.managed_fields import changed_fields, lost_fields
 from ssa_operator.core.objects.render_result import Dependency, Document, Rendered, Wait
@@ -121,17 +122,23 @@ def with_changes(
     if not changes.changed or not rendered.asked:
         return feedback_loops
     found = dict(feedback_loops)
-    looping = _children_in_loops(rendered, changes.lives)
+    dependencies = dict[Reference, list[Dependency]]()
+    for name, own in _dependencies(rendered):
+        dependencies.setdefault(name, []).extend(own)
+    looping = _children_in_loops(dependencies, changes.lives)
     followed = _in_loop_with(changes.followed, looping)
     for identity in [*found]:
         if Reference(identity.kind, identity.name) in followed:
             del found[identity]
+    cycles = components(changes.changed, changes.read_by)
     for identity in changes.changed:
         name = Reference(identity.kind, identity.name)
         if name in followed:
             continue
         queries = looping.get(name)
-        reads = next(iter(queries.values())) if queries else _query_that_leads_back(identity, rendered, changes.read_by)
+        reads = next(iter(queries.values())) if queries else None
+        if reads is None and identity in changes.read_by:
+            reads = _query_that_leads_back(identity, dependencies.get(name, ()), cycles)
         if reads is not None:
             before = found.get(identity)
             found[identity] = FeedbackLoop(changes=before.changes + 1 if before else 1, changed_at=now, reads=reads)
@@ -158,20 +165,20 @@ def _reached(start: Reference, edges: Mapping[Reference, Iterable[Reference]]) -
 
 
 def _children_in_loops(
-    rendered: Rendered, lives: Sequence[LiveObject]
+    dependencies: Mapping[Reference, Sequence[Dependency]], lives: Sequence[LiveObject]
 ) -> Mapping[Reference, Mapping[Reference, Query]]:
     """The children that are part of a loop, each with the children of loops that it reads and the query of each."""
-    answers: dict[Query, list[Reference]] = {}
+    answers, children = Answers(lives), dict[Query, list[Reference]]()
     reads: dict[Reference, dict[Reference, Query]] = {}
-    for name, dependencies in _dependencies(rendered):
+    for name, own in dependencies.items():
         targets = reads.setdefault(name, {})
-        for dependency in dependencies:
+        for dependency in own:
             if dependency.after:
                 continue
             query = dependency.query
-            if query not in answers:
-                answers[query] = list(_children_in_answer(query, lives))
-            for target in answers[query]:
+            if query not in children:
+                children[query] = list(_children_in_answer(query, answers))
+            for target in children[query]:
                 targets.setdefault(target, query)
     loops = circular({name: list(targets) for name, targets in reads.items()})
     return {name: {target: reads[name][target] for target in targets} for name, targets in loops.items()}
@@ -182,57 +189,46 @@ def reads_by_name(
 ) -> Mapping[Identity, Collection[Identity]]:
     """What each of these children of a parent reads by name: objects that it looks up, and other children."""
     found: dict[Identity, Collection[Identity]] = {}
+    by_name: dict[Reference, list[Identity]] = {}
+    for identity in rendered_children:
+        by_name.setdefault(Reference(identity.kind, identity.name), []).append(identity)
     for document in rendered.documents:
         if not document.dependencies:
             continue
-        name = (document.body["kind"], document.body["metadata"]["name"])
         targets = dict.fromkeys(
             target
             for dependency in document.dependencies
             if not dependency.after
-            for target in _named(dependency.query, rendered_children)
+            for target in _named(dependency.query, by_name)
         )
-        for identity in rendered_children if targets else ():
-            if (identity.kind, identity.name) == name:
-                found[identity] = targets
+        if targets:
+            name = Reference(document.body["kind"], document.body["metadata"]["name"])
+            found.update(dict.fromkeys(by_name.get(name, ()), targets))
     return found
 
 
-def _named(query: Query, children: Iterable[Identity]) -> Iterator[Identity]:
+def _named(query: Query, children: Mapping[Reference, Sequence[Identity]]) -> Iterable[Identity]:
     match query:
         case Lookup():
-            yield query.identity
+            return (query.identity,)
         case Reference():
-            yield from (identity for identity in children if (identity.kind, identity.name) == (query.kind, query.name))
+            return children.get(query, ())
+        case Selection():
+            return ()
 
 
 def _query_that_leads_back(
-    identity: Identity, rendered: Rendered, read_by: Mapping[Identity, Collection[Identity]]
+    identity: Identity, dependencies: Iterable[Dependency], cycles: Mapping[Identity, int]
 ) -> Query | None:
-    """The lookup of a child that reads an object which is derived from the child, None where it has none."""
-    if identity not in read_by:
-        return None
-    for name, dependencies in _dependencies(rendered):
-        if name != Reference(identity.kind, identity.name):
-            continue
-        for dependency in dependencies:
-            query = dependency.query
-            if isinstance(query, Lookup) and not dependency.after and _leads_to(identity, query.identity, read_by):
-                return query
+    """The lookup of a child that reads an object which is derived from the child, None where it has none. `cycles` has
+    the cycle of each object that is in one.
+    """
+    cycle = cycles.get(identity)
+    for dependency in dependencies if cycle is not None else ():
+        query = dependency.query
+        if isinstance(query, Lookup) and not dependency.after and cycles.get(query.identity) == cycle:
+            return query
     return None
-
-
-def _leads_to(target: Identity, start: Identity, read_by: Mapping[Identity, Collection[Identity]]) -> bool:
-    """Whether `start` reads the target, or reads what reads it."""
-    seen, pending = {start}, [start]
-    while pending:
-        for each in read_by.get(pending.pop(), ()):
-            if each == target:
-                return True
-            if each not in seen:
-                seen.add(each)
-                pending.append(each)
-    return False
 
 
 def _dependencies(rendered: Rendered) -> Iterator[tuple[Reference, Sequence[Dependency]]]:
@@ -243,23 +239,51 @@ def _dependencies(rendered: Rendered) -> Iterator[tuple[Reference, Sequence[Depe
             yield Reference(identity.kind, identity.name), result.dependencies
 
 
-def _children_in_answer(query: Query, lives: Sequence[LiveObject]) -> Iterator[Reference]:
+def _children_in_answer(query: Query, answers: Answers) -> Iterator[Reference]:
     if isinstance(query, Reference):
         yield query
-    for live in lives:
-        if answers(query, live):
+    else:
+        for live in answers.to(query):
             yield Reference(live.identity.kind, live.identity.name)
 
 
-def answers(query: Query, live: LiveObject) -> bool:
-    """Whether an object is part of the answer to a query."""
-    match query:
-        case Lookup():
-            return query.identity == live.identity
-        case Selection():
-            within = query.namespace in ("", live.identity.namespace)
+class Answers:
+    """Which of some objects are part of the answer to a query. A thousand queries scan the objects once."""
+
+    def __init__(self, lives: Sequence[LiveObject]) -> None:
+        self._lives = lives
+
+    @cached_property
+    def _by_identity(self) -> Mapping[Identity, LiveObject]:
+        return {live.identity: live for live in self._lives}
+
+    @cached_property
+    def _by_kind(self) -> Mapping[GroupKind, Sequence[LiveObject]]:
+        found: dict[GroupKind, list[LiveObject]] = {}
+        for live in self._lives:
+            found.setdefault(live.identity.group_kind, []).append(live)
+        return found
+
+    @cached_property
+    def _by_label(self) -> Mapping[tuple[GroupKind, str, str], Sequence[LiveObject]]:
+        found: dict[tuple[GroupKind, str, str], list[LiveObject]] = {}
+        for live in self._lives:
+            kind = live.identity.group_kind
+            for name, value in live.metadata.labels.items():
+                found.setdefault((kind, name, value), []).append(live)
+        return found
+
+    def to(self, query: Lookup | Selection) -> Iterator[LiveObject]:
+        """The objects that are part of the answer."""
+        if isinstance(query, Lookup):
+            live = self._by_identity.get(query.identity)
+            if live is not None:
+                yield live
+            return
+        kind = query.group_kind
+        lines = [self._by_label.get((kind, name, value), ()) for name, value in query.labels]
+        for live in min(lines, key=len) if lines else self._by_kind.get(kind, ()):
             labels = live.metadata.labels
-            same_kind = query.group_kind == live.identity.group_kind
-            return same_kind and within and all(labels.get(name) == value for name, value in query.labels)
-        case Reference():
-            return False
+            within = query.namespace in ("", live.identity.namespace)
+            if within and all(labels.get(name) == value for name, value in query.labels):
+                yield live

@@ -2,11 +2,13 @@
 
 Promises:
 - The first query for some label names builds their index. Later queries for these names scan no objects.
-- A cache without label queries has no index to maintain.
+- A cache without label queries has no index to maintain, and no cache has more than INDEXES_LIMIT: each costs work at
+  each event. The index that was not read for the longest time goes first.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -14,6 +16,10 @@ from ssa_operator.core.objects.live_object import LiveObject
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
+
+
+INDEXES_LIMIT = 16
+"""Indexes of one kind of objects. A usual operator looks up a kind by one or two sets of label names."""
 
 
 class _IndexedFields(NamedTuple):
@@ -27,7 +33,8 @@ class LabelIndex:
     """The indexes of one cache: for each set of fields, the objects by the fields' values (the namespace first)."""
 
     def __init__(self) -> None:
-        self._indexes: dict[_IndexedFields, dict[tuple[str, ...], dict[Key, LiveObject]]] = {}
+        self._indexes: OrderedDict[_IndexedFields, dict[tuple[str, ...], dict[Key, LiveObject]]] = OrderedDict()
+        """The one that was read last is at the end."""
 
     def find(
         self, namespace: str, labels: Mapping[str, str], objects: Mapping[Key, LiveObject]
@@ -38,6 +45,9 @@ class LabelIndex:
             self._indexes[fields] = {}
             for key, live in objects.items():
                 self._add(fields, key, live)
+            if len(self._indexes) > INDEXES_LIMIT:
+                self._indexes.popitem(last=False)
+        self._indexes.move_to_end(fields)
         values = tuple(labels[name] for name in fields.names)
         found = self._indexes[fields].get((namespace, *values) if namespace else values, {})
         return tuple(found.values())

@@ -15,6 +15,7 @@ from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.live_object import MANAGER
 from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.policies.adoption import AdoptPolicy
+from ssa_operator.core.policies.nested_parents import MAX_DEPTH
 from ssa_operator.core.policies.new_names import MAX_CHILDREN
 from ssa_operator.rendering.jinja.predicates import PredicateError, compile_predicate
 from ssa_operator.rendering.values.line_marks import StaticText
@@ -23,7 +24,7 @@ from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, f
 
 SETTINGS = "_settings.yaml"
 
-_KEYS = ("interval", "version", "clusterScope", "formerManagers", "suspendWhen", "maxChildren", "adopt")
+_KEYS = ("interval", "version", "clusterScope", "formerManagers", "suspendWhen", "maxChildren", "maxDepth", "adopt")
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -41,6 +42,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Which objects without an owner the operator adopts."""
     max_children: int = MAX_CHILDREN
     """How many children a parent may have."""
+    max_depth: int = MAX_DEPTH
+    """How many parents may be above a parent that creates children."""
     suspend_when: Predicate | None = None
     """The expression over a parent that suspends it while it is true; None without one."""
 
@@ -77,7 +80,8 @@ def _settings(found: Any, node: Node) -> Settings:
         cluster_scope=cluster_scope,
         former_managers=_former_managers(found.get("formerManagers", []), node),
         adopt=_adopt(found.get("adopt", AdoptPolicy.IN_NAMESPACE), node),
-        max_children=_max_children(found.get("maxChildren"), node),
+        max_children=_count("maxChildren", found, MAX_CHILDREN, node),
+        max_depth=_count("maxDepth", found, MAX_DEPTH, node),
         suspend_when=_suspend_when(found.get("suspendWhen"), node),
     )
 
@@ -89,12 +93,13 @@ def _adopt(value: Any, node: Node) -> AdoptPolicy:
     return AdoptPolicy(value)
 
 
-def _max_children(value: Any, node: Node) -> int:
+def _count(name: str, found: dict[str, Any], default: int, node: Node) -> int:
+    value = found.get(name)
     if value is None:
-        return MAX_CHILDREN
+        return default
     if type(value) is not int or value < 1:
-        location = find_location(node, ("maxChildren",), SlotValues())
-        raise DocumentError(f"maxChildren must be a whole number from 1; the default is {MAX_CHILDREN}", location)
+        location = find_location(node, (name,), SlotValues())
+        raise DocumentError(f"{name} must be a whole number from 1; the default is {default}", location)
     return value
 
 

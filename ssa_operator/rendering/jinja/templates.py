@@ -23,6 +23,7 @@ from ssa_operator.rendering.jinja.environment import Environment
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS
 from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, CLUSTER_VARIABLES, REMOVED
+from ssa_operator.rendering.jinja.parsed_texts import parsed_nodes
 from ssa_operator.rendering.jinja.unknown_names import suggest_filter, suggest_test
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
 from ssa_operator.rendering.yaml.documents import parse
@@ -162,6 +163,9 @@ class Templates:
 
     def parse_rendered(self, marked: str, name: str) -> tuple[Node, ...]:
         """The parsed documents of a rendered text with its line marks. Raises DocumentError."""
+        return parsed_nodes(self._parse_rendered, marked, name)
+
+    def _parse_rendered(self, marked: str, name: str) -> tuple[Node, ...]:
         return self._parse_cached(marked, name) if len(marked) <= _CACHED_LENGTH else self._parse(marked, name)
 
     def _parse(self, marked: str, name: str) -> tuple[Node, ...]:

@@ -63,7 +63,8 @@ def resolve_empty_collections(marked: str) -> str:
 def _has_siblings(lines: Sequence[str], at: int, item: bool) -> bool:
     """Whether the nearest line above or below that isn't deeper is an item (or a key) of the same collection."""
     depth = _indentation(lines[at], item)
-    for others in (reversed(lines[:at]), lines[at + 1 :]):
+    for positions in (range(at - 1, -1, -1), range(at + 1, len(lines))):
+        others = (lines[position] for position in positions)
         nearest = next((line for line in others if _has_content(line) and _indentation(line, item) <= depth), "")
         if (
             _has_content(nearest)

@@ -141,6 +141,7 @@ def test_every_render_reports_a_folder_that_failed_to_load(tmp_path: Path) -> No
         ({"a.yaml": HEAD, "_settings.yaml": "maxChildren: 0\n"}, "_settings.yaml:1: maxChildren must be a"),
         ({"a.yaml": HEAD, "_settings.yaml": "adopt: Sometimes\n"}, "_settings.yaml:1: adopt must be Always"),
         ({"a.yaml": HEAD, "_settings.yaml": "maxChildren: yes\n"}, "_settings.yaml:1: maxChildren must be a"),
+        ({"a.yaml": HEAD, "_settings.yaml": "maxDepth: 0\n"}, "_settings.yaml:1: maxDepth must be a"),
         ({"a.yaml": HEAD, "_settings.yaml": "formerManagers: helm\n"}, "_settings.yaml:1: formerManagers must be a"),
         (
             {"a.yaml": HEAD, "_settings.yaml": "formerManagers: [ssa-operator]\n"},

@@ -1,0 +1,59 @@
+"""A reconcile of many children leaves the event loop to others between its steps."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from ssa_operator.controller.informers.lookups import LookupInformers
+from ssa_operator.controller.reconcile.act import run_all
+from ssa_operator.controller.reconcile.long_steps import BATCH, LONG, LongSteps
+from ssa_operator.controller.reconcile.parent_view import ParentView
+from tests.core.example_objects import child, parent
+from tests.instruction_counts import is_linear
+
+
+async def test_others_run_after_a_long_step_and_what_follows_from_them() -> None:
+    seconds, ran = [0.0], list[int]()
+    steps, loop = LongSteps(lambda: seconds[0]), asyncio.get_running_loop()
+    loop.call_soon(lambda: loop.call_soon(lambda: loop.call_soon(ran.append, 1)))
+    seconds[0] = LONG / 2
+    await steps.rest()
+    assert ran == []
+    seconds[0] = 2 * LONG
+    await steps.rest()
+    assert ran == [1]
+    loop.call_soon(ran.append, 2)
+    await steps.rest()
+    assert ran == [1]
+
+
+async def test_others_run_while_many_requests_begin() -> None:
+    begun, seen = [0], list[int]()
+
+    async def request() -> None:
+        begun[0] += 1
+
+    async def other() -> None:
+        while begun[0] < 5 * BATCH:
+            seen.append(begun[0])
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(other())
+    await run_all(request() for _ in range(5 * BATCH))
+    await others
+    assert {BATCH, 2 * BATCH, 3 * BATCH, 4 * BATCH} <= {*seen}
+
+
+def test_templates_that_read_each_child_find_it_at_once() -> None:
+    lookups = cast("LookupInformers", None)
+
+    def read(count: int) -> None:
+        children = tuple(child(f"map-{number}") for number in range(count))
+        view = ParentView(
+            now=0.0, parent=parent(), lookups=lookups, children=children, objects={}, kinds={}, kind_reports_status=bool
+        )
+        assert all(view.child("ConfigMap", f"map-{number}") for number in range(count))
+        assert view.child("ConfigMap", "other") is None
+
+    assert is_linear(lambda count: lambda: read(count))
