@@ -228,6 +228,7 @@ class FolderControllers:
         await self.lookups.close()
 
     def _crd_changed(self, name: str, kind: GroupKind) -> None:
+        self._mapper.crd_changed(kind, deleted=self.crds.defined(kind) is None)
         self._kind_changed(kind, 0)
         self._folder_changed(name)
 

@@ -5,6 +5,8 @@ Promises:
   `GRACE_PERIOD` seconds after the last parent stopped looking it up. Answers come from caches.
 - A parent is requeued when an answer differs from the one that it rendered, and only then: after a change by others or
   by the operator, a sync, a withdrawn permission, or a kind that is served or no longer served.
+- A kind that the cluster doesn't serve has no objects only if it has no CRD, was not served before, and can be
+  discovered. Otherwise they are unknown.
 - The operator watches single objects by name, to need as few permissions as possible. Where many are looked up, one
   wider watch replaces them, if the permissions allow that. If they don't, the operator tries the wider watch again
   every `WIDER_RETRY` seconds while it is worthwhile; until it has synced, the narrow ones answer.
@@ -32,6 +34,7 @@ from ssa_operator.controller.informers.lookup_index import (
 )
 from ssa_operator.controller.informers.served_kinds import ServedKinds
 from ssa_operator.controller.queue import Cause
+from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import Answer, Lookup, Query, Selection
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
@@ -270,9 +273,8 @@ class LookupInformers:
             try:
                 resource = self._mapper.peek(scope.group_kind, scope.version)
             except UnknownKind as error:
-                if self._crds.serves(scope.group_kind, scope.version):
-                    return _CachedAnswer(unknown=f"the API server has not yet begun to serve {scope.kind}")
-                return _CachedAnswer(absent=str(error))
+                unknown = self.served.why_unknown(ApiKind(scope.api_version, scope.kind))
+                return _CachedAnswer(unknown=unknown) if unknown else _CachedAnswer(absent=str(error))
             reason = _why_unwatchable(resource, scope)
             return _CachedAnswer(unknown=reason or f"{scope.kind} is not watched yet", needs_permission=bool(reason))
         if not informer.synced:

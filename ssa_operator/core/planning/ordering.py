@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.cluster_view import Query
+from ssa_operator.core.objects.cluster_view import Question
 from ssa_operator.core.objects.dependency_graph import Edge, Graph, graph, waves
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.render_result import Dependency, Rendered, WaitTarget
@@ -127,7 +127,7 @@ def _why_missing(child: Reference, rendered: Rendered) -> str:
     return next((f"a template may render it that is {wait}" for wait in rendered.waits if wait.identity is None), "")
 
 
-def _is_read(outcome: Outcome, query: Query, rendered: Rendered, now: float) -> bool:
+def _is_read(outcome: Outcome, query: Question, rendered: Rendered, now: float) -> bool:
     identity, live = outcome.step.identity, outcome.live
     if isinstance(query, Reference):
         answered = query in rendered.read_unready or _is_readable(outcome, now)

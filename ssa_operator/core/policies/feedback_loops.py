@@ -17,7 +17,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.cluster_view import Lookup, Query, Selection
+from ssa_operator.core.objects.built_in_kinds import ApiKind
+from ssa_operator.core.objects.cluster_view import Lookup, Question, Selection
 from ssa_operator.core.objects.dependency_graph import circular
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
@@ -69,7 +70,7 @@ class ChangeSeries(Struct, frozen=True, kw_only=True):
 class FeedbackLoop(ChangeSeries, frozen=True, kw_only=True):
     """The successive changes of one child that is part of a loop: how often applying the child changed it."""
 
-    reads: Query
+    reads: Question
     """What the child reads that is derived from it."""
 
     def text(self, identity: Identity) -> str:
@@ -114,10 +115,10 @@ def with_changes(
     return found
 
 
-def _children_in_loops(rendered: Rendered, lives: Sequence[LiveObject]) -> Mapping[Reference, Query]:
+def _children_in_loops(rendered: Rendered, lives: Sequence[LiveObject]) -> Mapping[Reference, Question]:
     """The children that are part of a loop, each with a query whose answer is part of the same loop."""
-    answers: dict[Query, list[Reference]] = {}
-    reads: dict[Reference, dict[Reference, Query]] = {}
+    answers: dict[Question, list[Reference]] = {}
+    reads: dict[Reference, dict[Reference, Question]] = {}
     for name, dependencies in _dependencies(rendered):
         targets = reads.setdefault(name, {})
         for dependency in dependencies:
@@ -153,7 +154,7 @@ def reads_by_name(
     return found
 
 
-def _named(query: Query, children: Iterable[Identity]) -> Iterator[Identity]:
+def _named(query: Question, children: Iterable[Identity]) -> Iterator[Identity]:
     match query:
         case Lookup():
             yield query.identity
@@ -163,7 +164,7 @@ def _named(query: Query, children: Iterable[Identity]) -> Iterator[Identity]:
 
 def _query_that_leads_back(
     identity: Identity, rendered: Rendered, read_by: Mapping[Identity, Collection[Identity]]
-) -> Query | None:
+) -> Question | None:
     """The lookup of a child that reads an object which is derived from the child, None where it has none."""
     if identity not in read_by:
         return None
@@ -198,7 +199,7 @@ def _dependencies(rendered: Rendered) -> Iterator[tuple[Reference, Sequence[Depe
             yield Reference(identity.kind, identity.name), result.dependencies
 
 
-def _children_in_answer(query: Query, lives: Sequence[LiveObject]) -> Iterator[Reference]:
+def _children_in_answer(query: Question, lives: Sequence[LiveObject]) -> Iterator[Reference]:
     if isinstance(query, Reference):
         yield query
     for live in lives:
@@ -206,7 +207,7 @@ def _children_in_answer(query: Query, lives: Sequence[LiveObject]) -> Iterator[R
             yield Reference(live.identity.kind, live.identity.name)
 
 
-def answers(query: Query, live: LiveObject) -> bool:
+def answers(query: Question, live: LiveObject) -> bool:
     """Whether an object is part of the answer to a query."""
     match query:
         case Lookup():
@@ -216,5 +217,5 @@ def answers(query: Query, live: LiveObject) -> bool:
             labels = live.metadata.labels
             same_kind = query.group_kind == live.identity.group_kind
             return same_kind and within and all(labels.get(name) == value for name, value in query.labels)
-        case Reference():
+        case Reference() | ApiKind():
             return False

@@ -6,6 +6,8 @@ Promises:
 - An unknown kind causes a new discovery, at most one every `PAUSE` seconds. After `invalidate` the next call discovers.
 - A call that arrives during a discovery waits for its result before it reports a kind as unknown.
 - If an aggregated API server does not answer, only the kinds of its group are unknown.
+- The mapper knows which kinds the cluster served before in this process and no longer does, without those whose CRD was
+  deleted.
 - An answer that can't be read is an error, and changes nothing that the mapper knows.
 """
 
@@ -14,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -134,6 +136,8 @@ class RESTMapper:
         self._by_name: dict[str, Resource] = {}
         self._failing: dict[str, str] = {}
         self._reported: dict[str, str] = {}
+        self._withdrawn: dict[GroupKind, set[str]] = {}
+        self._deleted: set[GroupKind] = set()
 
     async def discover(self) -> None:
         """Discover the cluster's resources for `peek`, unless the cache is valid. Raises ApiError."""
@@ -146,6 +150,20 @@ class RESTMapper:
         if found is None:
             raise self._unknown_kind(kind, version)
         return found
+
+    def versions(self, kind: GroupKind) -> tuple[str, ...]:
+        """The versions in which the cluster serves a kind, from the cache; the one that the server prefers first."""
+        return tuple(self._by_kind.get(kind, ()))
+
+    def failure(self, group: str) -> str:
+        """Why the last discovery of a group failed, '' where it didn't."""
+        return self._failing.get(group, "")
+
+    def is_withdrawn(self, kind: GroupKind, version: str) -> bool:
+        """Whether a discovery of this process found a kind in a version, and the last one did not; false if its CRD was
+        deleted.
+        """
+        return version in self._withdrawn.get(kind, ())
 
     async def resource(self, kind: GroupKind, version: str | None = None) -> Resource:
         """The resource of a kind, in that version or the one that the server prefers.
@@ -178,6 +196,17 @@ class RESTMapper:
         """Have the next call discover, because a CRD was created, changed or deleted."""
         self._valid, self._invalidated = False, True
         self._discovered_at = None
+
+    def crd_changed(self, kind: GroupKind, *, deleted: bool) -> None:
+        """Have the next call discover, because the CRD of a kind was created, changed or deleted. What its deletion
+        takes out of discovery is not withdrawn.
+        """
+        self.invalidate()
+        if deleted:
+            self._deleted.add(kind)
+            self._withdrawn.pop(kind, None)
+        else:
+            self._deleted.discard(kind)
 
     async def _refresh(self, *, again: bool) -> None:
         """Discover if the cache is invalid or, with `again`, older than `PAUSE`."""
@@ -281,16 +310,28 @@ class RESTMapper:
             if self._reported.get(group) != reason:
                 log.warning("discovery of API group %s fails, the other groups are not affected: %s", group, reason)
         self._reported = self._failing
-        self._by_kind, self._by_name = {}, {}
+        before, self._by_kind, self._by_name = self._by_kind, {}, {}
         for resource in (*found, *kept):
             self._by_kind.setdefault(resource.group_kind, {}).setdefault(resource.version, resource)
             self._by_name.setdefault(resource.name, resource)
+        self._record_withdrawn(before)
+
+    def _record_withdrawn(self, before: Mapping[GroupKind, Mapping[str, Resource]]) -> None:
+        for kind, versions in before.items():
+            lost = versions.keys() - self._by_kind.get(kind, {}).keys()
+            if lost and kind not in self._deleted:
+                self._withdrawn.setdefault(kind, set()).update(lost)
+        for kind in self._withdrawn.keys() & self._by_kind.keys():
+            self._withdrawn[kind] -= self._by_kind[kind].keys()
+        # Discovery may list the kinds of a deleted CRD for a moment. Another API may serve them later.
+        self._deleted &= self._by_kind.keys()
 
     def _unknown_kind(self, kind: GroupKind, version: str | None) -> UnknownKind:
         served = self._by_kind.get(kind, {})
         if served:
             return UnknownKind(
-                f"the cluster serves {kind} in {', '.join(served)}, not in {version}; correct the apiVersion"
+                f"the cluster serves {kind} in {', '.join(served)}, not in {version}; correct the apiVersion: write "
+                f"{join_api_version(kind.group, next(iter(served)))}"
             )
         wanted = join_api_version(kind.group, version) if version else kind.group or "v1"
         return UnknownKind(f"the cluster serves no {kind.kind} in {wanted}; {self._hint(kind.group)}")
