@@ -36,7 +36,7 @@ from ssa_operator.controller.informers.served_kinds import ServedKinds
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import Answer, Lookup, Query, Selection
-from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.watch_scope import WatchScope, choose_scope
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
@@ -123,9 +123,14 @@ class LookupInformers:
     @property
     def missing(self) -> set[GroupKind]:
         """The kinds that templates look up and that the cluster doesn't serve, or no longer serves."""
-        no_longer_served = {scope.group_kind for scope, informer in self._informers.items() if informer.missing}
-        queries = (query for kind in self._index.kinds for query in self._index.queries(kind))
-        return no_longer_served | {query.group_kind for query in queries if not self._is_served(WatchScope.of(query))}
+        return {kind for kind in self._index.kinds if self.is_missing(kind)}
+
+    def is_missing(self, kind: GroupKind) -> bool:
+        """Whether the cluster doesn't serve a kind in a version that templates look up."""
+        versions = {split_api_version(query.api_version)[1] for query in self._index.queries(kind)}
+        return any(self.resource(kind, version) is None for version in versions) or any(
+            informer.missing for scope, informer in self._informers.items() if scope.group_kind == kind
+        )
 
     async def discover(self) -> None:
         """Run discovery, unless its result is cached. Raises ApiError."""
@@ -345,9 +350,6 @@ class LookupInformers:
         informer = self._informers[scope] = Informer(resource, cache, lambda _: self._state_changed(scope))
         informer.add(reflector)
         self._stop_later(scope)
-
-    def _is_served(self, scope: WatchScope) -> bool:
-        return self._resource(scope) is not None
 
     def _resource(self, scope: WatchScope) -> Resource | None:
         return self.resource(scope.group_kind, scope.version)

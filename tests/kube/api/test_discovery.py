@@ -138,6 +138,49 @@ async def test_a_broken_aggregated_api_makes_only_its_own_kinds_unknown(server: 
             await mapper.resource(GroupKind("metrics.k8s.io", "NodeMetrics"))
 
 
+async def test_a_document_that_has_not_changed_is_not_read_again(server: Server) -> None:
+    server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
+    answers: list[int] = []
+
+    async def with_etag(request: web.BaseRequest) -> web.StreamResponse:
+        answer = await server(request)
+        assert isinstance(answer, web.Response)
+        etag = f'"{hash(answer.body)}"'
+        if request.headers.get("If-None-Match") == etag:
+            answer = web.Response(status=304)
+        answer.headers["ETag"] = etag
+        answers.append(answer.status)
+        return answer
+
+    async with scripted(with_etag) as client:
+        mapper = RESTMapper(client)
+        found = [await mapper.resource(WIDGET)]
+        mapper.invalidate()
+        found.append(await mapper.resource(WIDGET))
+        assert found[0] is found[1]
+        server.groups = [aggregated("example.com", version("v2", "widgets", "Widget"))]
+        mapper.invalidate()
+        assert (await mapper.resource(WIDGET)).version == "v2"
+        mapper.invalidate()
+        assert (await mapper.resource(WIDGET)).version == "v2"
+    assert sorted(answers) == [200, 200, 200, 304, 304, 304, 304, 304]
+
+
+async def test_a_failing_group_stays_failing_while_discovery_is_repeated(server: Server) -> None:
+    server.groups = [aggregated("metrics.k8s.io", {"version": "v1beta1", "freshness": "Stale"})]
+    async with scripted(server) as client:
+        mapper = RESTMapper(client)
+        await mapper.discover()
+        server.answers.clear()
+        server.reached.clear()
+        mapper.invalidate()
+        again = asyncio.create_task(mapper.discover())
+        await server.reached.wait()
+        assert mapper.failure("metrics.k8s.io") == "metrics.k8s.io/v1beta1 is stale"
+        server.answers.set()
+        await again
+
+
 async def test_a_kind_that_is_no_longer_served_is_withdrawn_until_it_is_served_again(server: Server) -> None:
     v1, v2 = version("v1", "widgets", "Widget"), version("v2", "widgets", "Widget")
     async with scripted(server) as client:
