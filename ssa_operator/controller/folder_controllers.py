@@ -228,6 +228,7 @@ class FolderControllers:
         await self.lookups.close()
 
     def _crd_changed(self, name: str, kind: GroupKind) -> None:
+        self._mapper.crd_changed(kind, deleted=self.crds.defined(kind) is None)
         self._kind_changed(kind, 0)
         self._folder_changed(name)
 
@@ -263,7 +264,7 @@ class FolderControllers:
             asked = self.lookups.served.asked_for(kind)
             if asked:
                 await self._logged(str(kind), self.lookups.served.refresh())
-            if tries < DISCOVERY_TRIES and (asked or kind in self.lookups.missing | self.children.missing):
+            if tries < DISCOVERY_TRIES and (asked or self.lookups.is_missing(kind) or kind in self.children.missing):
                 delay = DISCOVERY_LAG * 2**tries
                 asyncio.get_running_loop().call_later(delay, self._kind_changed, kind, tries + 1)
         return helps

@@ -21,7 +21,15 @@ from msgspec import Struct, field
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.built_in_kinds import ApiKind
-from ssa_operator.core.objects.cluster_view import AccessReview, Answer, Body, ClusterView, Lookup, Selection
+from ssa_operator.core.objects.cluster_view import (
+    AccessReview,
+    Answer,
+    Availability,
+    Body,
+    ClusterView,
+    Lookup,
+    Selection,
+)
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem
 from ssa_operator.core.objects.source_location import field_text
@@ -122,7 +130,7 @@ class _ReplayedRandomness(Struct, frozen=True):
     def kubernetes_version(self) -> str:
         return self.cluster.kubernetes_version
 
-    def serves(self, kind: ApiKind, /) -> bool:
+    def serves(self, kind: ApiKind, /) -> Availability:
         return self.cluster.serves(kind)
 
     def random(self, below: int, /) -> int:

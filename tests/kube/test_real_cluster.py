@@ -23,6 +23,7 @@ from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import ApplyOptions, DeleteOptions, Scope
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.api.transport import NoObserver
 from ssa_operator.kube.auth import credentials
 from ssa_operator.kube.clock import SystemClock
 from ssa_operator.kube.watch.cache import Cache
@@ -331,6 +332,30 @@ async def test_built_in_and_custom_resources_are_found(client: Client, widgets: 
     assert (await mapper.resource(GroupKind("kube.example.com", "Widget"))).plural == widgets.plural
     with pytest.raises(UnknownKind, match=r"no Gadget in kube\.example\.com"):
         await mapper.resource(GroupKind("kube.example.com", "Gadget"))
+
+
+async def test_the_api_server_sends_an_unchanged_discovery_only_once(cluster: Cluster, widgets: Resource) -> None:
+    answers = Answers()
+    async with Client(await credentials.load(str(cluster.kubeconfig))) as client:
+        client.observer = answers
+        mapper = RESTMapper(client)
+        first = await mapper.resource(GroupKind("kube.example.com", "Widget"))
+        async with asyncio.timeout(30):
+            while 304 not in answers.codes:  # another test may have changed a CRD just now
+                answers.codes.clear()
+                mapper.invalidate()
+                assert await mapper.resource(GroupKind("kube.example.com", "Widget")) == first
+    assert first.plural == widgets.plural
+
+
+class Answers(NoObserver):
+    """The codes of all answers."""
+
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+
+    def answered(self, request: calls.Request, code: int, seconds: float) -> None:  # noqa: ARG002
+        self.codes.append(code)
 
 
 async def test_legacy_discovery_finds_the_same_resources_as_aggregated(client: Client) -> None:

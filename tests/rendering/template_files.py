@@ -16,9 +16,11 @@ from ssa_operator.core.objects.cluster_view import (
     OFFLINE,
     AccessReview,
     Answer,
+    Availability,
     ClusterView,
     Lookup,
     Selection,
+    Unknown,
 )
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.objects.render_result import Document, Rendered, StatusFields
@@ -60,6 +62,8 @@ class FakeClusterView:
     kubernetes_version: str = KUBERNETES_VERSION
     custom_kinds: frozenset[ApiKind] = frozenset()
     """The kinds that CRDs define."""
+    unknown_kinds: frozenset[ApiKind] = frozenset()
+    """The kinds of which the operator can't know whether they are served."""
     random_numbers: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.cycle(range(61)))
 
     def synced(self, kind: GroupKind, /) -> bool:
@@ -100,7 +104,9 @@ class FakeClusterView:
             ]
         )
 
-    def serves(self, kind: ApiKind, /) -> bool:
+    def serves(self, kind: ApiKind, /) -> Availability:
+        if kind in self.unknown_kinds:
+            return Unknown("its API is in an upgrade")
         return kind in BUILT_IN_KINDS or kind in self.custom_kinds
 
     def random(self, below: int, /) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ssa_operator.core.objects.built_in_kinds import ApiKind
+from ssa_operator.core.objects.cluster_view import Unknown
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.rendering.folder.sources import Folder
 from ssa_operator.rendering.possible_manifests import template_contents
@@ -67,6 +68,48 @@ def test_the_render_names_the_kinds_and_their_answers_also_in_macros_and_the_sta
     )
     rendered = render_status(status, parent(), WITH_MONITOR)
     assert (rendered.fields, rendered.apis) == ({"x": False}, {ApiKind("v9", "Pod"): False})
+
+
+UNKNOWN = FakeClusterView(unknown_kinds=frozenset({MONITOR}))
+ASKED = "api_available('monitoring.coreos.com/v1', 'ServiceMonitor')"
+WHY = "waiting for ServiceMonitor in monitoring.coreos.com/v1 to be known: its API is in an upgrade"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "{{ A }}",
+        "{{ not A }}",
+        "{{ A | default(false) }}",
+        "{{ A is defined }}",
+        "{{ 'yes' if A else 'no' }}",
+        "{% if A or true %}x{% endif %}",
+        "{% set there = A %}{{ there | string }}",
+        "{{ [A] | first }}",
+    ],
+)
+def test_what_depends_on_an_unknown_answer_waits_and_other_files_do_not(use: str) -> None:
+    files = {
+        "a.yaml.j2": manifest("ConfigMap", "a", f'data:\n  x: "{use.replace("A", ASKED)}"\n'),
+        "b.yaml.j2": manifest("ConfigMap", "b"),
+    }
+    found = render_with(files, UNKNOWN)
+    assert [each.identity.name for each in found.documents] == ["b"]
+    assert ([str(wait) for wait in found.waits], found.problems) == ([WHY], ())
+    assert found.apis == {MONITOR: Unknown("its API is in an upgrade")}
+    assert found.asked == ()
+    assert not found.complete
+
+
+def test_a_status_leaves_out_the_field_of_an_unknown_answer() -> None:
+    status = templates(
+        {
+            "a.yaml": manifest("ConfigMap", "a"),
+            "_status.yaml.j2": f"x: {{{{ {ASKED} }}}}\ny: 1\nz: {{{{ 2 if {ASKED} }}}}\n",
+        }
+    )
+    rendered = render_status(status, parent(), UNKNOWN)
+    assert (rendered.fields, rendered.problems) == ({"y": 1, "z": ""}, ())
 
 
 def test_both_outcomes_count_for_permissions_and_graphs() -> None:

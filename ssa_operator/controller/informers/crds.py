@@ -2,6 +2,7 @@
 
 Promises:
 - A change of a CRD calls the listener once, with the name of its resource (`echoes.example.com`) and its kind.
+- A CRD is decoded when it changes, and not when it is asked for.
 - A CRD counts as served from the moment it is Established, and one that is being deleted until it is gone: the API
   server serves its objects until the last one is deleted, and that may wait for the operator's finalizer.
 - Without the permission to watch CRDs the operator still works: it finds resources by discovery alone.
@@ -9,13 +10,15 @@ Promises:
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ssa_operator.core.objects.crd_schema import reports_status, version_priority
+from msgspec import Struct
+
+from ssa_operator.core.objects.crd_schema import reports_status
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.policies.served_versions import DefinedKind
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import UnknownKind
@@ -33,6 +36,39 @@ RESOURCE = Resource(
 )
 
 
+class _CRD(Struct, frozen=True, kw_only=True):
+    """What the operator reads of a CRD again and again."""
+
+    uid: str
+    generation: int
+    deleting: bool
+    kind: GroupKind
+    plural: str
+    namespaced: bool
+    reports_status: bool
+    defined: DefinedKind
+
+    @classmethod
+    def of(cls, live: LiveObject) -> _CRD:
+        crd = live.body
+        spec, established = crd["spec"], _established(crd)
+        is_established = established.state is ReadinessState.CURRENT
+        return cls(
+            uid=live.uid,
+            generation=live.metadata.generation,
+            deleting=live.deleting,
+            kind=GroupKind(spec["group"], spec["names"]["kind"]),
+            plural=spec["names"]["plural"],
+            namespaced=spec["scope"] == "Namespaced",
+            reports_status=reports_status(crd),
+            defined=DefinedKind(
+                name=live.identity.name,
+                versions={each["name"]: bool(each.get("served")) for each in spec["versions"]},
+                not_established="" if is_established else established.message or "it is not Established",
+            ),
+        )
+
+
 class CRDInformer:
     """Watches all CRDs. `on_change` is called with the CRD's name and the kind that it defines."""
 
@@ -40,7 +76,8 @@ class CRDInformer:
         self._cache = Cache()
         self._cache.listen(self._changed)
         self._on_change = on_change
-        self._kinds_with_status: set[GroupKind] = set()
+        self._crds: dict[str, _CRD] = {}
+        self._by_kind: dict[GroupKind, dict[str, _CRD]] = {}
         self.reflector = Reflector(client, Scope(RESOURCE), self._cache)
 
     def get(self, name: str) -> Mapping[str, Any] | None:
@@ -54,62 +91,55 @@ class CRDInformer:
         The CRD itself is read, because discovery learns of a new CRD a moment later. Raises UnknownKind with what is
         missing.
         """
-        crd = self.get(name)
+        crd = self._crds.get(name)
         if crd is None:
             raise UnknownKind(f"there is no CRD {name}")
-        state = _established(crd)
-        if state.state is not ReadinessState.CURRENT:
-            raise UnknownKind(f"its CRD {name} is not served: {state.message}")
-        served = [each["name"] for each in crd["spec"]["versions"] if each.get("served")]
+        if crd.defined.not_established:
+            raise UnknownKind(f"its CRD {name} is not served: {crd.defined.not_established}")
+        served = crd.defined.served
         if not served:
             raise UnknownKind(f"its CRD {name} serves no version")
         if version is not None and version not in served:
             raise UnknownKind(f"its CRD {name} doesn't serve version {version}; served are {', '.join(served)}")
-        spec = crd["spec"]
         return Resource(
-            group=spec["group"],
-            version=version or max(served, key=version_priority),
-            kind=spec["names"]["kind"],
-            plural=spec["names"]["plural"],
-            namespaced=spec["scope"] == "Namespaced",
+            group=crd.kind.group,
+            version=version or served[0],
+            kind=crd.kind.kind,
+            plural=crd.plural,
+            namespaced=crd.namespaced,
         )
+
+    def defined(self, kind: GroupKind) -> DefinedKind | None:
+        """The CRD of a kind, None without one. Of several CRDs for one kind, the API server serves one."""
+        found = [crd.defined for crd in self._by_kind.get(kind, {}).values()]
+        return next((each for each in found if not each.not_established), found[0] if found else None)
 
     def serves(self, kind: GroupKind, version: str) -> bool:
         """Whether a CRD serves a kind in a version. Discovery may not know it yet, or not all the time while an API
         server starts.
         """
-        for live in self._cache:
-            spec = live.body["spec"]
-            if (spec["group"], spec["names"]["kind"]) == kind:
-                with contextlib.suppress(UnknownKind):
-                    self.resource(live.identity.name, version)
-                    return True
-        return False
+        defined = self.defined(kind)
+        return defined is not None and version in defined.served
 
     def reports_status(self, kind: GroupKind) -> bool:
         """Whether a kind's CRD declares that a controller writes the status of its objects."""
-        return kind in self._kinds_with_status
+        return any(crd.reports_status for crd in self._by_kind.get(kind, {}).values())
 
     def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         live = new or old
-        if live is None or (old is not None and new is not None and _is_unchanged(old, new)):
-            return
-        spec = live.body["spec"]
-        kind = GroupKind(spec["group"], spec["names"]["kind"])
-        self._kinds_with_status.discard(kind)
-        if new is not None and reports_status(new.body):
-            self._kinds_with_status.add(kind)
-        self._on_change(live.identity.name, kind)
-
-
-def _is_unchanged(old: LiveObject, new: LiveObject) -> bool:
-    """Whether neither the spec of a CRD changed nor whether it is served."""
-    return (
-        old.uid == new.uid
-        and old.metadata.generation == new.metadata.generation
-        and old.deleting == new.deleting
-        and _established(old.body).state is _established(new.body).state
-    )
+        assert live is not None
+        name = live.identity.name
+        before, after = self._crds.pop(name, None), None if new is None else _CRD.of(new)
+        if before is not None:
+            del self._by_kind[before.kind][name]
+            if not self._by_kind[before.kind]:
+                del self._by_kind[before.kind]
+        if after is not None:
+            self._crds[name] = after
+            self._by_kind.setdefault(after.kind, {})[name] = after
+        if before != after:
+            for kind in dict.fromkeys(each.kind for each in (before, after) if each is not None):
+                self._on_change(name, kind)
 
 
 def _established(crd: Mapping[str, Any]) -> Readiness:

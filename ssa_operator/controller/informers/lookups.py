@@ -5,6 +5,8 @@ Promises:
   `GRACE_PERIOD` seconds after the last parent stopped looking it up. Answers come from caches.
 - A parent is requeued when an answer differs from the one that it rendered, and only then: after a change by others or
   by the operator, a sync, a withdrawn permission, or a kind that is served or no longer served.
+- A kind that the cluster doesn't serve has no objects only if it has no CRD, was not served before, and can be
+  discovered. Otherwise they are unknown.
 - The operator watches single objects by name, to need as few permissions as possible. Where many are looked up, one
   wider watch replaces them, if the permissions allow that. If they don't, the operator tries the wider watch again
   every `WIDER_RETRY` seconds while it is worthwhile; until it has synced, the narrow ones answer.
@@ -32,8 +34,9 @@ from ssa_operator.controller.informers.lookup_index import (
 )
 from ssa_operator.controller.informers.served_kinds import ServedKinds
 from ssa_operator.controller.queue import Cause
+from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import Answer, Lookup, Query, Selection
-from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.watch_scope import WatchScope, choose_scope
 from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
@@ -120,9 +123,14 @@ class LookupInformers:
     @property
     def missing(self) -> set[GroupKind]:
         """The kinds that templates look up and that the cluster doesn't serve, or no longer serves."""
-        no_longer_served = {scope.group_kind for scope, informer in self._informers.items() if informer.missing}
-        queries = (query for kind in self._index.kinds for query in self._index.queries(kind))
-        return no_longer_served | {query.group_kind for query in queries if not self._is_served(WatchScope.of(query))}
+        return {kind for kind in self._index.kinds if self.is_missing(kind)}
+
+    def is_missing(self, kind: GroupKind) -> bool:
+        """Whether the cluster doesn't serve a kind in a version that templates look up."""
+        versions = {split_api_version(query.api_version)[1] for query in self._index.queries(kind)}
+        return any(self.resource(kind, version) is None for version in versions) or any(
+            informer.missing for scope, informer in self._informers.items() if scope.group_kind == kind
+        )
 
     async def discover(self) -> None:
         """Run discovery, unless its result is cached. Raises ApiError."""
@@ -270,9 +278,8 @@ class LookupInformers:
             try:
                 resource = self._mapper.peek(scope.group_kind, scope.version)
             except UnknownKind as error:
-                if self._crds.serves(scope.group_kind, scope.version):
-                    return _CachedAnswer(unknown=f"the API server has not yet begun to serve {scope.kind}")
-                return _CachedAnswer(absent=str(error))
+                unknown = self.served.why_unknown(ApiKind(scope.api_version, scope.kind))
+                return _CachedAnswer(unknown=unknown) if unknown else _CachedAnswer(absent=str(error))
             reason = _why_unwatchable(resource, scope)
             return _CachedAnswer(unknown=reason or f"{scope.kind} is not watched yet", needs_permission=bool(reason))
         if not informer.synced:
@@ -343,9 +350,6 @@ class LookupInformers:
         informer = self._informers[scope] = Informer(resource, cache, lambda _: self._state_changed(scope))
         informer.add(reflector)
         self._stop_later(scope)
-
-    def _is_served(self, scope: WatchScope) -> bool:
-        return self._resource(scope) is not None
 
     def _resource(self, scope: WatchScope) -> Resource | None:
         return self.resource(scope.group_kind, scope.version)

@@ -5,6 +5,7 @@ Promises:
   interval of discovery for an aggregated API.
 - The version changes with that of the API server, within the same interval.
 - A CRD counts as served once it is Established, even if discovery learns of it a moment later.
+- Answers come from memory, and none decodes an object. A refresh judges each kind once, for all parents.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from ssa_operator.controller.informers.crds import CRDInformer
 from ssa_operator.controller.informers.lookup_index import Dependent, dependents_of
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.built_in_kinds import ApiKind
+from ssa_operator.core.objects.cluster_view import Availability
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
+from ssa_operator.core.policies.served_versions import ServedFacts, availability, why_unknown
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.server_version import read_version
 
 
@@ -36,7 +39,8 @@ class ServedKinds:
         self._mapper = mapper
         self._crds = crds
         self._listener = listener
-        self._uses: dict[Dependent, Mapping[ApiKind, bool]] = {}
+        self._uses: dict[Dependent, Mapping[ApiKind, Availability]] = {}
+        self._dependents: dict[ApiKind, dict[Dependent, Availability]] = {}
         self.kubernetes_version = ""
         """The version of the API server, as in 1.36; '' before `discover`."""
         self._reading = asyncio.Lock()
@@ -48,18 +52,24 @@ class ServedKinds:
 
     def asked_for(self, kind: GroupKind) -> bool:
         """Whether the templates of a parent ask for a kind, in any version."""
-        return any(_group_kind(each) == kind for uses in self._uses.values() for each in uses)
+        return any(_group_kind(each) == kind for each in self._dependents)
 
-    def serves(self, kind: ApiKind) -> bool:
+    def serves(self, kind: ApiKind) -> Availability:
         """Whether the API server serves a kind, from the caches."""
+        return availability(kind, self._facts(kind))
+
+    def why_unknown(self, kind: ApiKind) -> str:
+        """Why a kind that discovery doesn't list may have objects nevertheless, '' where it has none."""
+        return why_unknown(kind, self._facts(kind))
+
+    def _facts(self, kind: ApiKind) -> ServedFacts:
         group_kind, version = _group_kind(kind), split_api_version(kind.api_version)[1]
-        if self._crds.serves(group_kind, version):
-            return True
-        try:
-            self._mapper.peek(group_kind, version)
-        except UnknownKind:
-            return False
-        return True
+        return ServedFacts(
+            crd=self._crds.defined(group_kind),
+            discovered=self._mapper.versions(group_kind),
+            failing=self._mapper.failure(group_kind.group),
+            withdrawn=self._mapper.is_withdrawn(group_kind, version),
+        )
 
     async def discover(self) -> None:
         """Discover the kinds, unless they are cached, and read the version the first time. Raises ApiError."""
@@ -75,36 +85,41 @@ class ServedKinds:
         ApiError.
         """
         await self._mapper.discover()
-        for dependent in list(self._uses):
-            self._requeue_if_changed(dependent)
+        for kind, dependents in list(self._dependents.items()):
+            answer = self.serves(kind)
+            for dependent, rendered in list(dependents.items()):
+                if rendered != answer:
+                    self._listener.lookup_changed(dependent.uid, dependent.cause)
 
     async def refresh_version(self) -> bool:
         """Read the version again. Returns whether it changed. Raises ApiError."""
         before, self.kubernetes_version = self.kubernetes_version, await read_version(self._client)
         return before not in ("", self.kubernetes_version)
 
-    def set_uses(self, dependent: Dependent, answers: Mapping[ApiKind, bool]) -> None:
+    def set_uses(self, dependent: Dependent, answers: Mapping[ApiKind, Availability]) -> None:
         """Record all questions of a dependent's last render, with the answers that it rendered. The parent is requeued
         when an answer is another one.
         """
+        for kind in self._uses.pop(dependent, {}).keys() - answers.keys():
+            del self._dependents[kind][dependent]
+            if not self._dependents[kind]:
+                del self._dependents[kind]
         if not answers:
-            self._uses.pop(dependent, None)
             return
         self._uses[dependent] = dict(answers)
-        self._requeue_if_changed(dependent)
+        for kind, answer in answers.items():
+            self._dependents.setdefault(kind, {})[dependent] = answer
+        if not self.is_current(dependent):
+            self._listener.lookup_changed(dependent.uid, dependent.cause)
 
     def forget(self, parent_uid: str) -> None:
         """Remove the questions of a deleted parent."""
         for dependent in dependents_of(parent_uid):
-            self._uses.pop(dependent, None)
+            self.set_uses(dependent, {})
 
     def is_current(self, dependent: Dependent) -> bool:
         """Whether all answers of a dependent's last render are still the same."""
-        return all(self.serves(kind) is answer for kind, answer in self._uses.get(dependent, {}).items())
-
-    def _requeue_if_changed(self, dependent: Dependent) -> None:
-        if not self.is_current(dependent):
-            self._listener.lookup_changed(dependent.uid, dependent.cause)
+        return all(self.serves(kind) == answer for kind, answer in self._uses.get(dependent, {}).items())
 
 
 def _group_kind(kind: ApiKind) -> GroupKind:

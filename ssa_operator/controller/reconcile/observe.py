@@ -30,7 +30,7 @@ from ssa_operator.controller.reconcile.unlabelled_objects import NO_OBJECTS, Unl
 from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.annotations import PREFIX, Reference
 from ssa_operator.core.objects.built_in_kinds import ApiKind
-from ssa_operator.core.objects.cluster_view import Query
+from ssa_operator.core.objects.cluster_view import Availability, Query
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import group_kind, may_own
@@ -150,7 +150,7 @@ class Observer:
         parent: Parent,
         cause: Cause,
         queries: Mapping[LookupQuery, AnswerVersion],
-        apis: Mapping[ApiKind, bool] | None = None,
+        apis: Mapping[ApiKind, Availability] | None = None,
     ) -> None:
         """Requeue the parent when an answer changes, unless it was deleted while it was rendered."""
         uid = parent.live.uid

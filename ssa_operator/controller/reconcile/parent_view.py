@@ -18,7 +18,16 @@ from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.controller.reconcile.account_view import AccountView
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.built_in_kinds import ApiKind
-from ssa_operator.core.objects.cluster_view import ALLOWED, AccessReview, Answer, Body, Lookup, Query, Selection
+from ssa_operator.core.objects.cluster_view import (
+    ALLOWED,
+    AccessReview,
+    Answer,
+    Availability,
+    Body,
+    Lookup,
+    Query,
+    Selection,
+)
 from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.observed import KindState
@@ -119,7 +128,7 @@ class ParentView(Struct, frozen=True, kw_only=True, dict=True):
     def kubernetes_version(self) -> str:
         return self.lookups.served.kubernetes_version
 
-    def serves(self, kind: ApiKind, /) -> bool:
+    def serves(self, kind: ApiKind, /) -> Availability:
         return self.lookups.served.serves(kind)
 
     def random(self, below: int, /) -> int:

@@ -64,6 +64,9 @@ class Selection(Struct, frozen=True, kw_only=True):
 Query: TypeAlias = Reference | Lookup | Selection
 """What a template can query; a Reference is a child of the same parent."""
 
+Question: TypeAlias = Query | ApiKind
+"""What a value in a template can follow from: a query, or whether a kind is served."""
+
 
 class Answer(Struct, frozen=True, kw_only=True):
     """The answer to a query."""
@@ -76,6 +79,17 @@ class Answer(Struct, frozen=True, kw_only=True):
     """Whether the objects stay unknown until a user grants a permission."""
     absent: str = ""
     """Why no such objects can exist, '' where they can."""
+
+
+class Unknown(Struct, frozen=True):
+    """An answer that the operator can't give now."""
+
+    why: str
+    """Why, in words that follow "to be known: "."""
+
+
+Availability: TypeAlias = bool | Unknown
+"""Whether the API server serves a kind in a version."""
 
 
 class AccessReview(Struct, frozen=True):
@@ -131,7 +145,7 @@ class ClusterView(Protocol):
     def kubernetes_version(self) -> str:
         """The version of the API server, as in 1.36."""
 
-    def serves(self, kind: ApiKind, /) -> bool:
+    def serves(self, kind: ApiKind, /) -> Availability:
         """Whether the API server serves a kind in a version."""
 
     def random(self, below: int, /) -> int:

@@ -12,7 +12,8 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.cluster_view import Lookup, Query
+from ssa_operator.core.objects.built_in_kinds import ApiKind
+from ssa_operator.core.objects.cluster_view import Lookup, Question, Selection
 from ssa_operator.core.objects.source_location import FieldPath, field_text
 
 
@@ -34,7 +35,7 @@ class OriginKind(StrEnum):
 class FieldRead(Struct, frozen=True):
     """A field that a template reads."""
 
-    query: Query | None
+    query: Question | None
     """The query for the object; None for the parent."""
     path: FieldPath
     """The field of the object, () for the whole object; the first part of a `lookup_all` is a position in the list."""
@@ -43,13 +44,15 @@ class FieldRead(Struct, frozen=True):
         field = field_text(self.path)
         if self.query is None:
             return field or "object"
-        function = (
-            "child"
-            if isinstance(self.query, Reference)
-            else "lookup"
-            if isinstance(self.query, Lookup)
-            else "lookup_all"
-        )
+        match self.query:
+            case Reference():
+                function = "child"
+            case Lookup():
+                function = "lookup"
+            case Selection():
+                function = "lookup_all"
+            case ApiKind():
+                function = "api_available"
         return f"{function}({self.query})" + (f".{field}" if field and not field.startswith("[") else field)
 
 

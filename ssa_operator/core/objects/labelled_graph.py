@@ -16,14 +16,15 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.cluster_view import Lookup, Query, Selection
+from ssa_operator.core.objects.built_in_kinds import ApiKind
+from ssa_operator.core.objects.cluster_view import Lookup, Question, Selection
 from ssa_operator.core.objects.dependency_graph import Graph, waves
 from ssa_operator.core.objects.dependency_graph import graph_of as dependency_graph_of
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.render_result import Dependency, Rendered
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
 
-NodeKey: TypeAlias = Identity | Query | SourceLocation
+NodeKey: TypeAlias = Identity | Question | SourceLocation
 """A manifest, an object that only a query names, or the first line of a file that waits as a whole."""
 
 
@@ -112,7 +113,11 @@ def edge_label(dependency: Dependency) -> str:
     return f"after, {label}" if dependency.after else label or "child"
 
 
-_FUNCTIONS: Mapping[type, str] = {Lookup: "lookup", Selection: "lookup_all"}
+_FUNCTIONS: Mapping[type, str] = {
+    Lookup: "lookup",
+    Selection: "lookup_all",
+    ApiKind: "api_available",
+}
 
 
 def _field_label(path: FieldPath, dependency: Dependency) -> str:
@@ -148,7 +153,7 @@ class _Targets:
         for identity in graph.edges:
             self._by_name.setdefault(Reference(identity.kind, identity.name), []).append(identity)
 
-    def of(self, query: Query) -> NodeKey:
+    def of(self, query: Question) -> NodeKey:
         if isinstance(query, Reference):
             matching = self._by_name.get(query, ())
             return matching[0] if len(matching) == 1 else query

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import Reference, is_finalize_hook
 from ssa_operator.core.objects.built_in_kinds import ApiKind
-from ssa_operator.core.objects.cluster_view import Body, Query
+from ssa_operator.core.objects.cluster_view import Availability, Body, Query, Question
 from ssa_operator.core.objects.field_origin import Origin, OriginKind
 from ssa_operator.core.objects.identity import Identity, split_api_version
 from ssa_operator.core.objects.predicate import Predicate
@@ -28,7 +28,7 @@ from ssa_operator.core.objects.source_location import FieldPath, SourceLocation,
 class Dependency:
     """What a document depends on."""
 
-    query: Query
+    query: Question
     awaited: bool
     """Whether the document waits while the cluster doesn't have it; false for `ready`, `default` and the like."""
     after: bool = False
@@ -42,7 +42,7 @@ class Dependency:
 class WaitTarget(Struct, frozen=True):
     """What a document waits for: that an object exists, has a field, or reaches a state."""
 
-    query: Query
+    query: Question
     field: FieldPath = ()
     """The field that the object must have, () for none."""
     state: str = ""
@@ -149,9 +149,9 @@ class Rendered:
     problems: tuple[RenderProblem, ...] = ()
     asked: tuple[Query, ...] = ()
     """All queries to the cluster, those of failed files included."""
-    read_unready: frozenset[Query] = frozenset()
+    read_unready: frozenset[Question] = frozenset()
     """The queries whose answers templates read even if they are not ready."""
-    apis: Mapping[ApiKind, bool] = field(default_factory=dict)
+    apis: Mapping[ApiKind, Availability] = field(default_factory=dict)
     """The kinds that templates ask for with `api_available`, each with the answer."""
     generated: tuple[Identity, ...] = ()
     """The objects that hold generated values."""
@@ -221,7 +221,7 @@ class StatusFields:
     problems: tuple[RenderProblem, ...] = ()
     asked: tuple[Query, ...] = ()
     """All queries to the cluster."""
-    apis: Mapping[ApiKind, bool] = field(default_factory=dict)
+    apis: Mapping[ApiKind, Availability] = field(default_factory=dict)
     """The kinds that the template asks for with `api_available`, each with the answer."""
     again_at: float | None = None
     """When the result may change without an event, in seconds since the epoch."""

@@ -20,7 +20,8 @@ from functools import cached_property
 from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.cluster_view import Lookup, Query, Selection
+from ssa_operator.core.objects.built_in_kinds import ApiKind
+from ssa_operator.core.objects.cluster_view import Lookup, Question, Selection
 from ssa_operator.core.objects.dependency_graph import circular, components
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject, split_entry
@@ -74,7 +75,7 @@ class ChangeSeries(Struct, frozen=True, kw_only=True):
 class FeedbackLoop(ChangeSeries, frozen=True, kw_only=True):
     """The successive changes of one child that is part of a loop: how often applying the child changed it."""
 
-    reads: Query
+    reads: Question
     """What the child reads that is derived from it."""
 
     def text(self, identity: Identity) -> str:
@@ -166,10 +167,10 @@ def _reached(start: Reference, edges: Mapping[Reference, Iterable[Reference]]) -
 
 def _children_in_loops(
     dependencies: Mapping[Reference, Sequence[Dependency]], lives: Sequence[LiveObject]
-) -> Mapping[Reference, Mapping[Reference, Query]]:
+) -> Mapping[Reference, Mapping[Reference, Question]]:
     """The children that are part of a loop, each with the children of loops that it reads and the query of each."""
-    answers, children = Answers(lives), dict[Query, list[Reference]]()
-    reads: dict[Reference, dict[Reference, Query]] = {}
+    answers, children = Answers(lives), dict[Question, list[Reference]]()
+    reads: dict[Reference, dict[Reference, Question]] = {}
     for name, own in dependencies.items():
         targets = reads.setdefault(name, {})
         for dependency in own:
@@ -207,19 +208,19 @@ def reads_by_name(
     return found
 
 
-def _named(query: Query, children: Mapping[Reference, Sequence[Identity]]) -> Iterable[Identity]:
+def _named(query: Question, children: Mapping[Reference, Sequence[Identity]]) -> Iterable[Identity]:
     match query:
         case Lookup():
             return (query.identity,)
         case Reference():
             return children.get(query, ())
-        case Selection():
+        case Selection() | ApiKind():
             return ()
 
 
 def _query_that_leads_back(
     identity: Identity, dependencies: Iterable[Dependency], cycles: Mapping[Identity, int]
-) -> Query | None:
+) -> Question | None:
     """The lookup of a child that reads an object which is derived from the child, None where it has none. `cycles` has
     the cycle of each object that is in one.
     """
@@ -239,10 +240,10 @@ def _dependencies(rendered: Rendered) -> Iterator[tuple[Reference, Sequence[Depe
             yield Reference(identity.kind, identity.name), result.dependencies
 
 
-def _children_in_answer(query: Query, answers: Answers) -> Iterator[Reference]:
+def _children_in_answer(query: Question, answers: Answers) -> Iterator[Reference]:
     if isinstance(query, Reference):
         yield query
-    else:
+    elif not isinstance(query, ApiKind):
         for live in answers.to(query):
             yield Reference(live.identity.kind, live.identity.name)
 

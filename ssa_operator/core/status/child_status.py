@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.core.objects.cluster_view import Query
+from ssa_operator.core.objects.cluster_view import Question
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.messages import bounded
 from ssa_operator.core.planning.outcome import Outcome, Result
@@ -102,7 +102,7 @@ def roots_first(children: Sequence[ChildStatus], outcomes: Sequence[Outcome]) ->
 
 
 def _waiting_text(step: Step, children: Mapping[Identity, ChildStatus]) -> str:
-    causes: dict[Query, str] = dict(step.order.missing)
+    causes: dict[Question, str] = dict(step.order.missing)
     for edge in step.order.after:
         if edge.target in children:
             causes[edge.use.query] = _cause(children[edge.target])

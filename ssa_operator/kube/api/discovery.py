@@ -2,10 +2,12 @@
 
 Promises:
 - One discovery is two requests (aggregated discovery, KEP-3352). Without aggregated discovery it is one request for
-  each group version.
+  each group version. An aggregated document that has not changed is not sent again, and not read again.
 - An unknown kind causes a new discovery, at most one every `PAUSE` seconds. After `invalidate` the next call discovers.
 - A call that arrives during a discovery waits for its result before it reports a kind as unknown.
 - If an aggregated API server does not answer, only the kinds of its group are unknown.
+- The mapper knows which kinds the cluster served before in this process and no longer does, without those whose CRD was
+  deleted.
 - An answer that can't be read is an error, and changes nothing that the mapper knows.
 """
 
@@ -14,7 +16,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
 from typing import TypeVar
 
 import msgspec
@@ -108,6 +111,33 @@ class _LegacyResources(msgspec.Struct):
     resources: list[_LegacyResource] | None = None
 
 
+def _resources(groups: _Groups) -> Iterator[Resource]:
+    for group in groups.items:
+        for version in group.versions:
+            for each in version.resources:
+                if each.response_kind is not None and each.response_kind.kind:
+                    yield Resource(
+                        group=group.metadata.name,
+                        version=version.version,
+                        kind=each.response_kind.kind,
+                        plural=each.resource,
+                        namespaced=each.scope == "Namespaced",
+                        subresources=frozenset(sub.subresource for sub in each.subresources),
+                        singular=each.singular_resource,
+                        short_names=tuple(each.short_names),
+                        verbs=frozenset(each.verbs),
+                    )
+
+
+def _failing(groups: _Groups) -> Iterator[tuple[str, str]]:
+    """The groups of API servers that don't answer, each with the reason."""
+    for group in groups.items:
+        for version in group.versions:
+            if version.freshness != "Current":
+                api_version = join_api_version(group.metadata.name, version.version)
+                yield group.metadata.name, f"{api_version} is {version.freshness.lower()}"
+
+
 Document = TypeVar("Document")
 
 
@@ -117,6 +147,16 @@ def _decoded(body: bytes, type_: type[Document], path: str) -> Document:
         return decoder(type_)(body)
     except msgspec.DecodeError as error:
         raise Unreachable(f"GET {path}", f"the answer can't be read: {error}", sent=True) from error
+
+
+class _Discovered(msgspec.Struct, frozen=True, kw_only=True):
+    """What a discovery found, or one document of it."""
+
+    resources: tuple[Resource, ...]
+    failing: Mapping[str, str] = {}
+    """Why the discovery of these groups fails."""
+    etag: str = ""
+    """The version of the document."""
 
 
 class RESTMapper:
@@ -132,8 +172,11 @@ class RESTMapper:
         self._aggregated = True
         self._by_kind: dict[GroupKind, dict[str, Resource]] = {}
         self._by_name: dict[str, Resource] = {}
-        self._failing: dict[str, str] = {}
-        self._reported: dict[str, str] = {}
+        self._documents: dict[str, _Discovered] = {}
+        self._failing: Mapping[str, str] = {}
+        self._withdrawn: dict[GroupKind, set[str]] = {}
+        self._deleted: set[GroupKind] = set()
+        """The kinds without a CRD that discovery still lists."""
 
     async def discover(self) -> None:
         """Discover the cluster's resources for `peek`, unless the cache is valid. Raises ApiError."""
@@ -146,6 +189,20 @@ class RESTMapper:
         if found is None:
             raise self._unknown_kind(kind, version)
         return found
+
+    def versions(self, kind: GroupKind) -> tuple[str, ...]:
+        """The versions in which the cluster serves a kind, from the cache; the one that the server prefers first."""
+        return tuple(self._by_kind.get(kind, ()))
+
+    def failure(self, group: str) -> str:
+        """Why the last discovery of a group failed, '' where it didn't."""
+        return self._failing.get(group, "")
+
+    def is_withdrawn(self, kind: GroupKind, version: str) -> bool:
+        """Whether a discovery of this process found a kind in a version, and the last one did not; false if its CRD was
+        deleted.
+        """
+        return version in self._withdrawn.get(kind, ())
 
     async def resource(self, kind: GroupKind, version: str | None = None) -> Resource:
         """The resource of a kind, in that version or the one that the server prefers.
@@ -179,6 +236,17 @@ class RESTMapper:
         self._valid, self._invalidated = False, True
         self._discovered_at = None
 
+    def crd_changed(self, kind: GroupKind, *, deleted: bool) -> None:
+        """Have the next call discover, because the CRD of a kind was created, changed or deleted. What its deletion
+        takes out of discovery is not withdrawn.
+        """
+        self.invalidate()
+        self._deleted.discard(kind)
+        if deleted:
+            self._withdrawn.pop(kind, None)
+            if kind in self._by_kind:
+                self._deleted.add(kind)
+
     async def _refresh(self, *, again: bool) -> None:
         """Discover if the cache is invalid or, with `again`, older than `PAUSE`."""
         discovered_at = self._discovered_at
@@ -190,7 +258,9 @@ class RESTMapper:
             # An `invalidate` during the discovery must not be lost.
             self._invalidated, began = False, self._clock.monotonic()
             try:
-                self._store(await self._discover())
+                found = await self._discover()
+                if found is not None:
+                    self._store(found)
             except ApiError:
                 self._valid = False
                 raise
@@ -199,51 +269,48 @@ class RESTMapper:
     def _is_old(self) -> bool:
         return self._discovered_at is None or self._clock.monotonic() - self._discovered_at >= PAUSE
 
-    async def _discover(self) -> list[Resource]:
-        self._failing = {}
+    async def _discover(self) -> _Discovered | None:
+        """What the cluster serves, None where nothing has changed since the last discovery."""
         if self._aggregated:
-            core, groups = await asyncio.gather(*(self._get_aggregated(path) for path in ("/api", "/apis")))
-            if core is not None and groups is not None:
-                return [*self._read(core), *self._read(groups)]
+            before, paths = self._documents, ("/api", "/apis")
+            found = [each for each in await asyncio.gather(*map(self._get_aggregated, paths)) if each is not None]
+            if len(found) == len(paths):
+                self._documents = dict(zip(paths, found, strict=True))
+                if all(self._documents[path] is before.get(path) for path in paths):
+                    return None
+                core, groups = found
+                return _Discovered(
+                    resources=(*core.resources, *groups.resources), failing={**core.failing, **groups.failing}
+                )
             self._aggregated = False
         return await self._discover_legacy()
 
-    async def _get_aggregated(self, path: str) -> _Groups | None:
-        response = await self._client.send(calls.raw_get(path, accept=f"{_AGGREGATED},application/json"))
+    async def _get_aggregated(self, path: str) -> _Discovered | None:
+        """One document, the known one if the API server has no other. None without aggregated discovery."""
+        known = self._documents.get(path)
+        accept, etag = f"{_AGGREGATED},application/json", known.etag if known is not None else ""
+        response = await self._client.send(calls.raw_get(path, accept=accept, if_none_match=etag))
+        if known is not None and response.status == HTTPStatus.NOT_MODIFIED:
+            return known
         groups = _decoded(response.body, _Groups, path)
-        return groups if groups.kind == "APIGroupDiscoveryList" else None
+        if groups.kind != "APIGroupDiscoveryList":
+            return None
+        return _Discovered(resources=tuple(_resources(groups)), failing=dict(_failing(groups)), etag=response.etag)
 
-    def _read(self, groups: _Groups) -> Iterator[Resource]:
-        for group in groups.items:
-            name = group.metadata.name
-            for version in group.versions:
-                if version.freshness != "Current":
-                    self._failing[name] = f"{join_api_version(name, version.version)} is {version.freshness.lower()}"
-                for each in version.resources:
-                    if each.response_kind is not None and each.response_kind.kind:
-                        yield Resource(
-                            group=name,
-                            version=version.version,
-                            kind=each.response_kind.kind,
-                            plural=each.resource,
-                            namespaced=each.scope == "Namespaced",
-                            subresources=frozenset(sub.subresource for sub in each.subresources),
-                            singular=each.singular_resource,
-                            short_names=tuple(each.short_names),
-                            verbs=frozenset(each.verbs),
-                        )
-
-    async def _discover_legacy(self) -> list[Resource]:
+    async def _discover_legacy(self) -> _Discovered:
         response = await self._client.send(calls.raw_get("/apis"))
         versions = [("", "v1")]
         for group in _decoded(response.body, _LegacyGroups, "/apis").groups:
             preferred = group.preferred_version.version if group.preferred_version else ""
             ordered = sorted((each.version for each in group.versions), key=lambda version: version != preferred)
             versions += [(group.name, version) for version in ordered]
-        found = await asyncio.gather(*(self._discover_legacy_version(*each) for each in versions))
-        return [resource for resources in found for resource in resources]
+        failing: dict[str, str] = {}
+        found = await asyncio.gather(*(self._discover_legacy_version(*each, failing) for each in versions))
+        return _Discovered(
+            resources=tuple([resource for resources in found for resource in resources]), failing=failing
+        )
 
-    async def _discover_legacy_version(self, group: str, version: str) -> list[Resource]:
+    async def _discover_legacy_version(self, group: str, version: str, failing: dict[str, str]) -> list[Resource]:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:
             response = await self._client.send(calls.raw_get(path))
@@ -251,7 +318,7 @@ class RESTMapper:
         except ApiError as error:
             if not group:
                 raise
-            self._failing[group] = str(error)
+            failing[group] = str(error)
             return []
         subresources: dict[str, set[str]] = {}
         for entry in entries:
@@ -274,23 +341,35 @@ class RESTMapper:
             if "/" not in entry.name
         ]
 
-    def _store(self, found: Iterable[Resource]) -> None:
+    def _store(self, found: _Discovered) -> None:
         """Replace the cache. Groups whose discovery fails now keep their cached resources."""
-        kept = [each for served in self._by_kind.values() for each in served.values() if each.group in self._failing]
-        for group, reason in self._failing.items():
-            if self._reported.get(group) != reason:
+        kept = [each for served in self._by_kind.values() for each in served.values() if each.group in found.failing]
+        for group, reason in found.failing.items():
+            if self._failing.get(group) != reason:
                 log.warning("discovery of API group %s fails, the other groups are not affected: %s", group, reason)
-        self._reported = self._failing
-        self._by_kind, self._by_name = {}, {}
-        for resource in (*found, *kept):
+        self._failing = found.failing
+        before, self._by_kind, self._by_name = self._by_kind, {}, {}
+        for resource in (*found.resources, *kept):
             self._by_kind.setdefault(resource.group_kind, {}).setdefault(resource.version, resource)
             self._by_name.setdefault(resource.name, resource)
+        self._record_withdrawn(before)
+
+    def _record_withdrawn(self, before: Mapping[GroupKind, Mapping[str, Resource]]) -> None:
+        for kind, versions in before.items():
+            lost = versions.keys() - self._by_kind.get(kind, {}).keys()
+            if lost and kind not in self._deleted:
+                self._withdrawn.setdefault(kind, set()).update(lost)
+        for kind in self._withdrawn.keys() & self._by_kind.keys():
+            self._withdrawn[kind] -= self._by_kind[kind].keys()
+        # Discovery may list the kinds of a deleted CRD for a moment. Another API may serve them later.
+        self._deleted &= self._by_kind.keys()
 
     def _unknown_kind(self, kind: GroupKind, version: str | None) -> UnknownKind:
         served = self._by_kind.get(kind, {})
         if served:
             return UnknownKind(
-                f"the cluster serves {kind} in {', '.join(served)}, not in {version}; correct the apiVersion"
+                f"the cluster serves {kind} in {', '.join(served)}, not in {version}; correct the apiVersion: write "
+                f"{join_api_version(kind.group, next(iter(served)))}"
             )
         wanted = join_api_version(kind.group, version) if version else kind.group or "v1"
         return UnknownKind(f"the cluster serves no {kind.kind} in {wanted}; {self._hint(kind.group)}")

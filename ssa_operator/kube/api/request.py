@@ -49,6 +49,9 @@ class Request:
 
     accept: str = JSON
 
+    if_none_match: str = ""
+    """The ETag of an answer that the caller has: if the API server has no other one, its answer is a 304."""
+
     idempotent: bool = False
     """Whether sending it twice has the same effect as sending it once."""
 
@@ -128,9 +131,16 @@ def _encoded(query: Parameters) -> str:
     return urlencode(query, quote_via=quote)
 
 
-def raw_get(path: str, accept: str = JSON) -> Request:
+def raw_get(path: str, accept: str = JSON, if_none_match: str = "") -> Request:
     """GET of a path that is not a resource's: discovery, /version, /readyz."""
-    return Request(method="GET", path=path, subject=f"GET {path}", accept=accept, idempotent=True)
+    return Request(
+        method="GET",
+        path=path,
+        subject=f"GET {path}",
+        accept=accept,
+        if_none_match=if_none_match,
+        idempotent=True,
+    )
 
 
 def get(resource: Resource, name: str, namespace: str = "") -> Request:

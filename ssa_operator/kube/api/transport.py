@@ -23,6 +23,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -63,10 +64,12 @@ _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 class Response(Struct, frozen=True, kw_only=True):
-    """A 2xx answer."""
+    """A 2xx answer, or a 304 to a request with `if_none_match`."""
 
     status: int
     body: bytes
+    etag: str = ""
+    """The version of the body, '' where the API server gave none."""
     warnings: tuple[str, ...] = ()
 
 
@@ -147,7 +150,7 @@ class Transport:
                 closing.push_async_callback(session.close)
 
     async def send(self, request: Request) -> Response:
-        """Send a request, with retries. Raises ApiError for every answer other than 2xx, and CredentialsError."""
+        """Send a request, with retries. Raises ApiError for every other answer, and CredentialsError."""
         attempt = 0
         while True:
             try:
@@ -248,11 +251,13 @@ class Transport:
         self.observer.answered(request, answer.status, self._clock.monotonic() - started)
         _check(request, answer, body)
         warnings = _warnings(answer.headers.getall("Warning", ()), request) if "Warning" in answer.headers else ()
-        return Response(status=answer.status, body=body, warnings=warnings)
+        return Response(status=answer.status, body=body, etag=answer.headers.get("ETag", ""), warnings=warnings)
 
     def _arguments(self, request: Request, headers: Mapping[str, str]) -> dict[str, Any]:
         config = self.credentials.config
         sent = {**headers, "Accept": request.accept}
+        if request.if_none_match:
+            sent["If-None-Match"] = request.if_none_match
         if self._user:
             sent["Impersonate-User"] = self._user
         if request.body:
@@ -330,7 +335,7 @@ async def _read(answer: aiohttp.ClientResponse) -> bytes:
 
 
 def _check(request: Request, answer: aiohttp.ClientResponse, body: bytes) -> None:
-    if 200 <= answer.status < 300:
+    if 200 <= answer.status < 300 or (answer.status == HTTPStatus.NOT_MODIFIED and request.if_none_match):
         return
     status = read_error_status(
         answer.status,

@@ -24,7 +24,16 @@ from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.built_in_kinds import ApiKind
-from ssa_operator.core.objects.cluster_view import Body, ClusterView, Lookup, Query, Selection
+from ssa_operator.core.objects.cluster_view import (
+    Availability,
+    Body,
+    ClusterView,
+    Lookup,
+    Query,
+    Question,
+    Selection,
+    Unknown,
+)
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.objects.predicate import Predicate
@@ -105,11 +114,11 @@ class TemplateAPI:
         """The children that exist and are not ready."""
         self.secrets: list[Body] = []
         """The Secrets that the templates read."""
-        self.read_unready: set[Query] = set()
+        self.read_unready: set[Question] = set()
         """The queries whose answers `default` or `is defined` read, ready or not."""
         self.generated_values: dict[str, None] = {}
         """The generated values of all files."""
-        self.apis: dict[ApiKind, bool] = {}
+        self.apis: dict[ApiKind, Availability] = {}
         """The kinds that templates ask for with `api_available`, each with the answer."""
         self.live_reads: dict[Reference, SourceLocation | None] = {}
         """The children that templates read with `live`, each with the first template line that does."""
@@ -202,12 +211,18 @@ class TemplateAPI:
             self.unready.add(query)
         return TrackedValue(body, (self._record_query(query, body, unready=unready),))
 
-    def _api_available(self, apiVersion: str, kind: str) -> bool:  # noqa: N803 - templates use Kubernetes' names
-        """Whether the cluster serves a kind now. The parent is reconciled again when that changes."""
+    def _api_available(self, apiVersion: str, kind: str) -> bool | UnknownValue:  # noqa: N803 - Kubernetes' names
+        """Whether the cluster serves a kind now. The parent is reconciled again when that changes. What depends on the
+        answer waits while it is unknown.
+        """
         asked = ApiKind(
             _string_argument("api_available", "apiVersion", apiVersion), _string_argument("api_available", "kind", kind)
         )
-        return self.apis.setdefault(asked, self.cluster.serves(asked))
+        answer = self.apis.setdefault(asked, self.cluster.serves(asked))
+        if not isinstance(answer, Unknown):
+            return answer
+        source = self._record_query(asked, None, awaited=False, unanswered=True)
+        return UnknownValue((source,), [WaitTarget(asked, state=f"be known: {answer.why}")], derived=True)
 
     def _live(self, kind: str, name: str) -> TrackedValue:
         """The parent's own child as it is now, ready or not, being deleted or not; none where there is none. It never
@@ -290,7 +305,7 @@ class TemplateAPI:
         if isinstance(asked, UnknownValue) and asked.derived:
             return asked  # the query depends on an unknown value
         source, body = _answer_of(asked)
-        if not isinstance(source.query, Reference):
+        if isinstance(source.query, Lookup | Selection):
             answer = self.cluster.answer(source.query)
             if answer.unknown:
                 return self._unknown_answer(source, answer.unknown, needs_permission=answer.needs_permission)
@@ -326,7 +341,7 @@ class TemplateAPI:
 
     def _record_query(
         self,
-        query: Query,
+        query: Question,
         body: Any,
         *,
         awaited: bool = True,
@@ -337,7 +352,7 @@ class TemplateAPI:
         location = _calling_line()
         if live and isinstance(query, Reference):
             self.live_reads.setdefault(query, location)
-        elif query not in self.asked:
+        elif not isinstance(query, ApiKind) and query not in self.asked:
             self._count_lookup(query)
             self.asked[query] = location
         if query.kind == "Secret" and body:
@@ -364,15 +379,15 @@ class TemplateAPI:
 
     def _unknown_answer(self, source: Provenance, why: str, *, needs_permission: bool) -> UnknownValue:
         """The unknown value for an answer that no cache has. Names the template line if a permission is missing."""
-        location = self.asked[source.query]
+        location = None if isinstance(source.query, ApiKind) else self.asked[source.query]
         where = f" (looked up at {location})" if needs_permission and location is not None else ""
         awaited = WaitTarget(source.query, state=f"be known{where}: {why}", needs_permission=needs_permission)
         return UnknownValue((source,), [awaited], is_answer=True)
 
-    def _is_ready(self, body: Mapping[str, Any], query: Query) -> bool:
+    def _is_ready(self, body: Mapping[str, Any], query: Question) -> bool:
         return self._readiness(body, query).state is ReadinessState.CURRENT
 
-    def _readiness(self, body: Mapping[str, Any], query: Query) -> Readiness:
+    def _readiness(self, body: Mapping[str, Any], query: Question) -> Readiness:
         ready_when = None
         if isinstance(query, Reference):
             self.judged.add(query)

@@ -22,7 +22,7 @@ from jinja2.utils import missing
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.core.objects.cluster_view import Lookup, Query, Selection
+from ssa_operator.core.objects.cluster_view import Lookup, Question, Selection
 from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, value_at
 from ssa_operator.rendering.values.limits import LimitError
@@ -32,13 +32,13 @@ from ssa_operator.rendering.values.undefined import METHODS, Missing, MissingFie
 class Provenance(Struct, frozen=True, eq=False, kw_only=True):
     """One query of a template to the cluster, and its answer."""
 
-    query: Query
+    query: Question
     """The query."""
     body: Any
     """The live object, or the list of objects of a Selection; None if there is none."""
     file_provenance: list[Provenance]
     """The provenance of the whole file in progress, shared by all of its values: what its control flow depends on."""
-    read_unready: set[Query]
+    read_unready: set[Question]
     """The queries of the render whose answers `default` or `is defined` read, ready or not; shared by all values."""
     awaited: bool = True
     """Whether a document with a value of this answer waits for it."""

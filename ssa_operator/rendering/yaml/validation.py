@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import PREFIX, AnnotationError, parse_references
-from ssa_operator.core.objects.cluster_view import Query
+from ssa_operator.core.objects.cluster_view import Question
 from ssa_operator.core.objects.identity import Identity, split_api_version
 from ssa_operator.core.objects.render_result import Dependency, Document, RenderProblem, Wait
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
@@ -154,7 +154,7 @@ def dependencies_of(provenance: Iterable[Provenance]) -> tuple[Dependency, ...]:
 
 def merge_dependencies(*groups: Iterable[Dependency]) -> tuple[Dependency, ...]:
     """The dependencies of all groups, each query once: awaited if one of them is, with the location of that one."""
-    found: dict[Query, Dependency] = {}
+    found: dict[Question, Dependency] = {}
     for dependency in itertools.chain(*groups):
         known = found.setdefault(dependency.query, dependency)
         if known is not dependency:

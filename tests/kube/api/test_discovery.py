@@ -138,6 +138,98 @@ async def test_a_broken_aggregated_api_makes_only_its_own_kinds_unknown(server: 
             await mapper.resource(GroupKind("metrics.k8s.io", "NodeMetrics"))
 
 
+async def test_a_document_that_has_not_changed_is_not_read_again(server: Server) -> None:
+    server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
+    answers: list[int] = []
+
+    async def with_etag(request: web.BaseRequest) -> web.StreamResponse:
+        answer = await server(request)
+        assert isinstance(answer, web.Response)
+        etag = f'"{hash(answer.body)}"'
+        if request.headers.get("If-None-Match") == etag:
+            answer = web.Response(status=304)
+        answer.headers["ETag"] = etag
+        answers.append(answer.status)
+        return answer
+
+    async with scripted(with_etag) as client:
+        mapper = RESTMapper(client)
+        found = [await mapper.resource(WIDGET)]
+        mapper.invalidate()
+        found.append(await mapper.resource(WIDGET))
+        assert found[0] is found[1]
+        server.groups = [aggregated("example.com", version("v2", "widgets", "Widget"))]
+        mapper.invalidate()
+        assert (await mapper.resource(WIDGET)).version == "v2"
+        mapper.invalidate()
+        assert (await mapper.resource(WIDGET)).version == "v2"
+    assert sorted(answers) == [200, 200, 200, 304, 304, 304, 304, 304]
+
+
+async def test_a_failing_group_stays_failing_while_discovery_is_repeated(server: Server) -> None:
+    server.groups = [aggregated("metrics.k8s.io", {"version": "v1beta1", "freshness": "Stale"})]
+    async with scripted(server) as client:
+        mapper = RESTMapper(client)
+        await mapper.discover()
+        server.answers.clear()
+        server.reached.clear()
+        mapper.invalidate()
+        again = asyncio.create_task(mapper.discover())
+        await server.reached.wait()
+        assert mapper.failure("metrics.k8s.io") == "metrics.k8s.io/v1beta1 is stale"
+        server.answers.set()
+        await again
+
+
+async def test_a_kind_that_is_no_longer_served_is_withdrawn_until_it_is_served_again(server: Server) -> None:
+    v1, v2 = version("v1", "widgets", "Widget"), version("v2", "widgets", "Widget")
+    async with scripted(server) as client:
+        mapper = RESTMapper(client)
+
+        async def discovered(*versions: dict[str, Any]) -> set[str]:
+            server.groups = [aggregated("example.com", *versions)] if versions else []
+            mapper.invalidate()
+            await mapper.discover()
+            return {each for each in ("v1", "v2", "v3") if mapper.is_withdrawn(WIDGET, each)}
+
+        assert await discovered(v1, v2) == set()
+        assert await discovered(v2) == {"v1"}
+        assert mapper.versions(WIDGET) == ("v2",)
+        assert await discovered() == {"v1", "v2"}
+        assert await discovered(v1) == {"v2"}
+        # A group whose API server doesn't answer takes nothing back.
+        assert await discovered({"version": "v1", "freshness": "Stale"}) == {"v2"}
+        assert mapper.versions(WIDGET) == ("v1",)
+        assert mapper.failure("example.com") == "example.com/v1 is stale"
+
+
+async def test_a_kind_whose_crd_was_deleted_is_not_withdrawn(server: Server) -> None:
+    widget = version("v1", "widgets", "Widget")
+    async with scripted(server) as client:
+        mapper = RESTMapper(client)
+
+        async def discovered(*versions: dict[str, Any]) -> bool:
+            server.groups = [aggregated("example.com", *versions)] if versions else []
+            mapper.invalidate()
+            await mapper.discover()
+            return mapper.is_withdrawn(WIDGET, "v1")
+
+        # Discovery learns of the deletion after the CRD's event, or before it.
+        await discovered(widget)
+        mapper.crd_changed(WIDGET, deleted=True)
+        assert not await discovered(widget)
+        assert not await discovered()
+        await discovered(widget)
+        assert await discovered()
+        mapper.crd_changed(WIDGET, deleted=True)
+        assert not mapper.is_withdrawn(WIDGET, "v1")
+        # Another CRD, or an aggregated API, serves the kind later.
+        await discovered(widget)
+        mapper.crd_changed(WIDGET, deleted=True)
+        mapper.crd_changed(WIDGET, deleted=False)
+        assert await discovered()
+
+
 async def test_a_server_without_aggregated_discovery_is_asked_group_by_group(server: Server) -> None:
     names = [
         {"name": "widgets", "kind": "Widget", "namespaced": True, "verbs": ["get"], "shortNames": None},
