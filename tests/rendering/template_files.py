@@ -62,8 +62,8 @@ class FakeClusterView:
     """The kinds that CRDs define."""
     random_numbers: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.cycle(range(61)))
 
-    def synced(self, kind: GroupKind, /) -> bool:
-        return kind.kind not in self.unsynced
+    def synced(self, identity: Identity, /) -> bool:
+        return identity.kind not in self.unsynced
 
     def namespaced(self, kind: GroupKind, /) -> bool:
         return kind.kind not in ("Namespace", "Node")

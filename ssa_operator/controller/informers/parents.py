@@ -5,6 +5,7 @@ Promises:
   operator wrote requeues no parent.
 - Under `--shard`, only the parents of the shard are kept, whether the API server filters them or not.
 - At the start, parents that changed since their last status go ahead of those that did not.
+- A namespace that the operator may not read disturbs no other. Its parents are reconciled once they can be read.
 - The last report of every parent can be read at any time, also while nothing is reconciled.
 """
 
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from ssa_operator.controller.informers.informer import watch_problem
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
@@ -159,10 +161,18 @@ class ParentInformer:
         return all(reflector.synced.is_set() for reflector in self.reflectors)
 
     @property
-    def not_synced_reason(self) -> str:
-        """Why it has not synced, '' where the API server has reported no reason."""
+    def serving(self) -> bool:
+        """Whether the operator serves the parents of each namespace, except of those that it may not read."""
+        answered = all(reflector.answered for reflector in self.reflectors)
+        return answered and any(reflector.synced.is_set() for reflector in self.reflectors)
+
+    @property
+    def unserved(self) -> Mapping[str, str]:
+        """The namespaces ('' for all) whose parents are not known, each with the reason; '' where the API server has
+        reported none.
+        """
         unsynced = (reflector for reflector in self.reflectors if not reflector.synced.is_set())
-        return next((reflector.problem for reflector in unsynced if reflector.problem), "")
+        return {reflector.scope.namespace: watch_problem(reflector) for reflector in unsynced}
 
     def serve(self, served: Served) -> None:
         """Replace how the cluster serves the resource, and what its CRD declares of the status."""

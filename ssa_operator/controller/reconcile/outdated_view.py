@@ -109,7 +109,7 @@ class ViewCheck:
         return planned | {
             Identity(*kind, namespace if state.namespaced else "", reference.name)
             for kind, state in children.kinds.items()
-            if kind.kind == reference.kind and state.synced
+            if kind.kind == reference.kind and state.within(namespace).synced
         }
 
     async def _find(self, identity: Identity) -> LiveObject | None:

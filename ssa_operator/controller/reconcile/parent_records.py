@@ -206,11 +206,13 @@ async def trim_records(cluster: ClusterAccess, turn: Turn, plan: Plan, obsolete_
         records = replace(records, held_prune=None)
     if records.inventory and plan.rendered.complete:
         rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE}
-        children, kinds = plan.observed.children, cluster.children.kinds
+        children = plan.observed.children
         gone = [
             identity
             for identity in records.inventory.keys() - rendered - children.unreadable.keys()
-            if identity.group_kind in kinds and kinds[identity.group_kind].synced and identity not in children.objects
+            if identity.group_kind in children.kinds
+            and not cluster.children.is_awaited(identity, turn.uid)
+            and identity not in children.objects
         ]
         records = with_manifests(records.without_children(gone), (), hooks=plan.has_hooks)
     turn.parent = await save_parent_records(cluster, turn.parent, records)

@@ -296,7 +296,9 @@ def children(live: LiveObject | None) -> AppliedChildren:
     identity = child().identity
     record = ApplyRecord(digest=b"m", applied=child())
     objects = {identity: live} if live is not None else {}
-    return AppliedChildren(apply_records={identity: record}, live=objects, synced=lambda kind: kind == CONFIG_MAP)
+    return AppliedChildren(
+        apply_records={identity: record}, live=objects, synced=lambda each: each.group_kind == CONFIG_MAP
+    )
 
 
 def test_a_foreign_change_is_counted_once_however_often_the_operator_reconciles() -> None:
