@@ -180,6 +180,31 @@ async def test_a_parent_that_names_a_forbidden_namespace_stalls_alone_and_its_wa
         assert maps_watched(running).keys() == {desk.namespace}
 
 
+async def test_a_child_that_was_left_in_a_forbidden_namespace_is_named_until_it_can_be_deleted(
+    desk: Desk, other: Desk, limited: Client, options: MakeOptions, templates: Path, user: str
+) -> None:
+    only(templates, map=MAP)
+    (templates / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
+    await desk.kubectl("create", "namespace", other.namespace)
+    await other.apply(*allowed(user, MAPS, "maps"))
+    far = echo("far")
+    far["metadata"]["annotations"] = {"place": other.namespace}
+    async with operating(limited, options()):
+        await desk.apply_until_ready(far)
+        await other.read("configmaps", "far")
+    await other.delete("rolebinding", "maps")
+    async with operating(limited, options()):
+        far["metadata"]["annotations"] = {"place": desk.namespace}
+        await desk.apply(far)
+        await desk.read("configmaps", "far")
+        words = ("can't be deleted", f"allow the operator to list and watch configmaps in {other.namespace}")
+        await desk.until(ECHOES, "far", not_ready_because("ApplyFailed", *words))
+        await desk.apply_until_ready(echo("web"))
+        await other.apply(*allowed(user, MAPS, "maps"))
+        await other.gone("configmaps", "far")
+        await desk.ready(ECHOES, "far")
+
+
 def maps_watched(running: Running) -> dict[str, asyncio.Task[None]]:
     """The watches of children that are ConfigMaps, by namespace."""
     informers, kind = running.operator.controllers.children.informers, GroupKind("", "ConfigMap")

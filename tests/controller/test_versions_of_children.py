@@ -140,17 +140,22 @@ async def test_a_change_in_another_version_is_reverted_and_names_its_manager(
         for percent in (50, 51, 52):
             body = await desk.until(SCALERS, "web", lambda body: _percent(body) == 80)
             metric = {"type": "Resource", "resource": {"name": "cpu", "target": _target(percent)}}
-            await desk.client.send(
-                Request(
-                    method="PATCH",
-                    path=resource.path(desk.namespace, body["metadata"]["name"]),
-                    subject="the rival's patch",
-                    query=(("fieldManager", "rival"),),
-                    body=encode({"spec": {"metrics": [metric]}}),
-                    content_type=MERGE_PATCH,
-                )
-            )
+            await rival(desk, resource.path(desk.namespace, body["metadata"]["name"]), {"spec": {"metrics": [metric]}})
         await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival (Update)", f"spec.{IN_V1}"))
+
+
+async def rival(desk: Desk, path: str, patch: dict[str, Any]) -> None:
+    """Another manager's change of some fields by Update."""
+    await desk.client.send(
+        Request(
+            method="PATCH",
+            path=path,
+            subject="the rival's patch",
+            query=(("fieldManager", "rival"),),
+            body=encode(patch),
+            content_type=MERGE_PATCH,
+        )
+    )
 
 
 def _target(percent: int) -> dict[str, Any]:
@@ -193,6 +198,25 @@ async def test_blame_names_the_template_line_of_each_field_of_a_child_in_its_ver
     fields = {field["path"]: field for field in found["fields"]}
     assert fields[f"spec.{IN_V1}"]["line"] == 9
     assert fields["spec.maxReplicas"]["line"] == 7
+    assert fields["spec.minReplicas"]["line"] == 6
+
+
+async def test_blame_names_the_manager_that_wrote_a_field_in_another_version(
+    desk: Desk, client: Client, templates: Path
+) -> None:
+    only(templates, scaler=V1.replace("  minReplicas: 1\n", ""))
+    options = Options(templates=(templates,), namespaces=(desk.namespace,), listen=None)
+    async with operating(client, options):
+        await desk.apply(echo("web"))
+        await desk.read(SCALERS, "web")
+    metric = {"type": "Resource", "resource": {"name": "cpu", "target": _target(50)}}
+    await rival(desk, (await scaler(desk, "v2")).path(desk.namespace, "web"), {"spec": {"metrics": [metric]}})
+    code, out, err = await command(desk, templates, "blame", "echo/web", "--output=json")
+    assert (code, err) == (0, "")
+    fields = {field["path"]: field for field in json.loads(out)[0]["fields"]}
+    assert (fields[f"spec.{IN_V1}"]["value"], fields[f"spec.{IN_V1}"]["manager"]) == (50, "rival")
+    assert fields[f"spec.{IN_V1}"]["rendered"]["value"] == 80
+    assert fields["spec.minReplicas"]["default"]
 
 
 async def test_one_parent_may_have_children_in_two_versions_of_a_kind(

@@ -12,6 +12,7 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -30,8 +31,10 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
-from ssa_operator.kube.watch.reflector import Reflector
+from ssa_operator.kube.watch.reflector import Reflector, ReflectorState
 from ssa_operator.rendering.folder.sources import Folder
+
+log = logging.getLogger("ssa_operator")
 
 
 class ParentKey(NamedTuple):
@@ -148,6 +151,8 @@ class ParentInformer:
 
     def start(self) -> None:
         """Start the reflectors."""
+        for each in self.reflectors:
+            each.listen(self._log_if_forbidden)
         self.tasks = [asyncio.create_task(each.run(), name=f"watch {self.folder.name}") for each in self.reflectors]
 
     def __iter__(self) -> Iterator[LiveObject]:
@@ -241,6 +246,10 @@ class ParentInformer:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    def _log_if_forbidden(self, reflector: Reflector) -> None:
+        if reflector.state is ReflectorState.FORBIDDEN:
+            log.warning("%s: %s", self.folder.name, watch_problem(reflector))
 
     def _key(self, live: LiveObject) -> ParentKey:
         return ParentKey(self.folder.name, live.identity.namespace, live.identity.name)

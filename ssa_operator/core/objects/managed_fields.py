@@ -60,8 +60,8 @@ def manager_of(live: LiveObject, path: Path, status: bool = False, since: str = 
 
 
 def is_in_version(entry: ManagedFields, live: LiveObject) -> bool:
-    """Whether an entry names fields in the version of the object."""
-    return entry.api_version == join_api_version(live.identity.group, live.version)
+    """Whether an entry names fields in the version of the object, which it does without a version of its own, too."""
+    return entry.api_version in ("", join_api_version(live.identity.group, live.version))
 
 
 def path_text(path: Path) -> str:
