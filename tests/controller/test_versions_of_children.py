@@ -270,8 +270,9 @@ def in_own_version(api_version: str) -> Callable[[dict[str, Any]], bool]:
 
 
 def _own_version(body: dict[str, Any]) -> str:
-    own = (each for each in body["metadata"]["managedFields"] if each["manager"] == "ssa-operator")
-    return next((str(each["apiVersion"]) for each in own if each["operation"] == "Apply"), "")
+    entries = (each for each in body["metadata"]["managedFields"] if not each.get("subresource"))
+    own = (each for each in entries if (each["manager"], each["operation"]) == ("ssa-operator", "Apply"))
+    return next((str(each["apiVersion"]) for each in own), "")
 
 
 GAUGES = "gauges.versions.example.com"
@@ -348,3 +349,24 @@ async def test_two_folders_may_use_two_versions_of_a_kind(
         for name, version in (("web-a", "v1beta1"), ("other-b", "v1")):
             live = await desk.client.get(resource, name, desk.namespace)
             assert _own_version(live.body) == f"versions.example.com/{version}"
+
+
+async def test_a_version_that_is_no_longer_served_is_named_until_the_template_has_another_one(
+    gauges: Desk, operate: Operate, templates: Path
+) -> None:
+    desk = gauges
+    gauge = "apiVersion: versions.example.com/{}\nkind: Gauge\nmetadata:\n  name: {{{{ name }}}}\nspec: {{n: 1}}\n"
+    only(templates, gauge=gauge.format("v1beta1"))
+    async with operate() as running:
+        await desk.apply_until_ready(echo("web"))
+        before = uid(await desk.read(GAUGES, "web"))
+        crd = gauge_crd()
+        crd["spec"]["versions"][0]["served"] = False
+        await desk.apply(crd)
+        await desk.apply(echo("web", replicas=2))
+        words = ("the cluster serves Gauge.versions.example.com in v1, not in v1beta1",)
+        await desk.until(ECHOES, "web", not_ready_because("ApplyFailed", *words))
+        running.write(f"{ECHOES}/gauge.yaml.j2", gauge.format("v1"))
+        await desk.ready(ECHOES, "web")
+        body = await desk.until(GAUGES, "web", in_own_version("versions.example.com/v1"))
+        assert uid(body) == before
