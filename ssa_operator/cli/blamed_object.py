@@ -7,6 +7,7 @@ Promises:
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,12 +20,13 @@ from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.preview import Planned, Preview
 from ssa_operator.core.objects.field_attribution import Attribution, FieldOwner, Writer, attribute
 from ssa_operator.core.objects.field_origin import Origin
-from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.managed_fields import is_in_version
 from ssa_operator.core.objects.source_location import SourceLocation, field_text
 from ssa_operator.core.planning.step import Action, Step
 from ssa_operator.core.redaction.secret_values import HIDDEN, NO_SECRETS, Redactor
-from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.rendering.status_redaction import redactor_of
 
@@ -107,28 +109,39 @@ async def blamed_children(preview: Preview, parent: Parent) -> list[BlamedObject
     own |= {identity: step.live for identity, step in steps.items() if step.live is not None and identity not in own}
     ordered = [*(identity for identity in steps if identity in own), *sorted(own.keys() - steps.keys())]
     # The informers may be behind: managedFields and fields must be of one moment.
-    children = [live for identity in ordered if (live := await _read(preview, own[identity])) is not None]
-    redact = _redact_by(_redactors(planned, children))
+    children = [read for identity in ordered if (read := await _read(preview, own[identity])) is not None]
+    redact = _redact_by(_redactors(planned, [live for live, _ in children]))
     blamed = []
-    for live in children:
+    for live, in_other_versions in children:
         step = steps.get(live.identity)
-        shown, fields = _redacted(live, step, redact)
+        manifest = None if step is None else step.manifest
+        shown, fields = _redacted(live, attribute(live, manifest, in_other_versions), redact)
         note, earlier = _note(step)
         found = BlamedObject(live=live, body=shown, fields=fields, note=redact(note), earlier=earlier, redact=redact)
         blamed.append(found)
     return blamed
 
 
-async def _read(preview: Preview, live: LiveObject) -> LiveObject | None:
-    """The child as it is now, None if it is gone."""
-    cluster = preview.cluster
-    resource = await cluster.children.resource(live.identity.group_kind, live.version)
-    try:
-        return await cluster.operator_client.get(resource, live.identity.name, live.identity.namespace)
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
+async def _read(preview: Preview, live: LiveObject) -> tuple[LiveObject, Mapping[str, Mapping[str, Any]]] | None:
+    """The child as it is now, and its bodies in the other versions in which managers wrote it, by apiVersion; None if
+    it is gone.
+    """
+    now = await _read_version(preview, live.identity, live.version)
+    if now is None:
+        return None
+    others: dict[str, Mapping[str, Any]] = {}
+    for api_version in {entry.api_version for entry in now.managed_fields if not is_in_version(entry, now)}:
+        with contextlib.suppress(UnknownKind):  # managedFields may be of a version that is no longer served
+            found = await _read_version(preview, live.identity, split_api_version(api_version)[1])
+            if found is not None and found.resource_version == now.resource_version:
+                others[api_version] = found.body
+    return now, others
+
+
+async def _read_version(preview: Preview, identity: Identity, version: str) -> LiveObject | None:
+    """An object in a version, None if it is gone. Raises UnknownKind."""
+    resource = await preview.cluster.children.resource(identity.group_kind, version)
+    return await preview.cluster.operator_client.find(resource, identity.name, identity.namespace)
 
 
 def _note(step: Step | None) -> tuple[str, str]:
@@ -160,10 +173,9 @@ def _redact_by(redactors: Sequence[Redactor]) -> Callable[[str], str]:
 
 
 def _redacted(
-    live: LiveObject, step: Step | None, redact: Callable[[str], str]
+    live: LiveObject, found: Sequence[Attribution], redact: Callable[[str], str]
 ) -> tuple[Mapping[str, Any], tuple[Attribution, ...]]:
     """The body and the attributions of a child without a Secret's content."""
-    found = attribute(live, None if step is None else step.manifest)
     confidential = live.identity.group_kind == _SECRET
     from_secrets = {each.path for each in found if each.origin is not None and _reads_secret(each.origin)}
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.informers.parents import ParentKey
@@ -23,10 +24,11 @@ from ssa_operator.core.objects.manifest import may_own
 class EventRouter:
     """Listens to the informers of parents, children and lookups.
 
-    `lookups`, `on_kind_changed` and `may_have_children_elsewhere` are set after its creation, because the informers
-    need their listener first.
+    `children`, `lookups`, `on_kind_changed` and `may_have_children_elsewhere` are set after its creation, because the
+    informers need their listener first.
     """
 
+    children: ChildInformers
     lookups: LookupInformers
     on_kind_changed: Callable[[], None]
     may_have_children_elsewhere: Callable[[ParentKey], bool]
@@ -60,6 +62,7 @@ class EventRouter:
         self._creators.pop(uid, None)
         self.claims.forget(uid)
         self._identities.pop(uid, None)
+        self.children.forget(uid)
         self.lookups.forget(uid)
 
     def parent_changed(self, key: ParentKey, cause: Cause) -> None:

@@ -87,8 +87,14 @@ class FolderControllers:
 
     @property
     def ready(self) -> bool:
-        """Whether the informer of every folder whose resource the cluster serves has synced."""
-        return self._started.is_set() and all(each.synced for each in self.folders.values())
+        """Whether the operator serves every folder whose resource the cluster serves, in each namespace that it may
+        read.
+        """
+        return self._started.is_set() and all(each.serving for each in self.folders.values())
+
+    def unread_namespaces(self) -> frozenset[str]:
+        """The namespaces in which the parents of some folder are not known."""
+        return frozenset(namespace for each in self.folders.values() for namespace in each.unserved)
 
     @property
     def sources(self) -> Sources:

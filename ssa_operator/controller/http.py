@@ -3,8 +3,8 @@
 Promises:
 - `/healthz` answers as long as the event loop makes progress. It is 503, and names the cause, when a task ended or a
   worker is stuck, because only a restart helps then. An unreachable API server does not change it.
-- `/readyz` is ok once the informer of every folder whose resource exists has synced. Its text names the other folders,
-  and missing permissions, which don't change its code.
+- `/readyz` is ok once the operator serves every folder whose resource exists, except where it may not read parents. Its
+  text names the other folders, these namespaces, and missing permissions, which don't change its code.
 - `/objects` shows caches and last reports, and never shows a Secret's content. Only the reviews of who asks go to the
   API server.
 - Who may read is decided by `http_access.py`. With a certificate, all of it is HTTPS.
@@ -103,14 +103,19 @@ class Server:
 
     async def _readyz(self, _request: web.Request) -> web.Response:
         missing = "".join(f"missing permission: {line}\n" for line in describe(self._operator.missing_permissions))
+        folders = self._operator.folders
+        unserved = "".join(
+            f"not served: {name} in {namespace} ({reason})\n" if reason else f"not served: {name} in {namespace}\n"
+            for name, parents in folders.items()
+            if parents.serving
+            for namespace, reason in parents.unserved.items()
+        )
         if self._operator.ready:
-            return web.Response(text=f"ok\n{missing}")
-        unsynced = {name: parents for name, parents in self._operator.folders.items() if not parents.synced}
-        waiting = [
-            f"{name} ({parents.not_synced_reason})" if parents.not_synced_reason else name
-            for name, parents in unsynced.items()
-        ]
-        return web.Response(status=503, text=f"not synced: {', '.join(waiting) or 'starting'}\n{missing}")
+            return web.Response(text=f"ok\n{unserved}{missing}")
+        unsynced = {name: parents.unserved.values() for name, parents in folders.items() if not parents.serving}
+        reasons = {name: next(filter(None, found), "") for name, found in unsynced.items()}
+        waiting = ", ".join(f"{name} ({reason})" if reason else name for name, reason in reasons.items()) or "starting"
+        return web.Response(status=503, text=f"not synced: {waiting}\n{unserved}{missing}")
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         self._operator.measure()

@@ -105,7 +105,7 @@ class Operator:
 
     @property
     def ready(self) -> bool:
-        """Whether the informer of every folder whose resource the cluster serves has synced."""
+        """Whether it serves every folder whose resource the cluster serves, in each namespace that it may read."""
         return self.controllers.ready
 
     @property
@@ -221,7 +221,7 @@ class Operator:
         logged = False
         while self.leadership is not None and not self.leadership.acquired.is_set():
             for parents in list(self.folders.values()):
-                for live in list(parents) if parents.synced else ():
+                for live in list(parents) if parents.serving else ():
                     if live.uid in warmed or self.leadership.acquired.is_set():
                         continue
                     warmed.add(live.uid)

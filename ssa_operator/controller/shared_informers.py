@@ -43,6 +43,8 @@ class SharedInformers:
     ) -> None:
         self.router = EventRouter(queue, lambda: self.controllers.ready)
         self.controllers = FolderControllers(client, mapper, options, self.router, metrics)
+        self.router.children = self.controllers.children
+        self.claims.unread_namespaces = self.controllers.unread_namespaces
         self.router.lookups = self.controllers.lookups
         self.router.on_kind_changed = self.controllers.on_kind_changed
         self.router.may_have_children_elsewhere = self.controllers.may_have_children_elsewhere

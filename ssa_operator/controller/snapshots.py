@@ -233,7 +233,7 @@ class _SnapshotView(Struct, frozen=True, kw_only=True):
     def done(self, kind: str, name: str, /) -> bool:
         return apply_once.is_done(read_parent_records(self.parent).once_records, kind, name)
 
-    def synced(self, _: GroupKind, /) -> bool:
+    def synced(self, _: Identity, /) -> bool:
         return True
 
     def namespaced(self, kind: GroupKind, /) -> bool | None:

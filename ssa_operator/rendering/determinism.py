@@ -102,8 +102,8 @@ class _ReplayedRandomness(Struct, frozen=True):
     def now(self) -> float:
         return self.cluster.now
 
-    def synced(self, kind: GroupKind, /) -> bool:
-        return self.cluster.synced(kind)
+    def synced(self, identity: Identity, /) -> bool:
+        return self.cluster.synced(identity)
 
     def namespaced(self, kind: GroupKind, /) -> bool | None:
         return self.cluster.namespaced(kind)

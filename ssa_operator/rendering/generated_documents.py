@@ -47,7 +47,7 @@ def use_live_values(
     documents = [location.document for candidates in locations for location in candidates]
     holders = dict.fromkeys(identity_of(document, api) for document in documents)
     for identity in holders:
-        if not api.cluster.synced(identity.group_kind):
+        if not api.cluster.synced(identity):
             unsynced = AccessReview(f"the watch of {identity.group_kind} is not synced")
             return [_wait_until_known(result, api, unsynced) for result in results]
         if (review := api.cluster.unreadable(identity)).why_not:

@@ -38,7 +38,7 @@ def _unsynced(results: Sequence[Result], api: TemplateAPI) -> Mapping[Reference,
         for identity in identities
         if identity is not None
         and Reference(identity.kind, identity.name) in api.live_reads
-        and not api.cluster.synced(identity.group_kind)
+        and not api.cluster.synced(identity)
     }
 
 

@@ -33,8 +33,8 @@ class RecordedView(Struct, frozen=True):
     def now(self) -> float:
         return self.cluster.now
 
-    def synced(self, kind: GroupKind, /) -> bool:
-        found: bool = self._once("synced", kind, lambda: self.cluster.synced(kind))
+    def synced(self, identity: Identity, /) -> bool:
+        found: bool = self._once("synced", identity, lambda: self.cluster.synced(identity))
         return found
 
     def namespaced(self, kind: GroupKind, /) -> bool | None:

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import PREFIX, Reference, is_finalize_hook
-from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.objects.render_result import Document, RenderProblem, Wait, WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
@@ -90,7 +90,7 @@ def _resolve(
     unsynced = {
         reference: found[0].group_kind
         for reference, found in matches.items()
-        if reference not in invalid and found and not api.cluster.synced(found[0].group_kind)
+        if reference not in invalid and found and not api.cluster.synced(found[0])
     }
     hooks = _identities([result for result in results if _is_hook(result)], api)
     return _Resolution(
@@ -144,6 +144,7 @@ def wait_instead(document: Document, awaited: tuple[WaitTarget, ...], api: Templ
         location=document.location,
         awaited=awaited,
         identity=identity_of(document, api),
+        version=split_api_version(document.body["apiVersion"])[1],
         dependencies=document.dependencies,
         annotations=annotations_of(document),
         ready_when=document.ready_when,

@@ -412,7 +412,7 @@ async def test_a_namespace_with_a_parent_that_has_a_hook_can_be_deleted(
 @contextlib.asynccontextmanager
 async def silent(running: Running, kind: GroupKind) -> AsyncIterator[None]:
     """The operator's informer of a kind receives nothing meanwhile, like one with a dead connection."""
-    informer = running.operator.controllers.children._informers[kind]
+    (informer,) = (each for scope, each in running.operator.controllers.children.informers if scope.kind == kind)
     await informer.stop()
     try:
         yield

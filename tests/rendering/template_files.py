@@ -66,8 +66,8 @@ class FakeClusterView:
     """The kinds of which the operator can't know whether they are served."""
     random_numbers: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.cycle(range(61)))
 
-    def synced(self, kind: GroupKind, /) -> bool:
-        return kind.kind not in self.unsynced
+    def synced(self, identity: Identity, /) -> bool:
+        return identity.kind not in self.unsynced
 
     def namespaced(self, kind: GroupKind, /) -> bool:
         return kind.kind not in ("Namespace", "Node")

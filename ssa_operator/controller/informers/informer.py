@@ -13,9 +13,13 @@ from collections.abc import Callable, Iterable
 from contextvars import Context
 from dataclasses import dataclass, field
 
+from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector, ReflectorState
+
+GRACE_PERIOD = 30.0
+"""Seconds for which an unused informer keeps running, because a template or a condition may change back."""
 
 SYNC_DEADLINE = 5.0
 """Seconds for which a reconcile waits for a new informer. After that it reports what it waits for, and the parent is
@@ -48,10 +52,6 @@ class Informer:
         self.sync_deadline = asyncio.get_running_loop().time() + SYNC_DEADLINE
 
     @property
-    def namespaces(self) -> set[str]:
-        return {reflector.scope.namespace for reflector in self.reflectors}
-
-    @property
     def synced(self) -> bool:
         """Whether every reflector has synced once. It stays so while a watch is interrupted: the cache is still
         good.
@@ -63,6 +63,12 @@ class Informer:
         """Why it has not synced, '' where the API server has reported no reason."""
         unsynced = (reflector for reflector in self.reflectors if not reflector.synced.is_set())
         return next((reflector.problem for reflector in unsynced if reflector.problem), "")
+
+    @property
+    def problem(self) -> str:
+        """`not_synced_reason`, and the permission that it takes."""
+        unsynced = (reflector for reflector in self.reflectors if not reflector.synced.is_set())
+        return next((problem for each in unsynced if (problem := watch_problem(each))), "")
 
     @property
     def forbidden(self) -> bool:
@@ -83,6 +89,21 @@ class Informer:
         """Cancel the reflectors and wait for their end."""
         self.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+def watch_problem(reflector: Reflector) -> str:
+    """Why a reflector has not synced, and the permission that it takes; '' where no reason is known."""
+    if reflector.state is not ReflectorState.FORBIDDEN:
+        return reflector.problem
+    return f"{reflector.problem}; {_permission_hint(reflector.scope)}"
+
+
+def _permission_hint(scope: Scope) -> str:
+    """The permission that the operator needs to watch a scope."""
+    name = scope.redactor.redact(scope.name)
+    what = f"{scope.resource.name} (at least {name}, by resourceNames)" if scope.name else scope.resource.name
+    where = scope.redactor.redact(scope.namespace) or ("all namespaces" if scope.resource.namespaced else "the cluster")
+    return f"allow the operator to list and watch {what} in {where}"
 
 
 async def wait_for_sync(informers: Iterable[Informer]) -> None:

@@ -24,7 +24,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from ssa_operator.controller.informers.crds import CRDInformer
-from ssa_operator.controller.informers.informer import Informer, wait_for_sync
+from ssa_operator.controller.informers.informer import GRACE_PERIOD, Informer, wait_for_sync
 from ssa_operator.controller.informers.lookup_index import (
     AnswerVersion,
     Dependent,
@@ -48,9 +48,6 @@ from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
 
 log = logging.getLogger("ssa_operator")
-
-GRACE_PERIOD = 30.0
-"""Seconds for which an unused informer keeps running, because a template or a condition may change back."""
 
 WIDER_RETRY = 300.0
 """Seconds after which a wider watch that was forbidden is tried again, so that granting the permission is enough."""
@@ -283,10 +280,8 @@ class LookupInformers:
             reason = _why_unwatchable(resource, scope)
             return _CachedAnswer(unknown=reason or f"{scope.kind} is not watched yet", needs_permission=bool(reason))
         if not informer.synced:
-            watched = informer.reflectors[0].scope
-            reason = informer.not_synced_reason or f"the watch of {watched} is not synced"
-            hint = f"; {_permission_hint(watched)}" if informer.forbidden else ""
-            return _CachedAnswer(unknown=reason + hint, needs_permission=informer.forbidden)
+            reason = informer.problem or f"the watch of {informer.reflectors[0].scope} is not synced"
+            return _CachedAnswer(unknown=reason, needs_permission=informer.forbidden)
         if isinstance(query, Selection):
             return _CachedAnswer(lives=informer.cache.select(query.namespace, dict(query.labels)))
         live = informer.cache.get(query.namespace, query.name)
@@ -422,14 +417,6 @@ class LookupInformers:
             for dependent, rendered in self._index.dependents(query).items():
                 if rendered != version:
                     self._listener.lookup_changed(dependent.uid, dependent.cause)
-
-
-def _permission_hint(scope: Scope) -> str:
-    """The permission that the operator needs."""
-    name = scope.redactor.redact(scope.name)
-    what = f"{scope.resource.name} (at least {name}, by resourceNames)" if scope.name else scope.resource.name
-    where = scope.redactor.redact(scope.namespace) or ("all namespaces" if scope.resource.namespaced else "the cluster")
-    return f"allow the operator to list and watch {what} in {where}"
 
 
 def _why_unwatchable(resource: Resource, scope: WatchScope) -> str:

@@ -42,6 +42,8 @@ class ObjectClaims(Mapping[Identity, str]):
         self.parents = parents
         self._creators = creators
         self.all_parents_known = all_parents_known
+        self.unread_namespaces: Callable[[], frozenset[str]] = frozenset
+        """Returns the namespaces whose parents the operator may not read, although all others are known."""
         self._requeue = requeue
         self.read_by: dict[Identity, Collection[Identity]] = {}
         """What each rendered object reads by name, and what each parent's status follows from: its children."""

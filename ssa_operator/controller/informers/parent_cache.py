@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from ssa_operator.controller.informers.child_scopes import ChildScope
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.json_encoding import NOTHING
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.child_history import ChildHistory
-from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.planning.render_history import RenderHistory
 from ssa_operator.core.planning.repeatable import RepeatableApply
 from ssa_operator.core.policies.lost_records import NO_NOTICE, RecordsNotice, RecordTexts
@@ -61,8 +61,8 @@ class Parent(Struct, frozen=True, kw_only=True):
 class KindInputs(NamedTuple):
     """What a resync follows from that many parents have in common."""
 
-    kinds: frozenset[tuple[GroupKind, KindState]]
-    """What discovery and the watch know of the children's kinds."""
+    watches: frozenset[tuple[ChildScope, bool, str]]
+    """The watches of the children, each with whether it has synced, and why not."""
     status_kinds: frozenset[GroupKind]
     """Those kinds of children and of looked-up objects that are ready only once their status was written."""
     kubernetes_version: str

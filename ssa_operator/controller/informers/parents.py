@@ -5,6 +5,7 @@ Promises:
   operator wrote requeues no parent.
 - Under `--shard`, only the parents of the shard are kept, whether the API server filters them or not.
 - At the start, parents that changed since their last status go ahead of those that did not.
+- A namespace that the operator may not read disturbs no other. Its parents are reconciled once they can be read.
 - The last report of every parent can be read at any time, also while nothing is reconciled.
 - A parent that was deleted with `--cascade=orphan` is known as such also after the garbage collector has done its part.
 """
@@ -12,11 +13,13 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from ssa_operator.controller.informers.informer import watch_problem
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
@@ -30,8 +33,10 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
-from ssa_operator.kube.watch.reflector import Reflector
+from ssa_operator.kube.watch.reflector import Reflector, ReflectorState
 from ssa_operator.rendering.folder.sources import Folder
+
+log = logging.getLogger("ssa_operator")
 
 
 class ParentKey(NamedTuple):
@@ -153,6 +158,8 @@ class ParentInformer:
 
     def start(self) -> None:
         """Start the reflectors."""
+        for each in self.reflectors:
+            each.listen(self._log_if_forbidden)
         self.tasks = [asyncio.create_task(each.run(), name=f"watch {self.folder.name}") for each in self.reflectors]
 
     def __iter__(self) -> Iterator[LiveObject]:
@@ -166,10 +173,18 @@ class ParentInformer:
         return all(reflector.synced.is_set() for reflector in self.reflectors)
 
     @property
-    def not_synced_reason(self) -> str:
-        """Why it has not synced, '' where the API server has reported no reason."""
+    def serving(self) -> bool:
+        """Whether the operator serves the parents of each namespace, except of those that it may not read."""
+        answered = all(reflector.answered for reflector in self.reflectors)
+        return answered and any(reflector.synced.is_set() for reflector in self.reflectors)
+
+    @property
+    def unserved(self) -> Mapping[str, str]:
+        """The namespaces ('' for all) whose parents are not known, each with the reason; '' where the API server has
+        reported none.
+        """
         unsynced = (reflector for reflector in self.reflectors if not reflector.synced.is_set())
-        return next((reflector.problem for reflector in unsynced if reflector.problem), "")
+        return {reflector.scope.namespace: watch_problem(reflector) for reflector in unsynced}
 
     def serve(self, served: Served) -> None:
         """Replace how the cluster serves the resource, and what its CRD declares of the status."""
@@ -239,6 +254,10 @@ class ParentInformer:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    def _log_if_forbidden(self, reflector: Reflector) -> None:
+        if reflector.state is ReflectorState.FORBIDDEN:
+            log.warning("%s: %s", self.folder.name, watch_problem(reflector))
 
     def _key(self, live: LiveObject) -> ParentKey:
         return ParentKey(self.folder.name, live.identity.namespace, live.identity.name)

@@ -21,6 +21,13 @@ from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, Cause
+from ssa_operator.controller.reconcile.child_needs import (
+    recorded_needs,
+    rendered_kinds,
+    rendered_needs,
+    unrendered_needs,
+    versions_of,
+)
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.kept_values import restore_kept_values
 from ssa_operator.controller.reconcile.parent_view import ParentView
@@ -33,7 +40,7 @@ from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import Availability, Query
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.manifest import group_kind, may_own
+from ssa_operator.core.objects.manifest import may_own
 from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
 from ssa_operator.core.planning.child_history import ChildHistory, observe_conflicts, observe_loops
@@ -84,6 +91,7 @@ class Observer:
             recorded = await self._get_recorded(turn, records)
             rendered, unlabelled, as_rendered = await self._render(turn, recorded.objects)
             observed = self._observed(turn, rendered, records, unlabelled, recorded)
+            self._forget_if_gone(turn)
             return replace(observed, children=replace(observed.children, as_rendered=as_rendered)), rendered
 
     async def render_unstored(self, parent: Parent, *, children_known: bool) -> tuple[Rendered, Redactor] | None:
@@ -139,11 +147,11 @@ class Observer:
         view = replace(self._view(parent, observed.children.own), unlabelled=unlabelled)
         return render_traced(parent.folder, parent.live.body, view)
 
-    async def get_unlabelled(self, parent: Parent, identities: Iterable[Identity]) -> UnlabelledObjects:
+    async def get_unlabelled(self, parent: Parent, versions: Mapping[Identity, str | None]) -> UnlabelledObjects:
         """The objects of these names that exist without the operator's label, so that no informer holds them. They are
-        read as the parent's account.
+        read as the parent's account, in these versions (None: the preferred one).
         """
-        return await get_unlabelled(identities, self._cluster.of(parent.live).client, self._cluster.children)
+        return await get_unlabelled(versions, self._cluster.of(parent.live).client, self._cluster.children)
 
     def follow(
         self,
@@ -169,18 +177,14 @@ class Observer:
 
     async def watch_recorded(self, turn: Turn) -> None:
         """Watch the children that are recorded or reported, also where no template renders them now."""
-        records = parent_records.read_parent_records(turn.parent.live)
-        children = self._cluster.children
-        reported = set() if turn.state.reconciled_before else reported_kinds(turn.parent.live)
-        kinds = {identity.group_kind for identity in records.inventory}
-        if records.applied is not None:
-            # A kind that the cluster doesn't serve is looked for once. The event of its CRD requeues the parent.
-            again = turn.state.reconciled_before
-            kinds |= {kind for kind in records.applied.kinds if not again or children.is_served(kind)}
-        namespaces = {(identity.group_kind, identity.namespace) for identity in records.inventory}
-        if not turn.parent.folder.settings.cluster_scope:
-            namespaces = set()  # such records are a user's, or are left of other settings: they are read one by one
-        await self._cluster.children.watch(reported | kinds, namespaces, turn.state.redactor)
+        needs = recorded_needs(turn.parent, self._cluster.children, first=not turn.state.reconciled_before)
+        await self._cluster.children.watch(turn.uid, needs, turn.state.redactor)
+        self._forget_if_gone(turn)
+
+    def _forget_if_gone(self, turn: Turn) -> None:
+        """Need nothing for a parent that was deleted meanwhile: no event would stop its watches."""
+        if turn.uid not in self._claims.parents:
+            self._cluster.children.forget(turn.uid)
 
     async def _get_recorded(self, turn: Turn, records: ParentRecords) -> UnlabelledObjects:
         """The recorded children that no informer shows although they exist, or that can't be read. They are not taken
@@ -189,16 +193,15 @@ class Observer:
         The watch of their kind is behind, as it can be after a restore of etcd; or, under `--shard`, another client
         changed their bucket label.
         """
-        kinds, identities = self._cluster.children.kinds, {*records.inventory}
+        children, identities = self._cluster.children, {*records.inventory}
         if self._options.shard is not None:
             identities |= turn.state.children.apply_records.keys()
-        synced = (
-            identity for identity in identities if identity.group_kind in kinds and kinds[identity.group_kind].synced
-        )
-        unwatched = sorted(identity for identity in synced if identity not in self._cluster.children)
+        served = (each for each in identities if children.namespaced(each.group_kind) is not None)
+        known = (each for each in served if not children.is_awaited(each, turn.uid))
+        unwatched = sorted(each for each in known if each not in children)
         # The operator records no more than that, and whoever may edit the parent may write any number of names.
         limit = turn.parent.folder.settings.max_children
-        found = await self.get_unlabelled(turn.parent, unwatched[:limit])
+        found = await self.get_unlabelled(turn.parent, dict.fromkeys(unwatched[:limit]))
         own = {identity: live for identity, live in found.objects.items() if live.parent_uid == turn.uid}
         unread = dict.fromkeys(unwatched[limit:], f"more than `maxChildren: {limit}` children are recorded")
         return UnlabelledObjects(own, {**found.unreadable, **unread})
@@ -216,6 +219,7 @@ class Observer:
         texts = ParsedTexts()
         for _ in range(ROUNDS + DEFERRALS):
             async with self._render_turns.turn(parent.folder.name, parent.folder.digest):
+                shown = children.shown_versions(turn.uid)
                 view = replace(
                     self._view(parent, (*own_children(children, parent), *recorded.values())),
                     unlabelled={**deleted, **recorded, **_adoptable(parent, unlabelled.objects)},
@@ -234,17 +238,21 @@ class Observer:
             if view.account is not None and view.account.pending:
                 await view.account.review()
                 continue
-            kinds = _kinds(rendered)
+            needs = rendered_needs(rendered, parent)
             # Another parent may have started their informers just now.
-            known = children.kinds
-            new = not all(kind in known and known[kind].synced for kind in kinds)
-            await children.watch(kinds, _namespaces(rendered), redactor)
+            new = await children.watch(turn.uid, needs, redactor)
+            written = versions_of(rendered, parent, needs, children)
+            needs |= recorded_needs(parent, children, first=not turn.state.reconciled_before, rendered=needs)
+            needs |= unrendered_needs(own_children(children, parent), needs)
+            children.need_only(turn.uid, needs, written)
             await lookups.wait_for_sync(versions)
             live = any(isinstance(query, Reference) for query in rendered.asked)
-            if (new and (rendered.waits or live)) or lookups.watch(versions) != versions:
-                # The objects that the render waited for, or found absent, may exist: they were not watched before.
+            # What the render waited for, or found absent, may exist: it was not watched before. Or it read objects in
+            # another version than that of their manifest.
+            other = new or children.shown_versions(turn.uid) != shown
+            if (other and (rendered.waits or live or rendered.generated)) or lookups.watch(versions) != versions:
                 continue
-            generated = [identity for identity in rendered.generated if identity not in read]
+            generated = {identity: written.get(identity) for identity in rendered.generated if identity not in read}
             more = await self.get_unlabelled(parent, generated)
             read.update(rendered.generated)
             unlabelled |= more
@@ -268,14 +276,13 @@ class Observer:
         recorded: UnlabelledObjects,
     ) -> Observed:
         live, state, now = turn.parent.live, turn.state, self._now()
-        children: Mapping[Identity, LiveObject] = self._cluster.children
+        children = self._cluster.children.of(turn.uid)
         # An informer may show them by now.
         unwatched = {identity: child for identity, child in recorded.objects.items() if identity not in children}
         if unwatched:
             children = ChainMap(unwatched, cast("MutableMapping[Identity, LiveObject]", children))
         own = (*own_children(self._cluster.children, turn.parent), *unwatched.values())
-        known = self._cluster.children.kinds
-        named = {child.identity.group_kind for child in own} | _kinds(rendered) | reported_kinds(live)
+        named = {child.identity.group_kind for child in own} | rendered_kinds(rendered) | reported_kinds(live)
         named |= {identity.group_kind for identity in records.inventory}
         named |= records.applied.kinds if records.applied is not None else set()
         reconcile_at = live.metadata.annotations.get(RECONCILE_AT, "")
@@ -295,13 +302,14 @@ class Observer:
             children=ObservedChildren(
                 objects=children,
                 own=own,
-                kinds={kind: self._kind(known[kind], kind) for kind in named if kind in known},
+                kinds=self._kinds(turn, named),
                 unlabelled=unlabelled.objects,
                 unreadable={**recorded.unreadable, **unlabelled.unreadable},
             ),
             parents=ObservedParents(
                 existing=self._claims.parents,
                 all_parents_known=self._claims.all_parents_known(),
+                unread_namespaces=self._claims.unread_namespaces(),
                 claims=self._claims,
                 ancestors=self._claims.ancestors(live),
             ),
@@ -323,7 +331,7 @@ class Observer:
         )
 
     def _observed_history(self, turn: Turn, rendered: Rendered, now: float, *, renewed: bool) -> ChildHistory:
-        live, history, kinds = turn.parent.live, turn.state.children, self._cluster.children.kinds
+        live, history = turn.parent.live, turn.state.children
         changed = Cause.PARENT in turn.causes or (
             turn.state.reconciled_before and turn.state.renders.digest != rendered.digest
         )
@@ -333,13 +341,19 @@ class Observer:
             return replace(history, requeues=Requeues())
         children = AppliedChildren(
             apply_records=history.apply_records,
-            live=self._cluster.children,
-            synced=lambda kind: kind in kinds and kinds[kind].synced,
+            live=self._cluster.children.of(turn.uid),
+            synced=self._cluster.children.has_synced,
         )
         return observe_conflicts(history, children, now, self._options.conflict_policy, renewed=renewed)
 
-    def _kind(self, known: KindState, kind: GroupKind) -> KindState:
-        return replace(known, reports_status=True) if self._cluster.reports_status(kind) else known
+    def _kinds(self, turn: Turn, kinds: Iterable[GroupKind]) -> dict[GroupKind, KindState]:
+        """What is known of those of these kinds that the cluster serves."""
+        states = {kind: self._cluster.children.kind_state(kind, turn.uid) for kind in kinds}
+        return {
+            kind: replace(state, reports_status=True) if self._cluster.reports_status(kind) else state
+            for kind, state in states.items()
+            if state is not None
+        }
 
     async def _discover(self, parent: Parent) -> None:
         templates = parent.folder.templates
@@ -354,8 +368,8 @@ class Observer:
             parent=parent.live,
             lookups=self._cluster.lookups,
             children=children,
-            objects=watched,
-            kinds=watched.kinds,
+            objects=watched.of(parent.live.uid),
+            informers=watched,
             kind_reports_status=self._cluster.reports_status,
             account=self._cluster.of(parent.live).account_view(),
             once=apply_once.with_final_states(records, parent.live.uid, watched.last_seen, now).once_records,
@@ -422,17 +436,6 @@ def _as_rendered(
     for identity in rendered.generated:
         read[identity] = view.objects.get(identity) or unlabelled.get(identity)
     return read
-
-
-def _kinds(rendered: Rendered) -> set[GroupKind]:
-    waiting = {wait.identity.group_kind for wait in rendered.waits if wait.identity is not None}
-    return {group_kind(document) for document in rendered.documents} | waiting
-
-
-def _namespaces(rendered: Rendered) -> set[tuple[GroupKind, str]]:
-    """The namespaces that manifests name, which may be outside of those that the operator watches."""
-    named = {(group_kind(document), document.body["metadata"].get("namespace")) for document in rendered.documents}
-    return {(kind, namespace) for kind, namespace in named if namespace}
 
 
 def is_confidential(parent: Parent, asked: Iterable[Query]) -> bool:

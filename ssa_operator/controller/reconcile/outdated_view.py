@@ -108,7 +108,7 @@ class ViewCheck:
         return self._planned_by_name.get(reference, frozenset()) | {
             Identity(*kind, namespace if state.namespaced else "", reference.name)
             for kind, state in children.kinds.items()
-            if kind.kind == reference.kind and state.synced
+            if kind.kind == reference.kind and state.within(namespace).synced
         }
 
     @cached_property

@@ -232,25 +232,27 @@ async def trim_records(cluster: ClusterAccess, turn: Turn, plan: Plan, obsolete_
         records = replace(records, held_prune=None)
     if records.inventory and plan.rendered.complete:
         rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE}
-        children, kinds = plan.observed.children, cluster.children.kinds
+        children = plan.observed.children
         gone = [
             identity
             for identity in records.inventory.keys() - rendered - children.unreadable.keys()
-            if identity.group_kind in kinds and kinds[identity.group_kind].synced and identity not in children.objects
+            if identity.group_kind in children.kinds
+            and not cluster.children.is_awaited(identity, turn.uid)
+            and identity not in children.objects
         ]
         records = with_manifests(records.without_children(gone), (), hooks=plan.has_hooks)
     if records.applied is not None:
-        records = replace(records, applied=_what_was_applied(cluster, turn, plan, records.applied))
+        records = replace(records, applied=_what_was_applied(turn, plan, records.applied))
     turn.parent = await save_parent_records(cluster, turn.parent, records)
 
 
-def _what_was_applied(cluster: ClusterAccess, turn: Turn, plan: Plan, before: AppliedRecord) -> AppliedRecord:
+def _what_was_applied(turn: Turn, plan: Plan, before: AppliedRecord) -> AppliedRecord:
     """The record without kinds of which there are no children any more, and with the template set of this reconcile if
     this is the first one that applied it completely: two operators would write theirs in turns.
     """
     present = {live.identity.group_kind for live in plan.observed.children.own}
     present |= {step.identity.group_kind for step in plan.steps if step.manifest is not None}
-    kinds = cluster.children.kinds
+    kinds = plan.observed.children.kinds
     absent = {kind for kind in before.kinds - present if kind in kinds and kinds[kind].synced}
     templates = plan.rendered.digest if turn.newly_converged else before.templates
     return AppliedRecord(kinds=before.kinds - absent, templates=templates)

@@ -14,6 +14,7 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
+from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.controller.reconcile.account_view import AccountView
 from ssa_operator.core.objects.annotations import Reference
@@ -30,7 +31,6 @@ from ssa_operator.core.objects.cluster_view import (
 )
 from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.policies.apply_once import is_done
 
 
@@ -46,8 +46,8 @@ class ParentView(Struct, frozen=True, kw_only=True, dict=True):
     """The live objects with this parent's label."""
     objects: Mapping[Identity, LiveObject]
     """Every watched object with the label of any parent."""
-    kinds: Mapping[GroupKind, KindState]
-    """The state of every watched kind of children."""
+    informers: ChildInformers
+    """The informers of children."""
     unlabelled: Mapping[Identity, LiveObject] = field(default_factory=dict)
     """Objects that exist without the operator's label and were read, and those that it deleted to recreate them."""
     kind_reports_status: Callable[[GroupKind], bool]
@@ -101,11 +101,11 @@ class ParentView(Struct, frozen=True, kw_only=True, dict=True):
     def done(self, kind: str, name: str, /) -> bool:
         return is_done(self.once, kind, name)
 
-    def synced(self, kind: GroupKind, /) -> bool:
-        return kind in self.kinds and self.kinds[kind].synced
+    def synced(self, identity: Identity, /) -> bool:
+        return self.informers.has_synced(identity)
 
     def namespaced(self, kind: GroupKind, /) -> bool | None:
-        return self.kinds[kind].namespaced if kind in self.kinds else self.lookups.namespaced(kind)
+        return self.informers.namespaced(kind)
 
     def reports_status(self, kind: GroupKind, /) -> bool:
         return self.kind_reports_status(kind)

@@ -52,7 +52,7 @@ class Planner:
     async def _plan(self, turn: Turn, observed: Observed, rendered: Rendered) -> Plan:
         await turn.steps.rest()
         plan = make_plan(observed, rendered)
-        unseen = set(plan.unseen) - set(rendered.generated)
+        unseen = {each: version for each, version in plan.unseen.items() if each not in rendered.generated}
         if unseen:
             more = await self._observer.get_unlabelled(turn.parent, unseen)
             children = replace(

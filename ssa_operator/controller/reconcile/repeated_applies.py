@@ -55,10 +55,10 @@ class Repeater:
             return None
         children, lookups = self._cluster.children, self._cluster.lookups
         own = children.by_parent(turn.uid)
-        kinds, states = {live.identity.group_kind for live in own}, children.kinds
+        kinds = {live.identity.group_kind for live in own}
         status_kinds = filter(self._cluster.reports_status, kinds | lookups.kinds_of(turn.uid))
         kind_inputs = KindInputs(
-            kinds=frozenset((kind, states[kind]) for kind in kinds if kind in states),
+            watches=children.watch_states(turn.uid),
             status_kinds=frozenset(status_kinds),
             kubernetes_version=lookups.served.kubernetes_version,
         )

@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct, field
 
@@ -38,12 +38,14 @@ class UnlabelledObjects(Struct, frozen=True):
 NO_OBJECTS = UnlabelledObjects()
 
 
-async def get_unlabelled(identities: Iterable[Identity], client: Client, children: ChildInformers) -> UnlabelledObjects:
-    """Read those of these objects that no informer holds."""
-    unwatched = [identity for identity in identities if identity not in children]
+async def get_unlabelled(
+    versions: Mapping[Identity, str | None], client: Client, children: ChildInformers
+) -> UnlabelledObjects:
+    """Read those of these objects that no informer holds, each in its version (None: the preferred one)."""
+    unwatched = [identity for identity in versions if identity not in children]
     if not unwatched:
         return NO_OBJECTS
-    answers = await asyncio.gather(*(_get(identity, client, children) for identity in unwatched))
+    answers = await asyncio.gather(*(_get(each, versions[each], client, children) for each in unwatched))
     by_identity = dict(zip(unwatched, answers, strict=True))
     return UnlabelledObjects(
         {identity: answer for identity, answer in by_identity.items() if isinstance(answer, LiveObject)},
@@ -51,10 +53,12 @@ async def get_unlabelled(identities: Iterable[Identity], client: Client, childre
     )
 
 
-async def _get(identity: Identity, client: Client, children: ChildInformers) -> LiveObject | str | None:
+async def _get(
+    identity: Identity, version: str | None, client: Client, children: ChildInformers
+) -> LiveObject | str | None:
     """The object, None where there is none, or why it can't be read."""
     try:
-        resource = await children.resource(identity.group_kind)
+        resource = await children.resource(identity.group_kind, version)
         return await client.find(resource, identity.name, identity.namespace)
     except (UnknownKind, CredentialsError, ApiError) as error:
         return str(error)

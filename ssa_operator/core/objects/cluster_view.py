@@ -124,8 +124,10 @@ class ClusterView(Protocol):
     def done(self, kind: str, name: str, /) -> bool:
         """Whether a child that doesn't exist was applied once and ended well, so that dependants don't wait for it."""
 
-    def synced(self, kind: GroupKind, /) -> bool:
-        """Whether all children of a kind are known. A kind that the cluster doesn't have is known to have none."""
+    def synced(self, identity: Identity, /) -> bool:
+        """Whether it is known if an object of this parent exists, and how it is. The namespace is '' where the cluster
+        doesn't have the kind, or if the kind is cluster-scoped.
+        """
 
     def namespaced(self, kind: GroupKind, /) -> bool | None:
         """Whether a kind is namespaced, None where the kind is unknown."""
@@ -169,7 +171,7 @@ class OfflineClusterView(Struct, frozen=True):
     children: AbstractSet[Identity] | None = None
     """The parent's children, if they are known; then no other object is one."""
 
-    def synced(self, _: GroupKind, /) -> bool:
+    def synced(self, _: Identity, /) -> bool:
         return True
 
     def namespaced(self, kind: GroupKind, /) -> bool:

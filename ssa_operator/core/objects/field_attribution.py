@@ -9,6 +9,8 @@ Promises:
   cluster. If no template line writes it now, the attribution says so.
 - A field that a template renders and another manager owns has both.
 - A field without an owner is not taken for a default, because some writes leave no entry.
+- An entry of managedFields names fields in its own version. A field that this version lacks belongs to the managers
+  that wrote fields there which the shown version lacks.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ from msgspec import Struct
 
 from ssa_operator.core.objects.field_origin import Origin
 from ssa_operator.core.objects.json_decoding import decoder
+from ssa_operator.core.objects.json_encoding import NOTHING
 from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, ManagedFields
+from ssa_operator.core.objects.managed_fields import owned
+from ssa_operator.core.objects.managed_fields import value_at as managed_value_at
 from ssa_operator.core.objects.manifest import MANAGED_BY_LABEL, Manifest
 from ssa_operator.core.objects.quantity import amount
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, value_at
@@ -102,18 +107,22 @@ class Attribution(Struct, frozen=True, kw_only=True):
     """Why the field has its value without a template and without another manager."""
 
 
-def attribute(live: LiveObject, manifest: Manifest | None) -> tuple[Attribution, ...]:
+def attribute(
+    live: LiveObject, manifest: Manifest | None, in_other_versions: Mapping[str, Mapping[str, Any]] = NOTHING
+) -> tuple[Attribution, ...]:
     """The attribution of each field of a live object, in its order. `manifest` is what the templates render for the
-    object now, None if they don't render it.
+    object now, None if they don't render it. `in_other_versions` has its body in the versions of managedFields, by
+    apiVersion.
 
     `managedFields` itself is left out.
     """
-    trees: _Trees = [(_owner(entry), _decode(bytes(entry.fields_v1)) or _NOTHING) for entry in _latest_first(live)]
+    trees: _Trees = [(_owner(entry), _decode(bytes(entry.fields_v1)) or _OWNS_NOTHING) for entry in _latest_first(live)]
     body = {**live.body, "metadata": {**live.body["metadata"]}}
     body["metadata"].pop("managedFields", None)
     sent = None if manifest is None else manifest.body
+    converted = _converted(live, in_other_versions)
     return tuple(
-        _attribution(path, value, owners, sent_path, manifest)
+        _attribution(path, value, owners or _owners_elsewhere(path, converted), sent_path, manifest)
         for path, value, owners, sent_path in _fields(body, trees, _Place((), () if sent is not None else None, sent))
     )
 
@@ -121,7 +130,7 @@ def attribute(live: LiveObject, manifest: Manifest | None) -> tuple[Attribution,
 _Trees: TypeAlias = "list[tuple[FieldOwner, Mapping[str, Any]]]"
 """The owners around a field, each with its fieldsV1 tree from there on; an empty tree owns everything."""
 
-_NOTHING: Mapping[str, Any] = {"nothing": {}}
+_OWNS_NOTHING: Mapping[str, Any] = {"nothing": {}}
 
 _Field: TypeAlias = "tuple[FieldPath, Any, tuple[FieldOwner, ...], FieldPath | None]"
 
@@ -132,6 +141,26 @@ def _latest_first(live: LiveObject) -> list[ManagedFields]:
 
 def _owner(entry: ManagedFields) -> FieldOwner:
     return FieldOwner(manager=entry.manager, operation=entry.operation, subresource=entry.subresource, time=entry.time)
+
+
+_Converted: TypeAlias = "list[tuple[FieldOwner, Mapping[str, Any]]]"
+"""The owners of fields that the shown version lacks, each with the object's body in the owner's version."""
+
+
+def _converted(live: LiveObject, in_other_versions: Mapping[str, Mapping[str, Any]]) -> _Converted:
+    return [
+        (_owner(entry), in_other_versions[entry.api_version])
+        for entry in _latest_first(live)
+        if entry.api_version in in_other_versions
+        and any(managed_value_at(live.body, path) is None for path in owned(bytes(entry.fields_v1)))
+    ]
+
+
+def _owners_elsewhere(path: FieldPath, converted: _Converted) -> tuple[FieldOwner, ...]:
+    """The owners of a field that no entry names, and that the versions of these owners lack."""
+    if path in _IDENTITY or (path[0] == "metadata" and len(path) > 1 and path[1] in _SERVER_METADATA):
+        return ()
+    return tuple(owner for owner, body in converted if value_at(body, path, _ABSENT) is _ABSENT)
 
 
 class _Place(Struct, frozen=True):

@@ -51,6 +51,8 @@ class ManagedFields(msgspec.Struct, frozen=True, rename="camel"):
     operation: str = ""
     subresource: str = ""
     time: str = ""
+    api_version: str = ""
+    """The version of the object in which `fieldsV1` names the fields."""
     fields_v1: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"{}"), name="fieldsV1")
 
 

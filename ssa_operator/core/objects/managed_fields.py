@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from ssa_operator.core.objects.identity import join_api_version
 from ssa_operator.core.objects.json_decoding import decoder
-from ssa_operator.core.objects.live_object import LiveObject, ManagedFields
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject, ManagedFields
 from ssa_operator.core.objects.source_location import field_text
 
 Path: TypeAlias = tuple[str, ...]
@@ -43,14 +44,24 @@ def changed_fields(fields_v1: bytes, before: Mapping[str, Any], after: Mapping[s
     return tuple(sorted(path for path in leaves if value_at(before, path) != value_at(after, path)))
 
 
-def manager_of(live: LiveObject, path: Path, status: bool = False) -> ManagedFields | None:
+def manager_of(live: LiveObject, path: Path, status: bool = False, since: str = "") -> ManagedFields | None:
     """The latest entry of a manager that owns a field, None without any.
+
+    An entry names fields in its own version. If no entry in the version of the object has the field, it is that of the
+    last other manager that has written in another version, and not before `since`.
 
     `status` selects the entries of the subresource `status`; otherwise all others count.
     """
     entries = [entry for entry in live.managed_fields if (entry.subresource == "status") is status]
     owners = [entry for entry in entries if _has(_decode(bytes(entry.fields_v1)), path)]
-    return max(owners, key=lambda entry: entry.time, default=None)
+    converted = [entry for entry in entries if not is_in_version(entry, live) and entry.time >= since]
+    others = [entry for entry in converted if (entry.manager, entry.operation) != (MANAGER, "Apply")]
+    return max(owners or others, key=lambda entry: entry.time, default=None)
+
+
+def is_in_version(entry: ManagedFields, live: LiveObject) -> bool:
+    """Whether an entry names fields in the version of the object, which it does without a version of its own, too."""
+    return entry.api_version in ("", join_api_version(live.identity.group, live.version))
 
 
 def path_text(path: Path) -> str:

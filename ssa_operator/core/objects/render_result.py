@@ -114,6 +114,8 @@ class Wait:
     """The object that waits, None where it is unknown. Its live object must not be pruned; while it is unknown, no
     object may be. A namespaced object without a namespace has the parent's.
     """
+    version: str | None = None
+    """The version of the manifest, without the group; None where it is unknown."""
     dependencies: tuple[Dependency, ...] = ()
     annotations: Mapping[str, Any] = field(default_factory=dict)
     """The annotations that are known already."""

@@ -55,9 +55,10 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         made = manifest(document, observed.parent, rules)
     except ManifestError as error:
         return refused_step(provisional, str(error), document)
-    if kind.problem:
-        refused = refused_step(made.identity, kind.problem, document, FailureReason.APPLY_FAILED)
-        return replace(refused, needs_permission=kind.needs_permission)
+    watch = kind.within(made.identity.namespace)
+    if watch.problem:
+        refused = refused_step(made.identity, watch.problem, document, FailureReason.APPLY_FAILED)
+        return replace(refused, needs_permission=watch.needs_permission)
     if made.identity in observed.children.unreadable:
         why = f"may exist already, and can't be read: {observed.children.unreadable[made.identity]}"
         return refused_step(made.identity, why, document, FailureReason.APPLY_FAILED)
@@ -70,7 +71,7 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         history=StepHistory(recreation=observed.history.recreations.get(made.identity)),
         reports_status=kind.reports_status,
     )
-    if not kind.synced:
+    if not watch.synced:
         return replace(step, action=Action.WAIT, reason=f"waits: the watch of {group_kind(document)} is not synced yet")
     return decide_step(observed, step)
 
@@ -222,9 +223,9 @@ def _belongs_to_other_parent(case: _Case) -> Step | None:
 
 def _owner_may_still_exist(case: _Case) -> Step | None:
     live, observed = case.step.live, case.observed
-    if case.policy is not ApplyPolicy.ALWAYS or live is None or observed.parents.all_parents_known:
+    if case.policy is not ApplyPolicy.ALWAYS or live is None or live.parent_uid in ("", observed.parent.uid):
         return None
-    if live.parent_uid in ("", observed.parent.uid):
+    if not observed.parents.may_exist(live):
         return None
     reason = "waits: it isn't known yet whether the parent whose label it carries still exists"
     return replace(case.step, action=Action.WAIT, reason=reason)

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject, ManagedFields
-from ssa_operator.core.objects.managed_fields import Path, owned, path_text, value_at
+from ssa_operator.core.objects.managed_fields import Path, is_in_version, owned, path_text, value_at
 from ssa_operator.core.objects.source_location import FieldPath
 
 _BOOKKEEPING = frozenset({"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"})
@@ -81,12 +81,17 @@ def field_changes(before: LiveObject, after: LiveObject, manager: str = MANAGER)
     """The fields that differ between an object and the answer of an apply of `manager`, or of its dry run."""
     keys = _list_keys((*before.managed_fields, *after.managed_fields))
     ours_before, ours_after = _owned_by(before, manager), _owned_by(after, manager)
+    comparable = all(is_in_version(entry, before) for entry in before.managed_fields if _is_apply_of(entry, manager))
     others = _other_entries(before, manager)
     changes = []
     for path, old, new in _differences(content(before.body), content(after.body), keys, ()):
         owners = tuple(owner for owner, fields in others if _covers(fields, path))
         changes.append(
-            FieldChange(path=path, cause=_cause(path, old, new, ours_before, ours_after, owners), owners=owners)
+            FieldChange(
+                path=path,
+                cause=_cause(path, old, new, ours_before if comparable else None, ours_after, owners),
+                owners=owners,
+            )
         )
     return tuple(changes)
 
@@ -126,17 +131,21 @@ def _cause(
     path: Path,
     old: object,
     new: object,
-    ours_before: frozenset[Path],
+    ours_before: frozenset[Path] | None,
     ours_after: frozenset[Path],
     owners: Sequence[FieldOwner],
 ) -> ChangeCause:
+    """The cause of a change. `ours_before` is None where the last apply was in another version: it may have owned any
+    field that no other manager owns.
+    """
+    was_ours = not owners if ours_before is None else _covers(ours_before, path)
     if new is None:
-        if _covers(ours_before, path):
+        if was_ours:
             return ChangeCause.TEMPLATE
         return ChangeCause.ADOPTED if owners else ChangeCause.SERVER
     if not _covers(ours_after, path):
         return ChangeCause.SERVER
-    if old is not None and owners and not _covers(ours_before, path):
+    if old is not None and owners and not was_ours:
         return ChangeCause.TAKEN
     return ChangeCause.TEMPLATE
 
@@ -144,9 +153,13 @@ def _cause(
 def _owned_by(live: LiveObject, manager: str) -> frozenset[Path]:
     fields: set[Path] = set()
     for entry in live.managed_fields:
-        if (entry.manager, entry.operation, entry.subresource) == (manager, "Apply", ""):
+        if _is_apply_of(entry, manager):
             fields |= owned(bytes(entry.fields_v1))
     return frozenset(fields)
+
+
+def _is_apply_of(entry: ManagedFields, manager: str) -> bool:
+    return (entry.manager, entry.operation, entry.subresource) == (manager, "Apply", "")
 
 
 def _other_entries(live: LiveObject, manager: str) -> list[tuple[FieldOwner, frozenset[Path]]]:

@@ -319,15 +319,16 @@ def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
     kind = observed.children.kinds.get(identity.group_kind)
     if kind is None:
         return None  # The cluster no longer serves the kind, so it has no object of it.
-    if kind.problem:
+    watch = kind.within(identity.namespace)
+    if watch.problem:
         return Step(
             action=Action.REFUSE,
             identity=identity,
-            reason=kind.problem,
+            reason=watch.problem,
             problem=FailureReason.APPLY_FAILED,
-            needs_permission=kind.needs_permission,
+            needs_permission=watch.needs_permission,
         )
-    if not kind.synced:
+    if not watch.synced:
         reason = f"waits: the watch of {identity.group_kind} is not synced yet"
         return Step(action=Action.WAIT, identity=identity, reason=reason)
     live = observed.children.objects.get(identity)

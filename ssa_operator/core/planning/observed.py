@@ -33,13 +33,36 @@ class KindState(Struct, frozen=True, kw_only=True):
 
     namespaced: bool
     synced: bool
-    """Whether its watch has synced."""
+    """Whether its watch has synced, in each namespace that the parent needs."""
     problem: str = ""
-    """Why it can't be watched, '' where it can."""
+    """Why it can't be watched in one of these, '' where it can."""
     needs_permission: bool = False
     """Whether the problem stays until an administrator grants a permission."""
     reports_status: bool = False
     """Whether a controller writes the status of its objects, which are ready only after that."""
+    namespaces: Mapping[str, KindState] = field(default_factory=dict)
+    """What the watch of each namespace knows, where these are watched one by one."""
+
+    def within(self, namespace: str) -> KindState:
+        """What the watch that shows a namespace knows."""
+        return self.namespaces.get(namespace, self)
+
+
+def kind_state(namespaced: bool, watches: Sequence[tuple[str, KindState]]) -> KindState:
+    """What the watches that a parent needs know of a kind, each with its namespace ('' for all)."""
+    namespaces: dict[str, KindState] = {}
+    for namespace, state in watches:
+        other = namespaces.get(namespace)  # of another version
+        namespaces[namespace] = state if other is None or not state.synced else other
+    unsynced = [state for _, state in watches if not state.synced]
+    problem = next((state for state in unsynced if state.problem), None)
+    return KindState(
+        namespaced=namespaced,
+        synced=not unsynced,
+        problem="" if problem is None else problem.problem,
+        needs_permission=problem is not None and problem.needs_permission,
+        namespaces=namespaces,
+    )
 
 
 class ObservedChildren(Struct, frozen=True, kw_only=True):
@@ -71,7 +94,9 @@ class ObservedParents(Struct, frozen=True, kw_only=True):
     existing: Mapping[str, Identity] = field(default_factory=dict)
     """All parents that exist, by uid; under `--shard` those of the shard."""
     all_parents_known: bool = True
-    """Whether the watch of every template folder has synced."""
+    """Whether the watch of every template folder has synced, in each namespace that the operator may read."""
+    unread_namespaces: frozenset[str] = frozenset()
+    """The namespaces whose parents are not known, because the operator may not read them."""
     claims: Mapping[Identity, str] = field(default_factory=dict)
     """The uid of the parent for which each object was last rendered."""
     ancestors: Ancestors = Ancestors()
@@ -79,6 +104,15 @@ class ObservedParents(Struct, frozen=True, kw_only=True):
     in_other_shards: Mapping[str, Identity] = field(default_factory=dict)
     """Those parents that other shards reconcile and whose objects this reconcile met, by uid. No event shows when one
     of them releases an object."""
+
+    def may_exist(self, live: LiveObject) -> bool:
+        """Whether the parent whose label an object has may exist although it is not known. An owner is in the object's
+        namespace, or in none.
+        """
+        if not self.all_parents_known:
+            return True
+        owned = any(owner.controller and owner.uid == live.parent_uid for owner in live.owner_references)
+        return live.identity.namespace in self.unread_namespaces if owned else bool(self.unread_namespaces)
 
     def find(self, uid: str) -> Identity | None:
         """The parent with that uid, None where it is not known to exist."""

@@ -63,9 +63,12 @@ class Plan(Struct, frozen=True, kw_only=True):
         return step
 
     @property
-    def unseen(self) -> tuple[Identity, ...]:
-        """The objects that no watch shows and that may exist without our label. They must not be overwritten."""
-        return tuple(step.identity for step in self.steps if step.live is None and self._may_exist(step))
+    def unseen(self) -> dict[Identity, str]:
+        """The objects that no watch shows and that may exist without our label, each with the version of its manifest.
+        They must not be overwritten.
+        """
+        steps = (step for step in self.steps if step.live is None and self._may_exist(step))
+        return {step.identity: step.manifest.version for step in steps if step.manifest is not None}
 
     def _may_exist(self, step: Step) -> bool:
         if step.manifest is None or step.manifest.instructions.apply is ApplyPolicy.ALWAYS:

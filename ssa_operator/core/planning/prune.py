@@ -3,6 +3,7 @@
 Promises:
 - An object is pruned only if it carries our label and our managedFields, and only while every template is rendered, no
   step is refused or waits, and every watch has synced.
+- A recorded child in a namespace that can't be watched is refused and not forgotten, because it may exist.
 - A changed template set that deletes almost all children is held until a user confirms it, also over restarts.
 """
 
@@ -19,7 +20,7 @@ from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.planning.observed import Observed
-from ssa_operator.core.planning.step import Action, Step, StepOrder
+from ssa_operator.core.planning.step import Action, FailureReason, Step, StepOrder
 from ssa_operator.core.policies.parent_records import HeldPrune, identity_key
 
 
@@ -41,10 +42,12 @@ def plan_prune(
     """The plan for the objects that no template renders. `steps` are those of what is rendered, `planned` are their
     identities.
     """
+    unwatched = _unwatched_steps(observed, planned)
+    planned = planned | {step.identity for step in unwatched}
     unrendered = [
         live for live in sorted(observed.children.own, key=_by_identity) if _is_unrendered(observed, live, planned)
     ]
-    deleting = [_deleting_step(live) for live in unrendered if live.deleting]
+    deleting = [*unwatched, *(_deleting_step(live) for live in unrendered if live.deleting)]
     pruned = [live for live in unrendered if not live.deleting]
     successors = _Successors(observed, steps) if pruned else None
     prunes = [_prune_step(live, successors.of(live)) for live in pruned if successors is not None]
@@ -63,6 +66,25 @@ def plan_prune(
         kept = _keep(prunes, f"is no longer rendered; kept because {blocked}")
         return PrunePlan(steps=(*deleting, *kept), blocked=blocked, hold=hold)
     return PrunePlan(steps=(*deleting, *prunes), hold=hold)
+
+
+def _unwatched_steps(observed: Observed, planned: AbstractSet[Identity]) -> list[Step]:
+    """A step for each recorded child that no template renders and whose watch fails."""
+    steps = []
+    for identity in sorted(observed.records.inventory.keys() - planned):
+        kind = observed.children.kinds.get(identity.group_kind)
+        watch = None if kind is None else kind.within(identity.namespace)
+        if watch is not None and watch.problem and not watch.synced:
+            steps.append(
+                Step(
+                    action=Action.REFUSE,
+                    identity=identity,
+                    reason=f"is no longer rendered, and can't be deleted: {watch.problem}",
+                    problem=FailureReason.APPLY_FAILED,
+                    needs_permission=watch.needs_permission,
+                )
+            )
+    return steps
 
 
 def is_owned(live: LiveObject) -> bool:

@@ -202,7 +202,8 @@ def find_field_changes(
     time_before, fields_before = split_entry(own_entry)
     time, fields = split_entry(live.own_entry(subresource))
     missing = lost_fields(fields_before, fields)
-    altered = changed_fields(fields, last_applied.body, live.body)
+    comparable = last_applied.version == live.version
+    altered = changed_fields(fields, last_applied.body, live.body) if comparable else ()
     # A field that the operator still owns and that has another value was written under the operator's name.
     if fields and (time != time_before or altered or not missing):
         everything = _texts({*missing, *altered})
@@ -211,7 +212,7 @@ def find_field_changes(
         return (FieldChange(fields=("metadata.managedFields",)),)
     found: dict[tuple[str, str, str], list[Path]] = {}
     for path in missing:
-        owner = manager_of(live, path, subresource == "status")
+        owner = manager_of(live, path, subresource == "status", since=time_before.decode())
         manager = (owner.manager, owner.operation, owner.subresource) if owner is not None else ("", "", "")
         found.setdefault(manager, []).append(path)
     return tuple(
@@ -270,8 +271,8 @@ class AppliedChildren(Struct, frozen=True, kw_only=True):
     apply_records: Mapping[Identity, ApplyRecord]
     live: Mapping[Identity, LiveObject]
     """The objects as they are now."""
-    synced: Callable[[GroupKind], bool]
-    """Whether the watch of a kind is synced."""
+    synced: Callable[[Identity], bool]
+    """Whether a watch shows an object, or that there is none."""
 
 
 def update_histories(
@@ -285,7 +286,7 @@ def update_histories(
     """
     found = {identity: history for identity, history in histories.items() if is_relevant(history, now, conflict_policy)}
     for identity, record in children.apply_records.items():
-        if not children.synced(identity.group_kind):
+        if not children.synced(identity):
             continue
         live = children.live.get(identity)
         history = found.get(identity)

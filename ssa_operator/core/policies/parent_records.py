@@ -101,7 +101,7 @@ class AppliedRecord(Struct, frozen=True, kw_only=True):
     """What was applied for a parent; KEP-3659 records the kinds of an ApplySet likewise."""
 
     kinds: frozenset[GroupKind]
-    """The kinds of the children that may exist."""
+    """The kinds of the children with an owner reference that may exist."""
     templates: str = ""
     """The digest of the template set that was applied completely and rendered all of them, '' where that is unknown."""
 
@@ -163,9 +163,11 @@ def with_applied(
     """The records to save before these manifests of the template set `templates` are applied. `has_children`: whether
     the parent has children already, of which the template set may be another one.
     """
-    kinds = frozenset(manifest.identity.group_kind for manifest in manifests)
+    manifests = tuple(manifests)
+    # The inventory has the others that go with the parent.
+    kinds = frozenset(manifest.identity.group_kind for manifest in manifests if manifest.owned)
     before = records.applied
-    if before is None and kinds:
+    if before is None and manifests:
         return replace(records, applied=AppliedRecord(kinds=kinds, templates="" if has_children else templates))
     if before is None or kinds <= before.kinds:
         return records

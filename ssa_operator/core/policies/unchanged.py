@@ -9,6 +9,8 @@ Promises:
   (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management; seen on 1.36.3).
 - Another operator with the same field manager that writes within the second of the apply leaves an entry that looks the
   same. So where the object's content may differ, the operator compares the values of its fields, too.
+- The values of two versions of an object are not compared: an API server that converts may write a field under another
+  name.
 - Without an apply by this process no manifest counts as unchanged: after a restart the first reconcile applies
   everything.
 """
@@ -61,7 +63,7 @@ def is_same_apply(before: LiveObject, after: LiveObject) -> bool:
         return True
     entry = before.own_entry()
     same = before.uid == after.uid and bool(entry) and entry == after.own_entry()
-    return same and not changed_fields(split_entry(entry)[1], before.body, after.body)
+    return same and not _differs(entry, before, after)
 
 
 def is_same_content(before: LiveObject, after: LiveObject) -> bool:
@@ -91,4 +93,9 @@ def is_untouched(record: ApplyRecord, live: LiveObject) -> bool:
         return True
     if live.metadata.generation and applied.metadata.generation == live.metadata.generation:
         return True
-    return not changed_fields(split_entry(entry)[1], applied.body, live.body)
+    return not _differs(entry, applied, live)
+
+
+def _differs(entry: bytes, one: LiveObject, other: LiveObject) -> bool:
+    """Whether a field of an entry has another value in two states of an object, as far as they can be compared."""
+    return one.version == other.version and bool(changed_fields(split_entry(entry)[1], one.body, other.body))

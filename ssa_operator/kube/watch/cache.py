@@ -242,6 +242,15 @@ class Cache:
         if watched is not None:
             self._notify([(watched, None)])
 
+    def forget(self, namespace: str) -> None:
+        """Remove the objects of a namespace ('' is all) that is no longer watched. No listener is called: they may
+        exist.
+        """
+        for key in [key for key in {*self._objects, *self._pending} if not namespace or key[0] == namespace]:
+            self._pending.pop(key, None)
+            self._store(key, None)
+        self._watched_version.pop(namespace, None)
+
     def advance(self, resource_version: str, *, namespace: str = "") -> None:
         """Record that the watch of the namespace ('' is all) has delivered everything up to that version."""
         self._watched_version[namespace] = max(

@@ -152,6 +152,11 @@ class Reflector:
         """Have `listener` called when `state` or `problem` changes."""
         self._listeners.append(listener)
 
+    @property
+    def answered(self) -> bool:
+        """Whether the server has listed the objects once, or has answered that the resource is missing or forbidden."""
+        return self._synced_or_unavailable.is_set()
+
     async def synced_or_unavailable(self) -> None:
         """Wait until it is synced, or until the server answers that the resource is missing or forbidden."""
         await self._synced_or_unavailable.wait()

@@ -120,6 +120,7 @@ def _manifest(body: Any, location_of: _FieldLocations, parent: Mapping[str, Any]
                 location=location,
                 awaited=tuple(dict.fromkeys(awaited)),
                 identity=_known_identity(body),
+                version=_known_version(body),
                 dependencies=merge_dependencies(dependencies, _after_dependencies(annotations, location_of)),
                 annotations=annotations,
             )
@@ -202,6 +203,11 @@ def _known_identity(body: Any) -> Identity | None:
         return None
     api_version, kind, given, name = parts
     return Identity(split_api_version(api_version)[0], kind, given, name)
+
+
+def _known_version(body: Any) -> str | None:
+    """The version of a document that waits, None if its identity is unknown."""
+    return None if _known_identity(body) is None else split_api_version(body["apiVersion"])[1]
 
 
 def _known_annotations(body: Any) -> dict[str, Any]:

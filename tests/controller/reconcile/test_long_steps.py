@@ -51,7 +51,13 @@ def test_templates_that_read_each_child_find_it_at_once() -> None:
     def read(count: int) -> None:
         children = tuple(child(f"map-{number}") for number in range(count))
         view = ParentView(
-            now=0.0, parent=parent(), lookups=lookups, children=children, objects={}, kinds={}, kind_reports_status=bool
+            now=0.0,
+            parent=parent(),
+            lookups=lookups,
+            children=children,
+            objects={},
+            informers=cast("ChildInformers", None),
+            kind_reports_status=bool,
         )
         assert all(view.child("ConfigMap", f"map-{number}") for number in range(count))
         assert view.child("ConfigMap", "other") is None

@@ -101,3 +101,16 @@ specs = st.dictionaries(st.sampled_from("abcd"), values)
 @given(specs, specs)
 def test_equal_objects_have_no_changes_and_different_ones_have(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert bool(field_changes(live(one), live(other))) is (one != other)
+
+
+def test_a_field_that_is_removed_with_a_change_of_the_version_was_ours() -> None:
+    """The entry of the last apply names it in another version."""
+    before = live(
+        {"renamed": 1, "theirs": 1},
+        owner(spec_fields(old={})) | {"apiVersion": "example.com/v0"},
+        owner(spec_fields(theirs={}), "kubectl", "Update"),
+    )
+    assert causes(before, live({}, owner({}))) == {
+        "spec.renamed": ChangeCause.TEMPLATE,
+        "spec.theirs": ChangeCause.ADOPTED,
+    }

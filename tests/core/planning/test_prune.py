@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.render_result import RenderProblem
-from ssa_operator.core.planning.observed import KindState
+from ssa_operator.core.planning.observed import KindState, kind_state
 from ssa_operator.core.planning.plan import make_plan
 from ssa_operator.core.planning.step import Action
 from ssa_operator.core.policies.parent_records import HeldPrune, ParentRecords
@@ -60,6 +60,17 @@ def test_nothing_is_pruned_while_a_step_is_refused_or_waits() -> None:
 def test_nothing_is_pruned_while_any_watch_is_not_synced() -> None:
     kinds = {**observed().children.kinds, GroupKind("x", "Y"): KindState(namespaced=True, synced=False)}
     assert actions(make_plan(observed(child("old"), kinds=kinds), rendered(config_map())))["old"] is Action.KEEP
+
+
+def test_a_recorded_child_in_a_namespace_that_can_not_be_watched_is_refused_and_not_forgotten() -> None:
+    forbidden = KindState(namespaced=True, synced=False, problem="forbidden in far", needs_permission=True)
+    near = KindState(namespaced=True, synced=True)
+    kinds = {CONFIG_MAP: kind_state(True, [("default", near), ("far", forbidden)])}
+    records = ParentRecords(inventory={Identity(*CONFIG_MAP, "far", "moved"): 1})
+    plan = make_plan(observed(kinds=kinds, records=records), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.APPLY, "moved": Action.REFUSE}
+    assert plan.steps[-1].reason == "is no longer rendered, and can't be deleted: forbidden in far"
+    assert plan.steps[-1].needs_permission
 
 
 def test_changed_templates_that_delete_everything_are_held_until_a_user_confirms() -> None:

@@ -348,3 +348,18 @@ def test_an_object_with_the_label_is_a_child_only_where_the_parent_may_have_one(
     posing = child(namespace=namespace)
     records = {posing.identity} if recorded else set()
     assert may_be_child(posing, parent(), records, cluster_scope=cluster_scope) is is_child
+
+
+def test_a_namespace_whose_parents_can_not_be_read_keeps_only_what_may_be_theirs() -> None:
+    """An owner is in the namespace of the object, or in none."""
+    owner = {"apiVersion": "example.com/v1", "kind": "Else", "name": "gone", "uid": "perhaps-gone"}
+    owned = child(owner="perhaps-gone", ownerReferences=[owner | {"controller": True}])
+    labelled = child(owner="perhaps-gone", ownerReferences=[])
+
+    def may_exist(live: LiveObject, *unread: str) -> bool:
+        return observed(others=(live,), unread_namespaces=frozenset(unread)).parents.may_exist(live)
+
+    assert not may_exist(labelled)
+    assert may_exist(labelled, "forbidden")
+    assert not may_exist(owned, "forbidden")
+    assert may_exist(owned, "forbidden", "default")

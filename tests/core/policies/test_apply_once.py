@@ -99,7 +99,7 @@ def test_an_object_that_existed_before_is_requested_in_each_reconcile_and_report
     assert apply_once.once_record(kept, IDENTITY) == OnceRecord(records_digest(), FinalState.READY, existed_before=True)
     # No watch shows it.
     plan = make_plan(observed(kinds=KINDS, records=kept), rendered(job()))
-    assert plan.unseen == (IDENTITY,)
+    assert [*plan.unseen] == [IDENTITY]
     (there,) = make_plan(observed(kinds=KINDS, records=kept, unlabelled={IDENTITY: theirs}), rendered(job())).steps
     assert (there.action, there.live, there.history.standing) == (Action.KEEP, theirs, None)
     assert there.reason == "existed before it would have been applied once and is left alone"
@@ -108,7 +108,7 @@ def test_an_object_that_existed_before_is_requested_in_each_reconcile_and_report
         "existed before it would have been applied once, became ready and"
     )
     # An object that the operator created is not requested.
-    assert make_plan(observed(kinds=KINDS, records=records()), rendered(job())).unseen == ()
+    assert make_plan(observed(kinds=KINDS, records=records()), rendered(job())).unseen == {}
 
 
 def test_a_changed_manifest_is_applied_when_the_old_object_is_gone() -> None:

@@ -296,7 +296,9 @@ def children(live: LiveObject | None) -> AppliedChildren:
     identity = child().identity
     record = ApplyRecord(digest=b"m", applied=child())
     objects = {identity: live} if live is not None else {}
-    return AppliedChildren(apply_records={identity: record}, live=objects, synced=lambda kind: kind == CONFIG_MAP)
+    return AppliedChildren(
+        apply_records={identity: record}, live=objects, synced=lambda each: each.group_kind == CONFIG_MAP
+    )
 
 
 def test_a_foreign_change_is_counted_once_however_often_the_operator_reconciles() -> None:
@@ -333,3 +335,21 @@ def test_reverts_are_bounded_and_the_operator_always_writes_last(reactions: list
     for start in reverts:
         within = sum(1 for moment in reverts if start <= moment < start + POLICY.window)
         assert within <= immediate + 4 + POLICY.window / POLICY.backoff_cap
+
+
+def test_a_change_in_another_version_is_that_of_the_last_manager_that_wrote_in_one() -> None:
+    """A managedFields entry names fields in its own version, which may have another name for the field."""
+    ours, lost = own_entry() | {"apiVersion": "apps/v1"}, own_entry(replicas=False) | {"apiVersion": "apps/v1"}
+    before = deployment(ours)
+    renamed: dict[str, Any] = {"f:spec": {"f:count": {}}}
+    later = other_entry("rival", renamed, apiVersion="apps/v2") | {"time": "2026-01-01T12:00:05Z"}
+    earlier = other_entry("old", renamed, apiVersion="apps/v2") | {"time": "2026-01-01T11:00:00Z"}
+    same = other_entry("same", {"f:spec": {"f:paused": {}}}, apiVersion="apps/v1")
+
+    def changes(*entries: dict[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
+        live = deployment(lost, *entries, version="8")
+        found = find_field_changes(before.own_entry(), before, live)
+        return [(each.manager, each.fields) for each in found]
+
+    assert changes(later, earlier, same) == [("rival", ("spec.replicas",))]
+    assert changes(earlier, same) == [("", ("spec.replicas",))]
