@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
+from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.controller.reconcile.act import run_all
 from ssa_operator.controller.reconcile.long_steps import BATCH, LONG, LongSteps
