@@ -108,10 +108,14 @@ async def reconciled(
 
 @asynccontextmanager
 async def working(
-    script: Scripted, queue: Queue[ParentKey], now: float = 1000.0, apply: ApplyMode = ApplyMode.ALWAYS
+    script: Scripted,
+    queue: Queue[ParentKey],
+    now: float = 1000.0,
+    apply: ApplyMode = ApplyMode.ALWAYS,
+    clock: StillClock | None = None,
 ) -> AsyncIterator[Callable[[Cause], Awaitable[None]]]:
     """A worker with a budget of one apply a second, whose clock stands still. The value reconciles for one cause."""
-    clock = StillClock(chance=0.0)
+    clock = StillClock(chance=0.0) if clock is None else clock
     clock.time = now
     workers = Workers(
         queue,
@@ -214,6 +218,37 @@ async def test_a_failure_that_passes_is_retried_at_no_common_rate() -> None:
             script.known = ParentState()
             await reconcile(Cause.PARENT)
             assert due(queue, Cause.RETRY) == BACKOFF_BASE
+
+
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize("stepped", [-HOUR, HOUR])
+async def test_a_wall_clock_that_is_set_delays_no_resync(stepped: float) -> None:
+    script, queue, clock = scripted(), Queue[ParentKey](lambda: 0.0), StillClock(chance=0.0)
+    async with working(script, queue, clock=clock) as reconcile:
+        await reconcile(Cause.CHILD)
+        await reconcile(Cause.TICK)  # it spends the budget of the next three seconds
+        clock.stepped = stepped
+        await reconcile(Cause.TICK)
+        assert script.causes == [Cause.CHILD, Cause.TICK_GRANTED]
+        assert due(queue, Cause.TICK_GRANTED) == 3.0
+        await reconcile(Cause.PARENT)
+        assert due(queue, Cause.TICK) <= 20.0
+
+
+@pytest.mark.parametrize("stepped", [-HOUR, HOUR])
+async def test_a_wall_clock_that_is_set_delays_no_retry_of_a_denied_child(stepped: float) -> None:
+    denied = Outcome(step=STEP, result=Result.FAILED, denied=True)
+    script, queue, clock = scripted(), Queue[ParentKey](lambda: 0.0), StillClock(chance=0.0)
+    script.reports(denied)
+    async with working(script, queue, clock=clock) as reconcile:
+        await reconcile(Cause.PARENT)
+        clock.stepped = stepped
+        script.known = ParentState()
+        queue.cancel(KEY, Cause.RETRY)
+        await reconcile(Cause.PARENT)
+    assert due(queue, Cause.RETRY) == BACKOFF_BASE
 
 
 async def test_the_outcomes_of_a_reconcile_are_not_remembered() -> None:

@@ -9,7 +9,7 @@ Promises:
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import cast
 
 from msgspec.structs import replace
@@ -46,6 +46,7 @@ from ssa_operator.core.policies.field_conflicts import AppliedChildren
 from ssa_operator.core.policies.parent_records import ParentRecords
 from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.core.status.previous_status import reported_kinds, reported_successors
+from ssa_operator.kube.clock import Clock
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.jinja.template_api import creation_time
 from ssa_operator.rendering.render import render, render_status, render_traced
@@ -61,12 +62,11 @@ RECONCILE_AT = f"{PREFIX}reconcile-at"
 class Observer:
     """Observes parents. `claims` knows the other parents, and what they render."""
 
-    def __init__(
-        self, cluster: ClusterAccess, claims: ObjectClaims, options: Options, now: Callable[[], float]
-    ) -> None:
+    def __init__(self, cluster: ClusterAccess, claims: ObjectClaims, options: Options, clock: Clock) -> None:
         self._cluster = cluster
         self._options = options
-        self._now = now
+        self._now = clock.now
+        self._monotonic = clock.monotonic
         self._claims = claims
         self._render_turns = RenderTurns()
 
@@ -249,7 +249,7 @@ class Observer:
         unlabelled: UnlabelledObjects,
         recorded: UnlabelledObjects,
     ) -> Observed:
-        live, state, now = turn.parent.live, turn.state, self._now()
+        live, state, monotonic = turn.parent.live, turn.state, self._monotonic()
         children: Mapping[Identity, LiveObject] = self._cluster.children
         # An informer may show them by now.
         unwatched = {identity: child for identity, child in recorded.objects.items() if identity not in children}
@@ -261,7 +261,7 @@ class Observer:
         named |= {identity.group_kind for identity in records.inventory}
         reconcile_at = live.metadata.annotations.get(RECONCILE_AT, "")
         renewed = reconcile_at != state.reconcile_at
-        turn.state = state = replace(state, children=self._observed_history(turn, rendered, now, renewed=renewed))
+        turn.state = state = replace(state, children=self._observed_history(turn, rendered, monotonic, renewed=renewed))
         renders = state.renders
         if not state.reconciled_before:
             renders = replace(renders, successors=reported_successors(live, own))
@@ -291,7 +291,8 @@ class Observer:
             sharded=self._options.shard is not None,
             confidential=is_confidential(turn.parent, rendered.asked),
             reconcile_at=reconcile_at,
-            now=now,
+            now=self._now(),
+            monotonic=monotonic,
         )
 
     def _observed_history(self, turn: Turn, rendered: Rendered, now: float, *, renewed: bool) -> ChildHistory:
