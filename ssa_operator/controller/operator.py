@@ -86,7 +86,7 @@ class Operator:
         self._measured_adds = 0
         self._tracer = tracer
         self._tasks: list[asyncio.Task[Any]] = []
-        shared = SharedInformers(client, mapper, options, self.metrics, self.queue)
+        shared = SharedInformers(client, mapper, options, self.metrics, self.queue, SYSTEM)
         self.controllers = shared.controllers
         self._recorder = shared.recorder
         self._shards: ShardLeases | None = None
@@ -96,7 +96,7 @@ class Operator:
             self._shards = ShardLeases(
                 client.credentials, self.namespace, options.shard, self.metrics, heartbeat=heartbeat
             )
-        self._reconciler = Reconciler(shared.cluster, shared.claims, options, self.queue.has_as_urgent)
+        self._reconciler = Reconciler(shared.cluster, shared.claims, options, self.queue.has_as_urgent, SYSTEM)
 
     @property
     def namespace(self) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -48,6 +47,7 @@ from ssa_operator.core.policies.parent_records import unreadable_records_message
 from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.clock import SYSTEM, Clock
 
 
 class Planned(Struct, frozen=True, kw_only=True):
@@ -83,15 +83,13 @@ class Planned(Struct, frozen=True, kw_only=True):
 class Preview:
     """Plans parents. `opened` gives one whose informers have synced."""
 
-    def __init__(
-        self, client: DryRunClient, shared: SharedInformers, options: Options, now: Callable[[], float]
-    ) -> None:
+    def __init__(self, client: DryRunClient, shared: SharedInformers, options: Options, clock: Clock) -> None:
         self._client = client
         self._shared = shared
         self._cluster: ClusterAccess = replace(shared.cluster, dry_run=True)
-        self._observer = Observer(self._cluster, shared.claims, options, now)
-        self._planner = Planner(self._cluster, shared.claims, self._observer, now)
-        self._now = now
+        self._observer = Observer(self._cluster, shared.claims, options, clock)
+        self._planner = Planner(self._cluster, shared.claims, self._observer, clock.now)
+        self._now = clock.now
         self._created = 0
 
     @property
@@ -256,10 +254,10 @@ def render_state(planned: Planned) -> ParentState:
 
 @contextlib.asynccontextmanager
 async def opened(
-    client: DryRunClient, mapper: RESTMapper, options: Options, now: Callable[[], float] = time.time
+    client: DryRunClient, mapper: RESTMapper, options: Options, clock: Clock = SYSTEM
 ) -> AsyncIterator[Preview]:
     """A preview whose informers of CRDs and parents have synced, or can't. Raises ApiError and ParentError."""
-    queue: Queue[ParentKey] = Queue(time.monotonic)
+    queue: Queue[ParentKey] = Queue(clock.monotonic)
     shared = SharedInformers(client, mapper, options, Metrics(), queue)
     async with shared.synced(mapper):
-        yield Preview(client, shared, options, now)
+        yield Preview(client, shared, options, clock)

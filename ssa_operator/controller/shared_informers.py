@@ -25,6 +25,7 @@ from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.events import Recorder
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.clock import SYSTEM, Clock
 
 SYNC_DEADLINE = 60.0
 """Seconds after which a command gives up waiting for the lists of CRDs and parents."""
@@ -39,7 +40,13 @@ class SharedInformers:
     """The informers, and what they have in common."""
 
     def __init__(
-        self, client: Client, mapper: RESTMapper, options: Options, metrics: Metrics, queue: Queue[ParentKey]
+        self,
+        client: Client,
+        mapper: RESTMapper,
+        options: Options,
+        metrics: Metrics,
+        queue: Queue[ParentKey],
+        clock: Clock = SYSTEM,
     ) -> None:
         self.router = EventRouter(queue, lambda: self.controllers.ready)
         self.controllers = FolderControllers(client, mapper, options, self.router, metrics)
@@ -48,7 +55,7 @@ class SharedInformers:
         self.router.lookups = self.controllers.lookups
         self.router.on_kind_changed = self.controllers.on_kind_changed
         self.router.may_have_children_elsewhere = self.controllers.may_have_children_elsewhere
-        self.recorder = Recorder(client, metrics, queue.until_empty)
+        self.recorder = Recorder(client, metrics, queue.until_empty, clock)
         self.cluster = ClusterAccess(
             operator_client=client,
             impersonate=options.impersonate,

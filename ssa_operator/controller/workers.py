@@ -9,6 +9,7 @@ Promises:
 - Of the parents of a folder that fail for the same reason, LOGGED_ALIKE are logged in a minute. One line reports that
   there are more.
 - An unexpected error costs one reconcile: it is logged with its traceback, and the parent is requeued.
+- A wall clock that is set delays nothing: budgets and pauses use the monotonic clock.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ class Workers:
         if causes & APPLY_ALL:
             self._withdraw_resync(key)
             return causes & ~(Cause.TICK | Cause.TICK_GRANTED)
-        now = self._clock.now()
+        now = self._clock.monotonic()
         granted = Cause.TICK_GRANTED in causes and key in self._budget
         if Cause.TICK in causes:
             report = state.status.report
@@ -212,22 +213,23 @@ class Workers:
     def _schedule_next_resync(self) -> None:
         """Schedule the parent whose resync the budget grants next."""
         assert self._budget is not None
-        now = self._clock.now()
+        now = self._clock.monotonic()
         self._metrics.resync_lag.set(self._budget.lag(now))
         turn = self._budget.turn(now)
         if turn is not None and not self._queue.is_scheduled(turn[0], Cause.TICK_GRANTED):
             self._queue.add_after(turn[0], Cause.TICK_GRANTED, turn[1])
 
     def _resync_later(self, key: ParentKey, parents: ParentInformer, live: LiveObject, state: ParentState) -> None:
-        now = self._clock.now()
-        if state.retries.not_before > now:
+        pause = max(0.0, state.retries.not_before - self._clock.monotonic())
+        if pause:
             self._withdraw_resync(key)
             self._queue.cancel(key, Cause.TICK)
         # While the budget has not granted a resync, the next one is not scheduled.
         if self._budget is not None and key not in self._budget and not self._needs_no_resync(state):
             interval = parents.folder.settings.interval or self._options.interval
-            due = next_resync(live.uid, interval, max(now, state.retries.not_before))
-            self._queue.add_after(key, Cause.TICK, due - now)
+            # The wall clock, because the phase of a parent survives restarts.
+            now = self._clock.now()
+            self._queue.add_after(key, Cause.TICK, next_resync(live.uid, interval, now + pause) - now)
 
     def _needs_no_resync(self, state: ParentState) -> bool:
         """Whether a resync would change nothing: every change that a reconcile would see requeues the parent, and with
@@ -252,14 +254,16 @@ class Workers:
 
     def _schedule(self, key: ParentKey, retries: Retries, report: Report) -> Retries:
         """Schedule the next reconcile that a report asks for: the retry of its children, and the time it names."""
-        now = self._clock.now()
+        now = self._clock.monotonic()
         retries = after_report(retries, retryable=report.retryable, not_before=now + report.retry_after)
         if report.retryable:
             pause = self._denied_retries.pause(now) if report.denied else 0.0
             self._retry(key, retries.failed, max(report.retry_after, pause))
         else:
             self._queue.cancel(key, Cause.RETRY)
-        self._requeue_at(key, report.again_at)
+        if report.again_at is not None:
+            self._queue.add_after(key, Cause.RETRY, max(0.0, report.again_at - self._clock.now()))
+        self._requeue_at(key, report.due)
         return retries
 
     def _count(self, key: ParentKey, result: str) -> None:
@@ -274,9 +278,10 @@ class Workers:
                 key.folder, self._metrics.kind_label(child.identity.kind), Result.UNCHANGED.value
             ).inc()
 
-    def _requeue_at(self, key: ParentKey, moment: float | None) -> None:
-        if moment is not None:
-            self._queue.add_after(key, Cause.RETRY, max(0.0, moment - self._clock.now()))
+    def _requeue_at(self, key: ParentKey, due: float | None) -> None:
+        """Requeue a parent at a moment of the monotonic clock."""
+        if due is not None:
+            self._queue.add_after(key, Cause.RETRY, max(0.0, due - self._clock.monotonic()))
 
     def _after_error(self, key: ParentKey, done: Reconciled, report: Report | None = None) -> ParentState:
         """Requeue a parent whose reconcile failed. One that was deleted or changed meanwhile has its own event.
@@ -299,7 +304,7 @@ class Workers:
             level = logging.DEBUG if isinstance(error, Unreachable | NotLeader) else logging.WARNING
             text = f"{key}: the reconcile was not finished: {message}"
             self._log_limited(level, text, key.folder, "an unfinished reconcile")
-        logged, not_before = state.retries.error if conflict else message, self._clock.now() + retry_after
+        logged, not_before = state.retries.error if conflict else message, self._clock.monotonic() + retry_after
         retries = state.retries
         if terminal and report is not None:
             # A CRD, for example, may refuse the status each time. The children are retried as without that.

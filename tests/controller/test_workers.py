@@ -53,12 +53,11 @@ class Scripted:
         metadata = {"namespace": KEY.namespace, "name": KEY.name, "uid": "1"}
         self._parent = LiveObject.of({"apiVersion": "example.com/v1", "kind": "Echo", "metadata": metadata})
 
-    def reports(self, *outcomes: Outcome) -> None:
-        """From now on the report has these outcomes."""
+    def reports(self, *outcomes: Outcome, again_at: float | None = None) -> None:
+        """From now on the report has these outcomes, and asks for a render at this moment."""
         retryable = any(outcome.retryable or outcome.denied for outcome in outcomes)
         retry_after = max((outcome.retry_after for outcome in outcomes), default=0.0)
         denied = any(outcome.denied for outcome in outcomes)
-        again_at = min((outcome.again_at for outcome in outcomes if outcome.again_at is not None), default=None)
         self._report = replace(
             self._report, retryable=retryable, retry_after=retry_after, denied=denied, again_at=again_at
         )
@@ -114,10 +113,14 @@ async def reconciled(
 
 @asynccontextmanager
 async def working(
-    script: Scripted, queue: Queue[ParentKey], now: float = 1000.0, apply: ApplyMode = ApplyMode.ALWAYS
+    script: Scripted,
+    queue: Queue[ParentKey],
+    now: float = 1000.0,
+    apply: ApplyMode = ApplyMode.ALWAYS,
+    clock: StillClock | None = None,
 ) -> AsyncIterator[Callable[[Cause], Awaitable[None]]]:
     """A worker with a budget of one apply a second, whose clock stands still. The value reconciles for one cause."""
-    clock = StillClock(chance=0.0)
+    clock = StillClock(chance=0.0) if clock is None else clock
     clock.time = now
     workers = Workers(
         queue,
@@ -222,6 +225,37 @@ async def test_a_failure_that_passes_is_retried_at_no_common_rate() -> None:
             assert due(queue, Cause.RETRY) == BACKOFF_BASE
 
 
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize("stepped", [-HOUR, HOUR])
+async def test_a_wall_clock_that_is_set_delays_no_resync(stepped: float) -> None:
+    script, queue, clock = scripted(), Queue[ParentKey](lambda: 0.0), StillClock(chance=0.0)
+    async with working(script, queue, clock=clock) as reconcile:
+        await reconcile(Cause.CHILD)
+        await reconcile(Cause.TICK)  # it spends the budget of the next three seconds
+        clock.stepped = stepped
+        await reconcile(Cause.TICK)
+        assert script.causes == [Cause.CHILD, Cause.TICK_GRANTED]
+        assert due(queue, Cause.TICK_GRANTED) == 3.0
+        await reconcile(Cause.PARENT)
+        assert due(queue, Cause.TICK) <= 20.0
+
+
+@pytest.mark.parametrize("stepped", [-HOUR, HOUR])
+async def test_a_wall_clock_that_is_set_delays_no_retry_of_a_denied_child(stepped: float) -> None:
+    denied = Outcome(step=STEP, result=Result.FAILED, denied=True)
+    script, queue, clock = scripted(), Queue[ParentKey](lambda: 0.0), StillClock(chance=0.0)
+    script.reports(denied)
+    async with working(script, queue, clock=clock) as reconcile:
+        await reconcile(Cause.PARENT)
+        clock.stepped = stepped
+        script.known = ParentState()
+        queue.cancel(KEY, Cause.RETRY)
+        await reconcile(Cause.PARENT)
+    assert due(queue, Cause.RETRY) == BACKOFF_BASE
+
+
 async def test_the_outcomes_of_a_reconcile_are_not_remembered() -> None:
     script, queue = scripted(Outcome(step=STEP, result=Result.UNCHANGED)), Queue[ParentKey](lambda: 0.0)
     await reconciled(script, queue, Cause.PARENT)
@@ -255,12 +289,12 @@ REFUSED = ApiError("apply of Echo", ErrorStatus(code=422, reason="Invalid", mess
 
 @pytest.mark.parametrize("refusal", [None, REFUSED])
 async def test_a_refused_status_cancels_neither_the_time_of_a_report_nor_its_retry(refusal: ApiError | None) -> None:
-    for outcome, expected in (
-        (Outcome(step=STEP, result=Result.UNCHANGED, again_at=1060.0), 60.0),
-        (Outcome(step=STEP, result=Result.FAILED, retryable=True, retry_after=7.0), 7.0),
+    for outcome, again_at, expected in (
+        (Outcome(step=STEP, result=Result.UNCHANGED), 1060.0, 60.0),
+        (Outcome(step=STEP, result=Result.FAILED, retryable=True, retry_after=7.0), None, 7.0),
     ):
         script, queue = scripted(outcome), Queue[ParentKey](lambda: 0.0)
-        script.reports(outcome)
+        script.reports(outcome, again_at=again_at)
         script.status_refusal = refusal
         await reconciled(script, queue, Cause.PARENT)
         assert due(queue, Cause.RETRY) == expected

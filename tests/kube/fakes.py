@@ -33,13 +33,15 @@ class StillClock:
     def __init__(self, chance: float = 0.5) -> None:
         self.time = 1_000_000.0
         self.chance = chance
+        self.stepped = 0.0
+        """The seconds by which the wall clock was set forward, negative for back."""
         self.slept: list[float] = []
 
     def monotonic(self) -> float:
         return self.time
 
     def now(self) -> float:
-        return self.time
+        return self.time + self.stepped
 
     def random(self) -> float:
         return self.chance

@@ -85,8 +85,8 @@ class RepeatableResync(Struct, frozen=True, kw_only=True):
     inputs: ResyncInputs
     applies: tuple[RepeatableApply, ...]
     until: float | None = None
-    """When the permissions of the parent's account have to be reviewed again, in seconds since the epoch. None where
-    its templates read nothing as an account.
+    """When the permissions of the parent's account have to be reviewed again, in seconds on the process's monotonic
+    clock. None where its templates read nothing as an account.
     """
 
 

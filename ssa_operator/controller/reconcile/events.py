@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import logging
 import socket
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
@@ -21,13 +20,14 @@ from dataclasses import replace
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.status.event_aggregation import HEARTBEAT, EventCorrelator, EventDropped, Write
+from ssa_operator.core.status.event_aggregation import HEARTBEAT, EventCorrelator, EventDropped, Moment, Write
 from ssa_operator.core.status.events import Event, series_body
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.clock import SYSTEM, Clock
 
 log = logging.getLogger("ssa_operator")
 
@@ -54,14 +54,14 @@ class Recorder:
         client: Client,
         metrics: Metrics,
         until_queue_empty: Callable[[], Awaitable[None]],
-        now: Callable[[], float] = time.time,
+        clock: Clock = SYSTEM,
     ) -> None:
         self._client = client
         self._until_queue_empty = until_queue_empty
         self._metrics = metrics
-        self._now = now
+        self._clock = clock
         # In a pod, this is the pod's name.
-        self._correlator = EventCorrelator(socket.gethostname(), now())
+        self._correlator = EventCorrelator(socket.gethostname(), clock.monotonic())
         self._queue: deque[Write] = deque()
         self._wake_up = asyncio.Event()
         self._closed = False
@@ -72,12 +72,15 @@ class Recorder:
         """Queue Events on a parent to be written."""
         for event in events:
             try:
-                write = self._correlator.correlate(parent, event, self._now())
+                write = self._correlator.correlate(parent, event, self._moment())
             except EventDropped:
                 self._count("dropped")
                 continue
             if write is not None:
                 self._enqueue(write)
+
+    def _moment(self) -> Moment:
+        return Moment(self._clock.now(), self._clock.monotonic())
 
     async def run(self) -> None:
         """Write queued Events until the recorder is closed, and then the rest."""
@@ -86,9 +89,9 @@ class Recorder:
                 async with asyncio.timeout(HEARTBEAT):
                     await self._wake_up.wait()
             self._wake_up.clear()
-            self._enqueue_all(self._correlator.due_series(self._now()))
+            self._enqueue_all(self._correlator.due_series(self._clock.monotonic()))
             await self._drain()
-        self._enqueue_all(self._correlator.due_series(self._now(), end=True))
+        self._enqueue_all(self._correlator.due_series(self._clock.monotonic(), end=True))
         await self._drain()
 
     async def close(self, running: asyncio.Task[None]) -> None:
@@ -113,7 +116,7 @@ class Recorder:
     async def _drain(self) -> None:
         while self._queue:
             write = self._queue.popleft()
-            if self._paused_until.get(write.namespace, 0.0) > self._now():
+            if self._paused_until.get(write.namespace, 0.0) > self._clock.monotonic():
                 self._count("dropped")
                 continue
             await self._let_reconciles_go_first()
@@ -150,7 +153,7 @@ class Recorder:
         self._count("failed")
         self._correlator.forget(write.namespace, write.name)
         if isinstance(error, ApiError) and (error.forbidden or error.unknown_resource):
-            self._paused_until[write.namespace] = self._now() + FORBIDDEN_PAUSE
+            self._paused_until[write.namespace] = self._clock.monotonic() + FORBIDDEN_PAUSE
             if not self._warned:
                 self._warned = True
                 log.warning(

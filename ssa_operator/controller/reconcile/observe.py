@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import cast
 
 from msgspec.structs import replace
@@ -55,6 +55,7 @@ from ssa_operator.core.policies.lost_records import unknown_notice, were_lost
 from ssa_operator.core.policies.parent_records import ParentRecords
 from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.core.status.previous_status import reported_children, reported_kinds, reported_successors
+from ssa_operator.kube.clock import Clock
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.jinja.parsed_texts import DEFERRALS, ParsedTexts
 from ssa_operator.rendering.jinja.template_api import creation_time
@@ -72,12 +73,11 @@ RECONCILE_AT = f"{PREFIX}reconcile-at"
 class Observer:
     """Observes parents. `claims` knows the other parents, and what they render."""
 
-    def __init__(
-        self, cluster: ClusterAccess, claims: ObjectClaims, options: Options, now: Callable[[], float]
-    ) -> None:
+    def __init__(self, cluster: ClusterAccess, claims: ObjectClaims, options: Options, clock: Clock) -> None:
         self._cluster = cluster
         self._options = options
-        self._now = now
+        self._now = clock.now
+        self._monotonic = clock.monotonic
         self._claims = claims
         self._render_turns = RenderTurns()
 
@@ -275,7 +275,7 @@ class Observer:
         unlabelled: UnlabelledObjects,
         recorded: UnlabelledObjects,
     ) -> Observed:
-        live, state, now = turn.parent.live, turn.state, self._now()
+        live, state, monotonic = turn.parent.live, turn.state, self._monotonic()
         children = self._cluster.children.of(turn.uid)
         # An informer may show them by now.
         unwatched = {identity: child for identity, child in recorded.objects.items() if identity not in children}
@@ -287,7 +287,7 @@ class Observer:
         named |= records.applied.kinds if records.applied is not None else set()
         reconcile_at = live.metadata.annotations.get(RECONCILE_AT, "")
         renewed = reconcile_at != state.reconcile_at
-        turn.state = state = replace(state, children=self._observed_history(turn, rendered, now, renewed=renewed))
+        turn.state = state = replace(state, children=self._observed_history(turn, rendered, monotonic, renewed=renewed))
         renders = state.renders
         records_lost = False
         if not state.reconciled_before:
@@ -296,7 +296,7 @@ class Observer:
                 renders = replace(renders, converged=records.applied.templates)
             records_lost = were_lost(live, has_children=_has_children(live, own))
         if records_lost:
-            turn.state = replace(state, records_notice=unknown_notice(_unrecorded(live, own, rendered), now))
+            turn.state = replace(state, records_notice=unknown_notice(_unrecorded(live, own, rendered), monotonic))
         return Observed(
             parent=live,
             children=ObservedChildren(
@@ -327,7 +327,8 @@ class Observer:
             sharded=self._options.shard is not None,
             confidential=is_confidential(turn.parent, rendered.asked),
             reconcile_at=reconcile_at,
-            now=now,
+            now=self._now(),
+            monotonic=monotonic,
         )
 
     def _observed_history(self, turn: Turn, rendered: Rendered, now: float, *, renewed: bool) -> ChildHistory:

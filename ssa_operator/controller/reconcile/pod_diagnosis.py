@@ -21,26 +21,28 @@ from ssa_operator.core.readiness.pod_failures import POD, PodCheck, failure_caus
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.clock import Clock
 
 log = logging.getLogger("ssa_operator")
 
 
 async def diagnose_pods(
-    outcomes: Sequence[Outcome], before: Mapping[Identity, PodCheck], cluster: ClusterAccess, now: float
+    outcomes: Sequence[Outcome], before: Mapping[Identity, PodCheck], cluster: ClusterAccess, clock: Clock
 ) -> tuple[tuple[Outcome, ...], Mapping[Identity, PodCheck]]:
     """The outcomes, with the cause of failure that the pods of unready workloads show; and the pod checks of these."""
+    now, monotonic = clock.now(), clock.monotonic()
     pod_checks: dict[Identity, PodCheck] = {}
     explained: list[Outcome] = []
     for outcome in outcomes:
         explained.append(outcome)
         if outcome.live is not None and outcome.result not in (Result.FAILED, Result.WAITING, Result.PRUNED):
             identity = outcome.live.identity
-            check = pod_check(outcome.live, before.get(identity), now)
-            if check is not None and check.due <= now:
-                check = check.after_check(await _failure_cause(outcome.live, cluster, now), now)
+            check = pod_check(outcome.live, before.get(identity), now, monotonic)
+            if check is not None and check.due <= monotonic:
+                check = check.after_check(await _failure_cause(outcome.live, cluster, now), monotonic)
             if check is not None:
                 pod_checks[identity] = check
-                explained[-1] = replace(outcome, cause=check.cause, again_at=check.due)
+                explained[-1] = replace(outcome, cause=check.cause)
     return tuple(explained), pod_checks
 
 

@@ -49,7 +49,7 @@ class Publisher:
 
     async def publish(self, turn: Turn, report: Report, now: float, *, later: bool) -> Report:
         """Emit Events and write the status, or with `later` leave the status to `write_status`. `now` is in seconds
-        since the epoch.
+        on the process's monotonic clock.
 
         Raises ApiError where the status can't be written.
         """
@@ -67,7 +67,7 @@ class Publisher:
             turn.state = replace(turn.state, status=replace(turn.state.status, deferred=status))
             if not later:
                 await self.write_status(turn, now)
-        report = replace(report, again_at=earliest(report.again_at, next_conflict_at(turn.state)))
+        report = replace(report, due=earliest(report.due, next_conflict_at(turn.state)))
         turn.state = replace(turn.state, status=replace(turn.state.status, report=_kept(report, turn.state)))
         return report
 

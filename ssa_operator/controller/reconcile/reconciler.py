@@ -16,7 +16,6 @@ Promises:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
@@ -60,6 +59,7 @@ from ssa_operator.core.planning.child_history import (
     after_recreations,
     after_reverts,
     after_warnings,
+    next_check_at,
     next_loop_at,
 )
 from ssa_operator.core.planning.finalization import Finalization, advances_deletion, was_orphaned
@@ -85,6 +85,7 @@ from ssa_operator.core.status.report import (
 from ssa_operator.core.status.verdict import ReadyReason, Verdict
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.clock import SYSTEM, Clock
 
 Outcomes = tuple[Outcome, ...]
 
@@ -111,16 +112,17 @@ class Reconciler:
         claims: ObjectClaims,
         options: Options,
         others_wait: Callable[[Cause, ParentKey], bool] = lambda *_: False,
-        now: Callable[[], float] = time.time,
+        clock: Clock = SYSTEM,
     ) -> None:
         self._cluster = cluster
         self._claims = claims
-        self.observer = Observer(cluster, claims, options, now)
-        self._repeater = Repeater(cluster, options, now)
-        self._planner = Planner(cluster, claims, self.observer, now)
+        self.observer = Observer(cluster, claims, options, clock)
+        self._repeater = Repeater(cluster, options, clock)
+        self._planner = Planner(cluster, claims, self.observer, clock.now)
         self._publisher = Publisher(cluster, options.conflict_policy)
         self._others_wait = others_wait
-        self._now = now
+        self._now = clock.now
+        self._clock = clock
 
     async def reconcile(self, parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
         """Reconcile a parent. Where other parents wait, its status may be left to `write_status`."""
@@ -147,13 +149,13 @@ class Reconciler:
         """Write the status that the last reconcile deferred."""
         turn = Turn(parent=parent, state=state, causes=Cause.STATUS)
         try:
-            await self._publisher.write_status(turn, self._now())
+            await self._publisher.write_status(turn, self._clock.monotonic())
         except Exception as error:  # noqa: BLE001 - as above
             return Reconciled(state=turn.state, error=_without_frames(error))
         return Reconciled(state=turn.state)
 
     async def _reconcile(self, turn: Turn) -> Report:
-        await restore_parent_records(self._cluster, turn, self._now())
+        await restore_parent_records(self._cluster, turn, self._clock.monotonic())
         live = turn.parent.live
         if turn.parent.orphans_children and FINALIZER in live.metadata.finalizers:
             return await self._leave_children(turn)
@@ -259,15 +261,15 @@ class Reconciler:
     async def _diagnose(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
         history = turn.state.children
         outcomes, checks = await diagnose_pods(
-            outcomes, history.pod_checks, self._cluster.of(turn.parent.live), self._now()
+            outcomes, history.pod_checks, self._cluster.of(turn.parent.live), self._clock
         )
         turn.state = replace(turn.state, children=replace(history, pod_checks=checks))
         return outcomes
 
     def _learn(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
         """Update the history of the children. Returns the outcomes with new warnings only."""
-        history = after_reverts(turn.state.children, outcomes, self._now())
-        history = after_creations(history, outcomes, self._now())
+        history = after_reverts(turn.state.children, outcomes, self._clock.monotonic())
+        history = after_creations(history, outcomes, self._clock.monotonic())
         history, outcomes = after_warnings(history, outcomes)
         turn.state = replace(turn.state, children=after_outcomes(history, outcomes))
         return outcomes
@@ -290,12 +292,13 @@ class Reconciler:
         await trim_records(self._cluster, turn, plan, obsolete)
         report = redacted_report(report, turn.state.redactor, own.left_out)
         await turn.steps.rest()
-        return self._scheduled(turn, plan, outcomes, report)
+        return self._scheduled(turn, plan, outcomes, _after_checks(report, turn))
 
     async def _report_suspended(self, turn: Turn, plan: Plan, outcomes: Outcomes, why: str) -> Report:
         own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
         report = make_suspended_report(turn.parent.live, outcomes, own, self._now(), why)
-        return _after_sync(redacted_report(report, turn.state.redactor, own.left_out), plan.observed)
+        report = _after_checks(redacted_report(report, turn.state.redactor, own.left_out), turn)
+        return _after_sync(report, plan.observed)
 
     async def _report_deletion(
         self, turn: Turn, deletion: Finalization, outcomes: Outcomes, rendered: Rendered
@@ -362,7 +365,7 @@ class Reconciler:
         deletion, when the next apply in a feedback loop is due, or when another shard's parent may have released an
         object.
         """
-        now = self._now()
+        now, monotonic = self._now(), self._clock.monotonic()
         follows = inputs_changed(plan.rendered, outcomes, now) or (
             turn.parent.live.deleting and advances_deletion(outcomes, now)
         )
@@ -370,7 +373,7 @@ class Reconciler:
             turn.state.children,
             plan.rendered,
             outcomes,
-            now,
+            monotonic,
             follows=follows,
             apply_records=plan.observed.history.apply_records,
             read_by=self._claims.read_by,
@@ -378,8 +381,8 @@ class Reconciler:
         turn.state = replace(turn.state, children=history)
         report = _after_sync(report, plan.observed)
         if any(outcome.step.owner_in_other_shard for outcome in outcomes):
-            report = replace(report, again_at=earliest(report.again_at, now + REMEMBERED_SECONDS))
-        return replace(report, again_at=earliest(report.again_at, next_loop_at(history, now)))
+            report = _due_at(report, monotonic + REMEMBERED_SECONDS)
+        return _due_at(report, next_loop_at(history, monotonic))
 
     # Publish.
 
@@ -390,7 +393,7 @@ class Reconciler:
         failed = any(outcome.result is Result.FAILED for outcome in report.outcomes)
         if turn.lacks_permission or (failed and self._cluster.of(turn.parent.live).account):
             # The account may lack a permission, and no event shows that somebody grants it.
-            report = replace(report, again_at=earliest(report.again_at, self._now() + ANSWER_LIFETIME))
+            report = _due_at(report, self._clock.monotonic() + ANSWER_LIFETIME)
         if turn.state.children.requeues.at_once:
             # The next reconcile follows at once. It knows more, and writes the status.
             self._publisher.emit_events(turn, report)
@@ -398,16 +401,16 @@ class Reconciler:
         # The status waits for parents that are at least as urgent, until it is overdue.
         later = Cause.STATUS_OVERDUE not in turn.causes and self._others_wait(turn.causes | Cause.TEMPLATE, turn.key)
         with stage(Stage.PUBLISH):
-            return await self._publisher.publish(turn, report, self._now(), later=later)
+            return await self._publisher.publish(turn, report, self._clock.monotonic(), later=later)
 
     def _with_notice_of_lost_records(self, turn: Turn, report: Report) -> Report:
         """The report that names a loss of records for a while."""
-        notice, now = turn.state.records_notice, self._now()
-        if now >= notice.until:
+        notice = turn.state.records_notice
+        if self._clock.monotonic() >= notice.until:
             turn.state = replace(turn.state, records_notice=NO_NOTICE)
             return report
         report = with_records_notice(report, notice.message)
-        return replace(report, again_at=earliest(report.again_at, notice.until))
+        return _due_at(report, notice.until)
 
 
 def _with_records(turn: Turn) -> ParentState:
@@ -430,7 +433,17 @@ def _after_sync(report: Report, observed: Observed) -> Report:
     to requeue the parent.
     """
     unsynced = any(not kind.synced and not kind.problem for kind in observed.children.kinds.values())
-    return replace(report, again_at=earliest(report.again_at, observed.now + SYNC_DEADLINE)) if unsynced else report
+    return _due_at(report, observed.monotonic + SYNC_DEADLINE) if unsynced else report
+
+
+def _after_checks(report: Report, turn: Turn) -> Report:
+    """The report with the time of the next reconcile if pods have to be checked again."""
+    return _due_at(report, next_check_at(turn.state.children))
+
+
+def _due_at(report: Report, moment: float | None) -> Report:
+    """The report with another moment at which the next reconcile is due."""
+    return replace(report, due=earliest(report.due, moment))
 
 
 _CHILDREN_STAY = (

@@ -13,7 +13,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from msgspec.structs import replace
@@ -31,6 +31,7 @@ from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.repeatable import RepeatableApply, repeatable_applies
 from ssa_operator.core.planning.step import Action
+from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.unchanged import is_same_apply
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api import request as calls
@@ -38,16 +39,17 @@ from ssa_operator.kube.api.client import Applied
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.clock import Clock
 
 
 class Repeater:
     """Repeats the applies of resyncs."""
 
-    def __init__(self, cluster: ClusterAccess, options: Options, now: Callable[[], float]) -> None:
+    def __init__(self, cluster: ClusterAccess, options: Options, clock: Clock) -> None:
         self._cluster = cluster
         self._examples: Examples = {}
         self._always = options.apply is ApplyMode.ALWAYS
-        self._now = now
+        self._clock = clock
 
     def inputs(self, turn: Turn) -> ResyncInputs | None:
         """Everything but time that a resync follows from, None if this reconcile is no resync."""
@@ -81,15 +83,17 @@ class Repeater:
         if not self._are_current(turn, inputs):
             return None
         applies = repeatable_applies(plan, outcomes, turn.state.children, self._examples)
-        until = self._now() + ANSWER_LIFETIME if turn.read_as_account else None
+        until = self._clock.monotonic() + ANSWER_LIFETIME if turn.read_as_account else None
         return None if applies is None else RepeatableResync(inputs=inputs, applies=applies, until=until)
 
     async def repeat(self, turn: Turn) -> bool:
         """Repeat the applies of the last resync, if nothing that it followed from has changed. Returns whether that
         changed nothing; if it returns False, a render has to follow. Raises ApiError if the API server is too busy.
         """
-        known, report, now = turn.state.repeatable, turn.state.status.report, self._now()
-        if known is None or report is None or _is_due(known.until, now) or _is_due(report.again_at, now):
+        known, report = turn.state.repeatable, turn.state.status.report
+        if known is None or report is None or _is_due(report.again_at, self._clock.now()):
+            return False
+        if _is_due(earliest(known.until, report.due), self._clock.monotonic()):
             return False
         if not self._are_current(turn, known.inputs):
             return False

@@ -5,6 +5,7 @@ Promises:
 - A process that loses it applies each child once more, and nothing else changes.
 - Each foreign change is counted once. A change that stands while the operator pauses is reverted in the end.
 - A new value of the parent's `reconcile-at` ends every pause.
+- Times are in seconds on the process's monotonic clock, so that a wall clock that is set changes no pause.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class ChildHistory(Struct, frozen=True, kw_only=True):
     conflicts: Mapping[Identity, ConflictHistory] = NOTHING
     """What other managers changed."""
     conflicts_observed_at: float = 0.0
-    """When a reconcile last looked for foreign changes, in seconds since the epoch."""
+    """When a reconcile last looked for foreign changes."""
     shown_warnings: Mapping[Identity, frozenset[str]] = NOTHING
     """The API server's warnings that were shown already."""
     feedback_loops: Mapping[Identity, FeedbackLoop] = NOTHING
@@ -224,6 +225,11 @@ def after_changes(
 def next_revert_at(history: ChildHistory) -> float | None:
     """When a foreign change has to be reverted, or a conflict is found to be over."""
     return earliest(*(each.again_at(history.conflicts_observed_at) for each in history.conflicts.values()))
+
+
+def next_check_at(history: ChildHistory) -> float | None:
+    """When the pods of a workload that isn't ready are checked again."""
+    return earliest(*(check.due for check in history.pod_checks.values()))
 
 
 def next_loop_at(history: ChildHistory, now: float) -> float | None:

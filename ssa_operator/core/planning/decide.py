@@ -132,11 +132,11 @@ class _Case(Struct, frozen=True, kw_only=True):
 
     @property
     def conflict_paused(self) -> bool:
-        return self.history is not None and self.history.revert_delayed(self.observed.now)
+        return self.history is not None and self.history.revert_delayed(self.observed.monotonic)
 
     @property
     def loop_paused(self) -> bool:
-        return self.loop is not None and self.loop.apply_delayed(self.observed.now)
+        return self.loop is not None and self.loop.apply_delayed(self.observed.monotonic)
 
     @property
     def names(self) -> NewNames | None:
@@ -145,7 +145,7 @@ class _Case(Struct, frozen=True, kw_only=True):
 
     @property
     def names_paused(self) -> bool:
-        return self.names is not None and self.names.apply_delayed(self.observed.now)
+        return self.names is not None and self.names.apply_delayed(self.observed.monotonic)
 
     @property
     def is_newly_named(self) -> bool:

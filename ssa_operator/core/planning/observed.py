@@ -154,6 +154,8 @@ class Observed(Struct, frozen=True, kw_only=True):
     """The value of the parent's annotation of that name."""
     now: float = 0.0
     """Seconds since the epoch."""
+    monotonic: float = 0.0
+    """Seconds on the monotonic clock of the process. The times in `history` are on the same clock."""
 
     @property
     def confirmed(self) -> bool:

@@ -53,5 +53,3 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     cause: str = ""
     """Why the object isn't ready, as its pods show it; '' where its own status is all that is known."""
-    again_at: float | None = None
-    """When the cause has to be looked up again, in seconds since the epoch."""

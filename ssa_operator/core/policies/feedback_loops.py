@@ -46,7 +46,7 @@ class ChangeSeries(Struct, frozen=True, kw_only=True):
     changes: int
     """How many there were."""
     changed_at: float
-    """When the last one was, in seconds since the epoch."""
+    """When the last one was, in seconds on the process's monotonic clock."""
 
     @property
     def slowed_down(self) -> bool:

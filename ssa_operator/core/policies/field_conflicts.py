@@ -8,7 +8,7 @@ Promises:
   pauses between reverts grow to a cap. Reverting never ends, and the operator writes last once the other is quiet.
 - A conflict is over when the other left a revert alone for longer than it ever took before. Another manifest for the
   object starts without history.
-- Time is an argument, in seconds on one clock.
+- Time is an argument, in seconds on the monotonic clock.
 """
 
 from __future__ import annotations

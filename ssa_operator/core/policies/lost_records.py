@@ -29,7 +29,7 @@ SHOWN_SECONDS = 600.0
 
 
 class RecordsNotice(Struct, frozen=True):
-    """What the status says of a loss, and until when, in seconds since the epoch."""
+    """What the status says of a loss, and until when, by the monotonic clock."""
 
     message: str = ""
     until: float = 0.0
@@ -66,14 +66,14 @@ def were_lost(parent: LiveObject, *, has_children: bool) -> bool:
 
 
 def restored_notice(known: RecordTexts, now: float) -> RecordsNotice:
-    """The notice after records were put back."""
+    """The notice after records were put back; `now` is of the monotonic clock."""
     names = ", ".join(sorted(known))
     return RecordsNotice(f"{_REMOVED} ({names}); they are put back. {_INSTEAD}", now + SHOWN_SECONDS)
 
 
 def unknown_notice(unrecorded: Iterable[Identity], now: float) -> RecordsNotice:
     """The notice of a process that has no memory of the records. `unrecorded` are the objects outside of the parent's
-    scope that have its label and that no template renders.
+    scope that have its label and that no template renders. `now` is of the monotonic clock.
     """
     message = (
         f"{_REMOVED} while no operator knew them. What its templates apply once counts as applied; to apply it again, "

@@ -5,7 +5,7 @@ Promises:
   phase survives restarts.
 - The budget grants resyncs in the order in which they were requested.
 - A withdrawn request costs nothing.
-- Times are in seconds on any one clock, and arguments.
+- Times are in seconds, and arguments: those of the budget on the monotonic clock, those of a phase since the epoch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def next_resync(uid: str, interval: float, now: float) -> float:
-    """The first moment after `now` at which the parent's resync is due; `interval` in seconds, above 0."""
+    """The first moment after `now` at which the parent's resync is due, in seconds since the epoch; `interval` in
+    seconds, above 0.
+    """
     phase = int.from_bytes(hashlib.blake2b(uid.encode(), digest_size=4).digest(), "big") / 2**32 * interval
     periods = (now - phase) // interval + 1
     due = phase + periods * interval

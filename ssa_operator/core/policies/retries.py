@@ -23,7 +23,9 @@ class Retries(Struct, frozen=True, kw_only=True):
     error: str = ""
     """Why the last of these did not."""
     not_before: float = 0.0
-    """The end of the pause that the API server asked for, in seconds since the epoch: no resync begins before."""
+    """The end of the pause that the API server asked for, in seconds on the process's monotonic clock: no resync
+    begins before.
+    """
 
 
 def after_report(retries: Retries, *, retryable: bool, not_before: float = 0.0) -> Retries:
@@ -52,6 +54,6 @@ class RetryBudget:
         self._free_at = 0.0
 
     def pause(self, now: float) -> float:
-        """Take a turn; the seconds until it comes. `now` is in seconds on any one clock."""
+        """Take a turn; the seconds until it comes. `now` is in seconds on the monotonic clock."""
         self._free_at = max(self._free_at, now - 1.0) + 1.0 / self._rate
         return max(0.0, self._free_at - now)

@@ -36,27 +36,30 @@ class PodCheck(Struct, frozen=True):
     generation: int
     """The generation of the workload."""
     due: float
-    """When the next check is due, in seconds since the epoch."""
+    """When the next check is due, in seconds on the process's monotonic clock."""
     checks: int = 0
     """How often the pods were checked."""
     cause: str = ""
     """The failure that the last check found, '' for none."""
 
-    def after_check(self, cause: str, now: float) -> PodCheck:
+    def after_check(self, cause: str, monotonic: float) -> PodCheck:
         """The state after another check, which found this cause."""
         checks = self.checks + 1
         interval = min(LONGEST_INTERVAL, FIRST_CHECK_AFTER * 4.0 ** min(checks, 8))
-        return PodCheck(self.generation, now + interval, checks, cause)
+        return PodCheck(self.generation, monotonic + interval, checks, cause)
 
 
-def pod_check(live: LiveObject, before: PodCheck | None, now: float) -> PodCheck | None:
-    """The checks of a live object's pods; None where it is no workload, is ready, or its own status has the cause."""
+def pod_check(live: LiveObject, before: PodCheck | None, now: float, monotonic: float) -> PodCheck | None:
+    """The checks of a live object's pods; None where it is no workload, is ready, or its own status has the cause.
+    `now` is in seconds since the epoch, `monotonic` on the process's monotonic clock.
+    """
     if live.identity.group_kind not in WORKLOADS or not selector(live) or not _is_observed(live.body):
         return None
     state = readiness(live.body, now).state
     if state is ReadinessState.IN_PROGRESS or (state is ReadinessState.FAILED and live.identity.kind != "Job"):
         generation = live.metadata.generation
-        return before if before and before.generation == generation else PodCheck(generation, now + FIRST_CHECK_AFTER)
+        known = before is not None and before.generation == generation
+        return before if known else PodCheck(generation, monotonic + FIRST_CHECK_AFTER)
     return None
 
 

@@ -8,7 +8,8 @@ Promises:
   That count is written at most every `HEARTBEAT`, and when the operator stops.
 - A parent has `PARENT_BURST` Events at once and then one every `PARENT_INTERVAL`. All parents together have `BURST` and
   then `RATE` a second; the last quarter of the burst is for warnings. Any Event beyond that is dropped.
-- The caches of series and of token buckets are bounded. Time is an argument, in seconds since the epoch.
+- The caches of series and of token buckets are bounded.
+- Time is an argument. Intervals are those of the monotonic clock, so that a wall clock that is set drops no Event.
 """
 
 from __future__ import annotations
@@ -35,6 +36,15 @@ RATE = 10.0
 
 MAX_LRU_CACHE_ENTRIES = 4096
 """Series that are kept, and token buckets of parents. The least recently used one goes first."""
+
+
+class Moment(NamedTuple):
+    """The time on both clocks."""
+
+    wall: float
+    """In seconds since the epoch: the time that an Event records."""
+    monotonic: float
+    """In seconds on the process's monotonic clock, which measures intervals."""
 
 
 class TokenBucket(Struct):
@@ -71,7 +81,7 @@ class _Series(Struct):
     namespace: str
     name: str
     count: int
-    last: float
+    last: Moment
     """When the Event occurred last."""
     written: int
     """The count that was written last."""
@@ -80,7 +90,7 @@ class _Series(Struct):
     def write(self, now: float) -> Write:
         """The request that writes the count."""
         self.written, self.written_at = self.count, now
-        return Write(namespace=self.namespace, name=self.name, series=EventSeries(self.count, self.last))
+        return Write(namespace=self.namespace, name=self.name, series=EventSeries(self.count, self.last.wall))
 
 
 class Write(Struct, frozen=True, kw_only=True):
@@ -101,22 +111,23 @@ class EventCorrelator:
         self._parent_buckets: OrderedDict[str, TokenBucket] = OrderedDict()
         self._bucket = TokenBucket(BURST, RATE, BURST, now)
 
-    def correlate(self, parent: LiveObject, event: Event, now: float) -> Write | None:
+    def correlate(self, parent: LiveObject, event: Event, moment: Moment) -> Write | None:
         """The request for an Event, None where it is only counted. Raises EventDropped if a token bucket is empty."""
+        now = moment.monotonic
         key = EventKey(parent.uid, event.warning, event.reason, event.action, event.note)
         series = self._series.get(key)
-        if series is not None and now - series.last <= SERIES_FINISH_TIME:
+        if series is not None and now - series.last.monotonic <= SERIES_FINISH_TIME:
             self._series.move_to_end(key)
             series.count += 1
-            series.last = now
+            series.last = moment
             return self._heartbeat(series, now)
         reserve = 0.0 if event.warning else BURST / 4
         if not self._take_of_parent(parent.uid, now) or not self._bucket.take(now, reserve):
             raise EventDropped
-        body = event_body(event, parent, self._instance, now)
+        body = event_body(event, parent, self._instance, moment.wall)
         namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
         self._series.pop(key, None)
-        self._series[key] = _Series(namespace, name, 1, now, 1, now - HEARTBEAT)
+        self._series[key] = _Series(namespace, name, 1, moment, 1, now - HEARTBEAT)
         if len(self._series) > MAX_LRU_CACHE_ENTRIES:
             self._series.popitem(last=False)
         return Write(namespace=namespace, name=name, body=body)
@@ -126,7 +137,7 @@ class EventCorrelator:
         are over.
         """
         for key, series in list(self._series.items()):
-            over = now - series.last > SERIES_FINISH_TIME
+            over = now - series.last.monotonic > SERIES_FINISH_TIME
             if series.count > series.written and (over or end or now - series.written_at >= HEARTBEAT):
                 yield series.write(now)
             if over:

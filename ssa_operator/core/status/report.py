@@ -44,7 +44,11 @@ class Report(Struct, frozen=True, kw_only=True):
     retry_after: float = 0.0
     """The seconds that the API server asked to wait before a retry."""
     again_at: float | None = None
-    """When the parent has to be reconciled again without an event, in seconds since the epoch."""
+    """When the parent has to be reconciled again without an event, because of a time that the cluster records; in
+    seconds since the epoch.
+    """
+    due: float | None = None
+    """The same because of what this process remembers, in seconds on its monotonic clock."""
 
     notice: str = ""
     """The message of a status conflict, '' where no other client writes the status."""
@@ -161,7 +165,6 @@ def _with_outcomes(report: Report, outcomes: Sequence[Outcome], *moments: float 
         again_at=earliest(
             *moments,
             *(child.readiness.again_at for child in report.children),
-            *(outcome.again_at for outcome in outcomes),
         ),
     )
 

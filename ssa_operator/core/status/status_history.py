@@ -3,6 +3,7 @@
 Promises:
 - It is one frozen value. A reconcile returns the next one and changes none.
 - Each foreign change of the status is counted once.
+- Times are in seconds on the process's monotonic clock.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class StatusHistory(Struct, frozen=True, kw_only=True):
     conflict: ConflictHistory | None = None
     """What other managers changed in the status."""
     observed_at: float = 0.0
-    """When a reconcile last looked for foreign changes, in seconds since the epoch."""
+    """When a reconcile last looked for foreign changes."""
 
     @property
     def unready(self) -> bool:

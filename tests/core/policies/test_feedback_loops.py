@@ -152,11 +152,11 @@ def test_only_the_child_in_the_loop_is_delayed_and_only_until_its_pause_is_over(
 
     def actions(now: float) -> list[Action]:
         seen = observed(
-            live, apply_records=apply_records, feedback_loops=feedback_loops, now=now, apply_scope=ApplyScope.ALL
+            live, apply_records=apply_records, feedback_loops=feedback_loops, monotonic=now, apply_scope=ApplyScope.ALL
         )
         return [step.action for step in make_plan(seen, rendered).steps]
 
     assert actions(NOW + 1) == [Action.UNCHANGED, Action.APPLY]
     assert actions(NOW + 2) == [Action.APPLY, Action.APPLY]
-    gone = observed(apply_records=apply_records, feedback_loops=feedback_loops, now=NOW + 1)
+    gone = observed(apply_records=apply_records, feedback_loops=feedback_loops, monotonic=NOW + 1)
     assert [step.action for step in make_plan(gone, rendered).steps] == [Action.WAIT, Action.APPLY]

@@ -60,7 +60,7 @@ def test_only_a_child_that_was_never_applied_waits_for_the_end_of_the_pause() ->
     documents = rendered(config_map("there"), config_map("deleted"), config_map("new"))
 
     def planned(now: float) -> dict[str, Action]:
-        seen = observed(live, apply_records=records, new_names=names_of(ALLOWED_CHANGES + 3), now=now)
+        seen = observed(live, apply_records=records, new_names=names_of(ALLOWED_CHANGES + 3), monotonic=now)
         return actions(make_plan(seen, documents))
 
     paused, later = planned(NOW + 1), planned(NOW + 2)
@@ -88,7 +88,7 @@ def test_a_child_beyond_the_limit_is_not_created_and_what_exists_is_applied() ->
 
 def test_what_is_pruned_does_not_count_unless_names_keep_changing() -> None:
     assert Action.REFUSE not in limited(child("old")).values()
-    assert Action.REFUSE in limited(child("old"), new_names=names_of(1), now=NOW).values()
+    assert Action.REFUSE in limited(child("old"), new_names=names_of(1), monotonic=NOW).values()
 
 
 def test_children_whose_prune_is_held_up_are_no_more_than_a_parent_may_have() -> None:

@@ -39,9 +39,9 @@ CRASHING = {
 
 
 def test_the_pods_of_a_workload_that_is_not_ready_are_checked_after_a_while_and_at_growing_intervals() -> None:
-    found = pod_check(deployment(), None, NOW)
+    found = pod_check(deployment(), None, 0.0, NOW)
     assert found == PodCheck(3, NOW + FIRST_CHECK_AFTER)
-    assert pod_check(deployment(), found, NOW + 5) is found
+    assert pod_check(deployment(), found, 0.0, NOW + 5) is found
     intervals = []
     now = found.due
     for _ in range(5):
@@ -66,11 +66,11 @@ def test_the_pods_of_a_workload_that_is_not_ready_are_checked_after_a_while_and_
 def test_no_pods_are_checked_of_a_workload_that_is_ready_or_unobserved_or_has_the_cause_itself_or_of_another_kind(
     live: LiveObject,
 ) -> None:
-    assert pod_check(live, None, NOW) is None
+    assert pod_check(live, None, 0.0, NOW) is None
 
 
 def test_another_generation_is_checked_from_the_beginning() -> None:
-    assert pod_check(deployment(), PodCheck(2, NOW, 4, "old"), NOW) == PodCheck(3, NOW + FIRST_CHECK_AFTER)
+    assert pod_check(deployment(), PodCheck(2, NOW, 4, "old"), 0.0, NOW) == PodCheck(3, NOW + FIRST_CHECK_AFTER)
 
 
 def test_the_cause_is_the_failure_of_the_first_failed_pod() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -24,6 +25,7 @@ from ssa_operator.core.status.event_aggregation import (
     SERIES_FINISH_TIME,
     EventCorrelator,
     EventDropped,
+    Moment,
     Write,
 )
 from ssa_operator.core.status.events import NOTE_LIMIT, Event, bounded_note, event_body, events, series_body
@@ -170,14 +172,19 @@ CREATED = Event(reason="Created", action="Create", note="created a")
 FAILED = Event(reason="ApplyFailed", action="Reconcile", note="no", warning=True)
 
 
+def at(seconds: float, *, stepped: float = 0.0) -> Moment:
+    """A moment; `stepped`: the seconds by which the wall clock was set."""
+    return Moment(seconds + stepped, seconds)
+
+
 def correlator() -> EventCorrelator:
     return EventCorrelator("pod-1", NOON)
 
 
 def test_the_same_event_is_written_once_and_then_counted() -> None:
     found = correlator()
-    first = found.correlate(parent(), CREATED, NOON)
-    second = found.correlate(parent(), CREATED, NOON + 1)
+    first = found.correlate(parent(), CREATED, at(NOON))
+    second = found.correlate(parent(), CREATED, at(NOON + 1))
     assert first is not None
     assert first.body is not None
     assert second is not None
@@ -188,7 +195,7 @@ def test_the_same_event_is_written_once_and_then_counted() -> None:
 
 def test_a_count_is_written_at_most_once_each_heartbeat_and_at_the_end() -> None:
     found = correlator()
-    writes = [found.correlate(parent(), CREATED, NOON + second) for second in range(int(HEARTBEAT))]
+    writes = [found.correlate(parent(), CREATED, at(NOON + second)) for second in range(int(HEARTBEAT))]
     assert sum(1 for write in writes if write is not None) == 2
     assert list(found.due_series(NOON + HEARTBEAT - 1)) == []
     (end,) = found.due_series(NOON + HEARTBEAT - 1, end=True)
@@ -199,8 +206,8 @@ def test_a_count_is_written_at_most_once_each_heartbeat_and_at_the_end() -> None
 def test_an_event_that_repeats_after_its_series_is_over_is_a_new_one() -> None:
     found = correlator()
     first, later = (
-        found.correlate(parent(), CREATED, NOON),
-        found.correlate(parent(), CREATED, NOON + SERIES_FINISH_TIME + 1),
+        found.correlate(parent(), CREATED, at(NOON)),
+        found.correlate(parent(), CREATED, at(NOON + SERIES_FINISH_TIME + 1)),
     )
     assert first is not None
     assert later is not None
@@ -210,17 +217,17 @@ def test_an_event_that_repeats_after_its_series_is_over_is_a_new_one() -> None:
 
 def test_an_event_that_no_longer_exists_is_created_again() -> None:
     found = correlator()
-    first = found.correlate(parent(), CREATED, NOON)
+    first = found.correlate(parent(), CREATED, at(NOON))
     assert first is not None
     found.forget(first.namespace, first.name)
-    again = found.correlate(parent(), CREATED, NOON + 1)
+    again = found.correlate(parent(), CREATED, at(NOON + 1))
     assert again is not None
     assert again.body is not None
 
 
 def write_of(found: EventCorrelator, of: LiveObject, event: Event, now: float) -> Write | None:
     try:
-        return found.correlate(of, event, now)
+        return found.correlate(of, event, at(now))
     except EventDropped:
         return None
 
@@ -235,6 +242,22 @@ def test_one_parent_has_a_burst_of_events_and_then_one_each_interval() -> None:
     assert sum(1 for write in writes if write is not None) == PARENT_BURST
     assert write_of(found, parent(), numbered(100), NOON + PARENT_INTERVAL) is not None
     assert write_of(found, parent(), numbered(101), NOON + PARENT_INTERVAL) is None
+
+
+@pytest.mark.parametrize("stepped", [-3600.0, 3600.0])
+def test_a_wall_clock_that_is_set_neither_drops_events_nor_ends_a_series(stepped: float) -> None:
+    found = correlator()
+    assert found.correlate(parent(), CREATED, at(NOON)) is not None
+    other = found.correlate(parent(), numbered(1), at(NOON + 1, stepped=stepped))
+    assert other is not None
+    assert other.body is not None
+    again = found.correlate(parent(), CREATED, at(NOON + 1, stepped=stepped))
+    assert again is not None
+    assert again.series is not None
+    assert again.series.count == 2
+    assert list(found.due_series(NOON + 1)) == []
+    warnings = [found.correlate(parent(uid=f"{number}"), FAILED, at(NOON + 2, stepped=stepped)) for number in range(50)]
+    assert None not in warnings
 
 
 def test_a_thousand_parents_at_once_cost_a_bounded_number_of_events_and_leave_room_for_warnings() -> None:
