@@ -91,9 +91,9 @@ CODES: Mapping[str, Code] = {
         title="parents that create parents without an end",
         explanation=(
             "The templates render a parent, of their own kind or of another one with a folder, whose templates render "
-            "the next parent, and so on. The operator creates as many levels as maxDepth in _settings.yaml allows, 8 by "
-            "default, and reports InvalidManifest. End the recursion, for example with a level in the spec that each "
-            "parent counts down, or set maxDepth where that many levels are meant."
+            "the next parent, and so on. The operator creates as many levels as maxDepth in _settings.yaml allows, 8 "
+            "by default, and reports InvalidManifest. End the recursion, for example with a level in the spec that "
+            "each parent counts down, or set maxDepth where that many levels are meant."
         ),
     ),
     "undeclared-field": Code(
