@@ -25,6 +25,7 @@ from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.kept_values import restore_kept_values
 from ssa_operator.controller.reconcile.parent_view import ParentView
 from ssa_operator.controller.reconcile.render_turns import RenderTurns
+from ssa_operator.controller.reconcile.rendered_kinds import rendered_kinds, rendered_namespaces
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
 from ssa_operator.controller.reconcile_context import Stage, stage
@@ -33,7 +34,6 @@ from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import Query
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
 from ssa_operator.core.planning.child_history import ChildHistory, observe_conflicts, observe_loops
@@ -228,11 +228,11 @@ class Observer:
             if view.account is not None and view.account.pending:
                 await view.account.review()
                 continue
-            kinds = _kinds(rendered)
+            kinds = rendered_kinds(rendered)
             # Another parent may have started their informers just now.
             known = children.kinds
             new = not all(kind in known and known[kind].synced for kind in kinds)
-            await children.watch(kinds, _namespaces(rendered), redactor)
+            await children.watch(kinds, rendered_namespaces(rendered), redactor)
             await lookups.wait_for_sync(versions)
             live = any(isinstance(query, Reference) for query in rendered.asked)
             if (new and (rendered.waits or live)) or lookups.watch(versions) != versions:
@@ -269,7 +269,7 @@ class Observer:
             children = ChainMap(unwatched, cast("MutableMapping[Identity, LiveObject]", children))
         own = (*own_children(self._cluster.children, turn.parent), *unwatched.values())
         known = self._cluster.children.kinds
-        named = {child.identity.group_kind for child in own} | _kinds(rendered) | reported_kinds(live)
+        named = {child.identity.group_kind for child in own} | rendered_kinds(rendered) | reported_kinds(live)
         named |= {identity.group_kind for identity in records.inventory}
         reconcile_at = live.metadata.annotations.get(RECONCILE_AT, "")
         renewed = reconcile_at != state.reconcile_at
@@ -388,17 +388,6 @@ def _as_rendered(
     for identity in rendered.generated:
         read[identity] = view.objects.get(identity) or unlabelled.get(identity)
     return read
-
-
-def _kinds(rendered: Rendered) -> set[GroupKind]:
-    waiting = {wait.identity.group_kind for wait in rendered.waits if wait.identity is not None}
-    return {group_kind(document) for document in rendered.documents} | waiting
-
-
-def _namespaces(rendered: Rendered) -> set[tuple[GroupKind, str]]:
-    """The namespaces that manifests name, which may be outside of those that the operator watches."""
-    named = {(group_kind(document), document.body["metadata"].get("namespace")) for document in rendered.documents}
-    return {(kind, namespace) for kind, namespace in named if namespace}
 
 
 def is_confidential(parent: Parent, asked: Iterable[Query]) -> bool:
