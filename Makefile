@@ -21,7 +21,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac sbom test test-slow test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-shards bench-stall bench-start bench-status bench-takeover diagrams docs picture site schemas transcripts lint format check constraints manifests clean
+.PHONY: help install run rbac sbom test test-slow test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-renames bench-shards bench-stall bench-start bench-status bench-takeover diagrams docs picture site schemas transcripts lint format check constraints manifests clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -129,6 +129,9 @@ bench-plan: $(INSTALLED) ## Measure `ssa-operator plan` over 1000 parents beside
 
 bench-peers: $(INSTALLED) ## Compare with kube-rs, controller-runtime and kopf (needs cargo and go); ARGS=--small for a short run
 	$(BIN)/python -m benchmarks.peers $(ARGS)
+
+bench-renames: $(INSTALLED) ## Measure /healthz while 500 to 2000 children of one parent get another name; ARGS="500" for fewer
+	$(BIN)/python -m benchmarks.renames $(ARGS)
 
 bench-shards: $(INSTALLED) ## Measure four shards of 5000 parents beside one process; ARGS="--parents=1000 --shards=2" for fewer
 	$(BIN)/python -m benchmarks.shards $(ARGS)
