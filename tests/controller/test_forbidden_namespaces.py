@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from ssa_operator.controller.http import Server
+from ssa_operator.controller.informers import children
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.watch.reflector import ReflectorState
@@ -18,9 +19,11 @@ from tests.controller.harness import (
     PATIENCE,
     Desk,
     MakeOptions,
+    Operate,
     Running,
     echo,
     holds,
+    map_template,
     not_ready_because,
     only,
     operating,
@@ -89,9 +92,9 @@ async def until_forbidden(running: Running, namespace: str) -> None:
 async def end_watches(running: Running, namespace: str) -> None:
     """End the operator's watches of a namespace, which it opens again."""
     controllers = running.operator.controllers
-    parents = [(each.reflectors, each.tasks) for each in controllers.folders.values()]
-    children = [(each.reflectors, each.tasks) for _, each in controllers.children.informers]
-    for reflectors, tasks in (*parents, *children):
+    of_parents = [(each.reflectors, each.tasks) for each in controllers.folders.values()]
+    of_children = [(each.reflectors, each.tasks) for _, each in controllers.children.informers]
+    for reflectors, tasks in (*of_parents, *of_children):
         for at, reflector in enumerate(reflectors):
             if reflector.scope.namespace == namespace:
                 tasks[at].cancel()
@@ -203,6 +206,32 @@ async def test_a_child_that_was_left_in_a_forbidden_namespace_is_named_until_it_
         await other.apply(*allowed(user, MAPS, "maps"))
         await other.gone("configmaps", "far")
         await desk.ready(ECHOES, "far")
+
+
+async def test_a_watch_that_no_parent_needs_any_more_stops(
+    desk: Desk, other: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children, "GRACE_PERIOD", 0.0)
+    only(templates, map=MAP, word=map_template("word", v="'x'"))
+    (templates / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
+    await desk.kubectl("create", "namespace", other.namespace)
+    far = echo("far")
+    far["metadata"]["annotations"] = {"place": other.namespace}
+    async with operate() as running:
+        await desk.apply_until_ready(far)
+        await desk.apply_until_ready(echo("web"))
+        watch = maps_watched(running)[other.namespace]
+        far["metadata"]["annotations"] = {"place": desk.namespace}
+        await desk.apply(far)
+        await other.gone("configmaps", "far")
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.wait([watch])
+        await desk.until("configmaps", "far", holds(replicas="1"))
+        assert maps_watched(running).keys() == {desk.namespace}
+        assert not running.operator.health_problems()
+        far["metadata"]["annotations"] = {"place": other.namespace}
+        await desk.apply(far)
+        await other.until("configmaps", "far", holds(replicas="1"))
 
 
 def maps_watched(running: Running) -> dict[str, asyncio.Task[None]]:

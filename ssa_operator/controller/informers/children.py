@@ -369,16 +369,23 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         return next((version for version in parents if version is not None), None)
 
     def _is_shown_by(self, watched: WatchedVersion, kind: GroupKind, live: LiveObject) -> bool:
-        """Whether an object is shown in this version, and its changes count."""
+        """Whether an object is shown in this version."""
         versions = self._kinds.get(kind, {})
         if len(versions) < 2:
             return watched in versions.values()
         version = self._uses.version(live.parent_uid, live.identity)
         return shown_by(versions, live.identity.namespace, version) is watched
 
+    def _counts(self, watched: WatchedVersion, live: LiveObject) -> bool:
+        """Whether the changes of an object in this version count: it is the one that shows it, or will once it has
+        synced. The informer of another version delivers the same changes, those by the operator too.
+        """
+        wanted = self._uses.version(live.parent_uid, live.identity)
+        return wanted == watched.resource.version or self._is_shown_by(watched, live.identity.group_kind, live)
+
     def _changed(self, watched: WatchedVersion, old: LiveObject | None, new: LiveObject | None) -> None:
         lives = [live for live in (old, new) if live is not None]
-        if not any(self._is_shown_by(watched, live.identity.group_kind, live) for live in lives):
+        if not any(self._counts(watched, live) for live in lives):
             return
         if old is not None and new is None:
             self._remember_deleted(old)

@@ -77,6 +77,17 @@ def test_a_list_of_one_namespace_leaves_the_others_alone(cache: Cache) -> None:
     assert names(iter(cache)) == {"b"}
 
 
+def test_a_namespace_that_is_no_longer_watched_leaves_the_cache_and_notifies_nobody(cache: Cache, told: Told) -> None:
+    cache.upsert(live("a", 1, namespace="one"))
+    cache.written(live("w", 2, namespace="one"))
+    cache.upsert(live("b", 1, namespace="two"))
+    told.clear()
+    cache.forget("one")
+    assert (names(iter(cache)), told) == ({"b"}, [])
+    cache.replace([live("a", 1, namespace="one")], "3", mark=cache.mark(), namespace="one")
+    assert (names(iter(cache)), told) == ({"a", "b"}, [("", "1")])
+
+
 def test_a_list_after_a_restore_of_etcd_applies_although_its_versions_are_lower(cache: Cache, told: Told) -> None:
     cache.upsert(live("a", 100))
     cache.written(live("b", 101))
