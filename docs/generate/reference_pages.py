@@ -61,6 +61,7 @@ RECORDED = (
     (_RECORDS, "ONCE_ANNOTATION"),
     (_RECORDS, "HELD_PRUNE_ANNOTATION"),
     (_RECORDS, "GENERATED_VALUES_ANNOTATION"),
+    (_RECORDS, "SELECTOR_ANNOTATION"),
 )
 """The constants of what the operator writes on a parent."""
 

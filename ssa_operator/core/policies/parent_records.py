@@ -11,6 +11,7 @@ Promises:
 - A held prune stays held when another operator process takes over.
 - An object waits for no other object of its own or of a later wave; the waves are deleted in reverse order.
 - A record in a format that this version doesn't read is reported. It never counts as an absent one.
+- A parent with the finalizer names the selector of its operator, so that another one leaves its deletion alone.
 """
 
 from __future__ import annotations
@@ -43,8 +44,13 @@ GENERATED_VALUES_ANNOTATION = f"{PREFIX}generated-values"
 names the children only.
 """
 
+SELECTOR_ANNOTATION = f"{PREFIX}selector"
+"""The annotation with the `--selector` of the operator that gave the parent its finalizer. That operator finalizes the
+parent also if its labels no longer match.
+"""
+
 RECORD_ANNOTATIONS = frozenset(
-    {INVENTORY_ANNOTATION, ONCE_ANNOTATION, HELD_PRUNE_ANNOTATION, GENERATED_VALUES_ANNOTATION}
+    {INVENTORY_ANNOTATION, ONCE_ANNOTATION, HELD_PRUNE_ANNOTATION, GENERATED_VALUES_ANNOTATION, SELECTOR_ANNOTATION}
 )
 """The annotations in which the operator records something on a parent."""
 
@@ -99,6 +105,8 @@ class ParentRecords(Struct, frozen=True, kw_only=True):
     """The children whose generated values a Secret keeps while they are recreated."""
     has_finalizer: bool = False
     """Whether the parent has the operator's finalizer."""
+    selector: str = ""
+    """The `--selector` of the operator that gave it the finalizer, '' for none; written only beside the finalizer."""
 
     @property
     def waves(self) -> list[list[Identity]]:
@@ -159,7 +167,15 @@ def read_parent_records(parent: LiveObject) -> ParentRecords:
         held_prune=HeldPrune(held.reconcileAt, frozenset(held.children)) if held is not None else None,
         kept_values=frozenset(entry.identity for entry in _GENERATED_VALUES.read(parent) or ()),
         has_finalizer=FINALIZER in parent.metadata.finalizers,
+        selector=parent.metadata.annotations.get(SELECTOR_ANNOTATION, ""),
     )
+
+
+def is_left_by_selector(parent: LiveObject, selector: str) -> bool:
+    """Whether an operator with this `--selector` has to finalize a parent whose labels it no longer selects."""
+    if not parent.deleting or FINALIZER not in parent.metadata.finalizers:
+        return False
+    return parent.metadata.annotations.get(SELECTOR_ANNOTATION) == selector
 
 
 def unreadable_records_message(parent: LiveObject) -> str:
@@ -194,6 +210,8 @@ def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str,
     if records.kept_values:
         kept = [_identity_entry(identity) for identity in sorted(records.kept_values)]
         annotations[GENERATED_VALUES_ANNOTATION] = _encoded(kept)
+    if records.has_finalizer and records.selector:
+        annotations[SELECTOR_ANNOTATION] = records.selector
     if sum(map(len, annotations.values())) > ANNOTATIONS_LIMIT:
         raise ParentRecordsError(
             f"{len(records.inventory) + len(records.once_records)} children that are outside of the parent's namespace "
@@ -233,6 +251,7 @@ def removal(parent: LiveObject, records: ParentRecords) -> bytes | None:
         ONCE_ANNOTATION: bool(records.once_records),
         HELD_PRUNE_ANNOTATION: records.held_prune is not None,
         GENERATED_VALUES_ANNOTATION: bool(records.kept_values),
+        SELECTOR_ANNOTATION: records.has_finalizer and bool(records.selector),
     }
     paths = [
         f"/metadata/annotations/{_escaped(name)}"
