@@ -62,6 +62,7 @@ RECORDED = (
     (_RECORDS, "HELD_PRUNE_ANNOTATION"),
     (_RECORDS, "GENERATED_VALUES_ANNOTATION"),
     (_RECORDS, "APPLIED_ANNOTATION"),
+    (_RECORDS, "SELECTOR_ANNOTATION"),
 )
 """The constants of what the operator writes on a parent."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.checks.findings import Finding
+from ssa_operator.core.objects.label_selectors import selects
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import FieldPath, field_text
 
@@ -104,29 +105,6 @@ def _selector_mismatches(documents: Sequence[Document]) -> Iterable[Finding]:
         labels = _pod(document)["metadata"]["labels"].mapping
         if selector.value is not None and not selects(selector.mapping, labels):
             yield selector.finding("selector-mismatch", "doesn't match the labels of spec.template")
-
-
-def selects(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    """Whether a LabelSelector selects these labels. An operator that doesn't exist selects nothing."""
-    wanted = selector.get("matchLabels")
-    if isinstance(wanted, Mapping) and not wanted.items() <= labels.items():
-        return False
-    expressions = selector.get("matchExpressions")
-    return all(_fulfils(each, labels) for each in (expressions if isinstance(expressions, list) else ()))
-
-
-def _fulfils(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    key, values = str(expression.get("key")), expression.get("values") or ()
-    match expression.get("operator"):
-        case "In":
-            return key in labels and labels[key] in values
-        case "NotIn":
-            return key not in labels or labels[key] not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-    return False
 
 
 def _unknown_ports(documents: Sequence[Document]) -> Iterable[Finding]:

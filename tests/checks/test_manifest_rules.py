@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.checks.findings import CODES, Finding
-from ssa_operator.checks.manifest_rules import check_manifests, has_fixed_version, selects
+from ssa_operator.checks.manifest_rules import check_manifests, has_fixed_version
+from ssa_operator.core.objects.label_selectors import selects
 from ssa_operator.rendering.folder.object_files import objects
 
 DEPLOYMENT = """apiVersion: apps/v1

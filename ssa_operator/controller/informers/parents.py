@@ -4,6 +4,8 @@ Promises:
 - A parent is requeued when its generation, its labels, its annotations or its deletion changed. A status that the
   operator wrote requeues no parent.
 - Under `--shard`, only the parents of the shard are kept, whether the API server filters them or not.
+- Under `--selector`, only the parents with these labels are kept, and those that lost them and are deleted: the API
+  server can't filter these.
 - At the start, parents that changed since their last status go ahead of those that did not.
 - A namespace that the operator may not read disturbs no other. Its parents are reconciled once they can be read.
 - The last report of every parent can be read at any time, also while nothing is reconciled.
@@ -25,9 +27,10 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.crd_schema import declared, has_status, status_schema, undeclared_reports, unreported
 from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.label_selectors import label_selector, selects
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.orphaning import orphans_children
-from ssa_operator.core.policies.parent_records import FINALIZER
+from ssa_operator.core.policies.parent_records import FINALIZER, is_left_by_selector
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import Scope
@@ -142,14 +145,12 @@ class ParentInformer:
         namespaces = options.namespaces if served.resource.namespaced and options.namespaces else ("",)
         shard = options.shard
         shard_selector = shard.shard_selector if shard is not None and sharded_by_server else ""
-        # Also if the API server filters them: another one of the same cluster may not.
-        keep = None if shard is None else lambda live: shard.owns(live.uid)
         self.reflectors = tuple(
             Reflector(
                 client,
-                Scope(served.resource, namespace, options.selector, shard_selector=shard_selector),
+                Scope(served.resource, namespace, shard_selector=shard_selector),
                 self._cache,
-                keep=keep,
+                keep=kept_parents(options),
             )
             for namespace in namespaces
         )
@@ -281,6 +282,22 @@ class ParentInformer:
         cause = cause_of_change(old, new)
         if cause:
             self._listener.parent_changed(key, cause)
+
+
+def kept_parents(options: Options) -> Callable[[LiveObject], bool] | None:
+    """Whether a parent is one of an operator with these options; None if all are."""
+    shard, selector = options.shard, options.selector
+    if not selector:
+        # Also if the API server filters them: another one of the same cluster may not.
+        return None if shard is None else lambda live: shard.owns(live.uid)
+    wanted = label_selector(selector)
+
+    def is_kept(live: LiveObject) -> bool:
+        if shard is not None and not shard.owns(live.uid):
+            return False
+        return selects(wanted, live.metadata.labels) or is_left_by_selector(live, selector)
+
+    return is_kept
 
 
 def cause_of_change(old: LiveObject | None, new: LiveObject | None) -> Cause:

@@ -169,6 +169,7 @@ class Observer:
     def _records(self, turn: Turn) -> ParentRecords:
         """The records on the parent, with those that could not be written there yet."""
         records = parent_records.read_parent_records(turn.parent.live)
+        records = replace(records, selector=self._options.selector)
         if turn.parent.live.deleting:
             return records
         once = {**records.once_records, **turn.state.unrecorded_once}

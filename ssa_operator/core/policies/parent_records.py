@@ -13,6 +13,7 @@ Promises:
   kinds that no template renders any more, and knows the template set that rendered them.
 - An object waits for no other object of its own or of a later wave; the waves are deleted in reverse order.
 - A record in a format that this version doesn't read is reported. It never counts as an absent one.
+- A parent with the finalizer names the selector of its operator, so that another one leaves its deletion alone.
 """
 
 from __future__ import annotations
@@ -48,6 +49,11 @@ names the children only.
 APPLIED_ANNOTATION = f"{PREFIX}applied"
 """The annotation with the kinds of the children that were applied, and a digest of the templates that rendered them."""
 
+SELECTOR_ANNOTATION = f"{PREFIX}selector"
+"""The annotation with the `--selector` of the operator that gave the parent its finalizer. That operator finalizes the
+parent also if its labels no longer match.
+"""
+
 RECORD_ANNOTATIONS = frozenset(
     {
         INVENTORY_ANNOTATION,
@@ -55,6 +61,7 @@ RECORD_ANNOTATIONS = frozenset(
         HELD_PRUNE_ANNOTATION,
         GENERATED_VALUES_ANNOTATION,
         APPLIED_ANNOTATION,
+        SELECTOR_ANNOTATION,
     }
 )
 """The annotations in which the operator records something on a parent."""
@@ -121,6 +128,8 @@ class ParentRecords(Struct, frozen=True, kw_only=True):
     """What was applied, None where nothing was."""
     has_finalizer: bool = False
     """Whether the parent has the operator's finalizer."""
+    selector: str = ""
+    """The `--selector` of the operator that gave it the finalizer, '' for none; written only beside the finalizer."""
 
     @property
     def waves(self) -> list[list[Identity]]:
@@ -199,7 +208,15 @@ def read_parent_records(parent: LiveObject) -> ParentRecords:
         kept_values=frozenset(entry.identity for entry in _GENERATED_VALUES.read(parent) or ()),
         applied=applied.record if (applied := _APPLIED.read(parent)) is not None else None,
         has_finalizer=FINALIZER in parent.metadata.finalizers,
+        selector=parent.metadata.annotations.get(SELECTOR_ANNOTATION, ""),
     )
+
+
+def is_left_by_selector(parent: LiveObject, selector: str) -> bool:
+    """Whether an operator with this `--selector` has to finalize a parent whose labels it no longer selects."""
+    if not parent.deleting or FINALIZER not in parent.metadata.finalizers:
+        return False
+    return parent.metadata.annotations.get(SELECTOR_ANNOTATION) == selector
 
 
 def unreadable_records_message(parent: LiveObject) -> str:
@@ -237,6 +254,8 @@ def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str,
     if records.applied is not None:
         applied = {"kinds": sorted(map(str, records.applied.kinds)), "templates": records.applied.templates}
         annotations[APPLIED_ANNOTATION] = _encoded({field: value for field, value in applied.items() if value})
+    if records.has_finalizer and records.selector:
+        annotations[SELECTOR_ANNOTATION] = records.selector
     if sum(map(len, annotations.values())) > ANNOTATIONS_LIMIT:
         raise ParentRecordsError(
             f"{len(records.inventory) + len(records.once_records)} children that are outside of the parent's namespace "
@@ -282,6 +301,7 @@ def removal(parent: LiveObject, records: ParentRecords) -> bytes | None:
         HELD_PRUNE_ANNOTATION: records.held_prune is not None,
         GENERATED_VALUES_ANNOTATION: bool(records.kept_values),
         APPLIED_ANNOTATION: records.applied is not None,
+        SELECTOR_ANNOTATION: records.has_finalizer and bool(records.selector),
     }
     paths = [
         f"/metadata/annotations/{_escaped(name)}"

@@ -10,11 +10,12 @@ Promises:
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
+
+from ssa_operator.core.objects.label_selectors import label_selector
 
 CONFIGURATION = "ssa-operator"
 """The name of the configuration."""
@@ -109,28 +110,3 @@ def webhook(
     if selector:
         found["objectSelector"] = label_selector(selector)
     return found
-
-
-_TERM = re.compile(
-    r"""
-    \s*(?P<absent>!?)\s*(?P<key>[^\s!=,()]+)\s*
-    (?:(?P<equality>==|=|!=)\s*(?P<value>[^\s,()]*)|(?P<set>in|notin)\s*\((?P<values>[^)]*)\))?
-    \s*(?:,|$)
-    """,
-    re.VERBOSE,
-)
-
-
-def label_selector(text: str) -> dict[str, Any]:
-    """The LabelSelector of a selector as kubectl writes it: `app=web, tier!=test, env in (a, b), !old`."""
-    return {"matchExpressions": [_expression(term) for term in _TERM.finditer(text)]}
-
-
-def _expression(term: re.Match[str]) -> dict[str, Any]:
-    key = term["key"]
-    if term["set"]:
-        values = [value.strip() for value in term["values"].split(",")]
-        return {"key": key, "operator": "In" if term["set"] == "in" else "NotIn", "values": values}
-    if term["equality"]:
-        return {"key": key, "operator": "NotIn" if term["equality"] == "!=" else "In", "values": [term["value"]]}
-    return {"key": key, "operator": "DoesNotExist" if term["absent"] else "Exists"}

@@ -1,7 +1,8 @@
 """Watches the templates folder, and files of values, for hot reload.
 
 Promises:
-- `changes` yields once at the start and after each burst of changes, so that a load at each yield misses no change.
+- `changes` yields once at the start and after each burst of changes, so that a load at each yield misses no change. It
+  yields no state that may be half of a copy (`standstill.py`).
 - The folder doesn't have to exist. It may vanish, return, or be replaced by another one. So may a file.
 - Without events from the file system, `changes` finds changes by polling, within a second.
 """
@@ -9,6 +10,8 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from functools import partial
@@ -18,6 +21,7 @@ from typing import TypeAlias
 from watchfiles import awatch
 
 from ssa_operator.rendering.folder.snapshot import FolderState, folder_state
+from ssa_operator.rendering.folder.standstill import Standstill
 
 _POLL_INTERVAL = 1000
 """Milliseconds without an event after which the folder is polled."""
@@ -56,27 +60,33 @@ async def _changes(root: Path, state: StateOf) -> AsyncIterator[None]:
         yield None
         # Find the changes during the caller's load here, before the next watch begins.
         found = await asyncio.to_thread(state, root)
-        while found == known:
-            found = await _next_state(root, known, state)
-        known = found
+        followed = Standstill.of(known, time.monotonic()).seen(found, time.monotonic())
+        while (due := followed.due) is None or due > time.monotonic():
+            seconds = None if due is None else due - time.monotonic()
+            found = await _next_state(root, followed.found, state, seconds)
+            followed = followed.seen(found, time.monotonic())
+        known = followed.found
 
 
-async def _next_state(root: Path, known: FolderState | None, state: StateOf) -> FolderState | None:
-    """The state that follows `known`; may be the same if the watched folder was deleted."""
+async def _next_state(
+    root: Path, known: FolderState | None, state: StateOf, seconds: float | None
+) -> FolderState | None:
+    """The state that follows `known`; the same after these seconds, and if the watched folder was deleted."""
+    poll = _POLL_INTERVAL if seconds is None else min(_POLL_INTERVAL, max(1, math.ceil(seconds * 1000)))
     watched = root if known is not None and state is not _file_state else _nearest(root)
     events = awatch(
         watched,
         recursive=watched is root,
         step=_BURST_GAP,
         debounce=_BURST_LIMIT,
-        rust_timeout=_POLL_INTERVAL,
+        rust_timeout=poll,
         yield_on_timeout=True,
     )
     async with aclosing(events):
         try:
             async for _ in events:
                 found = await asyncio.to_thread(state, root)
-                if found != known:
+                if found != known or seconds is not None:
                     return found
         except FileNotFoundError:
             pass

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.core.objects.label_selectors import label_selector
 from ssa_operator.core.policies.webhook_configuration import (
     JudgedResource,
     WebhookAddress,
     field_manager,
-    label_selector,
     webhook,
     webhook_name,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -42,6 +43,36 @@ async def test_a_written_a_renamed_and_a_removed_file_are_changes(tmp_path: Path
         await change(watched)
         (tmp_path / ECHOES / "a.yaml").unlink()
         await change(watched)
+
+
+async def test_a_slow_copy_is_loaded_once_it_is_whole_and_a_deleted_file_soon(tmp_path: Path) -> None:
+    names = {f"{name}.yaml" for name in "abcdef"}
+    folder = tmp_path / ECHOES
+    write(tmp_path, {f"{ECHOES}/{name}": HEAD for name in names})
+    loaded: list[set[str]] = []
+    changed = asyncio.Event()
+
+    async def follow() -> None:
+        async for _ in changes(tmp_path):
+            loaded.append({path.name for path in folder.iterdir()} if folder.exists() else set())
+            changed.set()
+
+    following = asyncio.create_task(follow())
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await changed.wait()
+            changed.clear()
+            shutil.rmtree(folder)
+            for name in sorted(names):
+                await asyncio.sleep(0.2)  # the pace of the copy
+                write(tmp_path, {f"{ECHOES}/{name}": HEAD + "v: 1\n"})
+            await changed.wait()
+            changed.clear()
+            (folder / "a.yaml").unlink()
+            await changed.wait()
+    finally:
+        following.cancel()
+    assert loaded == [names, names, names - {"a.yaml"}]
 
 
 async def test_a_change_between_the_load_and_the_watch_is_not_missed(tmp_path: Path) -> None:

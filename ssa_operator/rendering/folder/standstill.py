@@ -1,0 +1,80 @@
+"""When a changed templates folder may be loaded: not while it is half of a copy.
+
+Promises:
+- If nothing vanished and one file changed, the folder is loaded at once.
+- Several changes, and new files, are loaded once the folder has stood still for SETTLED seconds, and after LIMIT
+  seconds at the latest.
+- While a file is missing or empty that was loaded before, the folder is not loaded until no file came or went for
+  VANISHED seconds. What takes the place of a folder bit by bit (`cp -r`, `rsync --delete`, `git checkout`) is loaded
+  once it is whole.
+- A deleted file is taken for deleted after VANISHED seconds, also while another one keeps changing.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ssa_operator.rendering.folder.snapshot import FolderState
+
+SETTLED = 0.5
+"""Seconds."""
+
+LIMIT = 5.0
+"""Seconds from the first change on."""
+
+VANISHED = 2.0
+"""Seconds; copies over a slow network have shorter pauses between two files."""
+
+
+class Standstill(Struct, frozen=True, kw_only=True):
+    """A folder that is followed. Times are seconds on any one clock."""
+
+    known: FolderState | None
+    """The state that was loaded last, None for a missing folder."""
+    found: FolderState | None
+    """The present state."""
+    begun: float
+    """When it began to differ from the known one."""
+    since: float
+    """Since when the state is the present one."""
+    names_since: float
+    """Since when the folder has the present files, whatever their content."""
+
+    @classmethod
+    def of(cls, known: FolderState | None, now: float) -> Standstill:
+        """A folder that is as it was loaded."""
+        return cls(known=known, found=known, begun=now, since=now, names_since=now)
+
+    def seen(self, found: FolderState | None, now: float) -> Standstill:
+        """The folder after its state was read."""
+        if found == self.found:
+            return self
+        return replace(
+            self,
+            found=found,
+            begun=now if self.found == self.known else self.begun,
+            since=now,
+            names_since=self.names_since if _names(found) == _names(self.found) else now,
+        )
+
+    @property
+    def due(self) -> float | None:
+        """When the present state may be loaded if it stays as it is, None if it is loaded already."""
+        if self.found == self.known:
+            return None
+        if _names(self.known) - _names(self.found):
+            return self.names_since + VANISHED
+        if _is_one_edit(self.known or {}, self.found or {}):
+            return self.since
+        return min(self.since + SETTLED, self.begun + LIMIT)
+
+
+def _names(state: FolderState | None) -> frozenset[str]:
+    """The files and folders with content: a file that is copied is empty at first."""
+    return frozenset(name for name, status in (state or {}).items() if status and (len(status) < 3 or status[2] > 0))
+
+
+def _is_one_edit(before: FolderState, after: FolderState) -> bool:
+    """Whether the content of one file changed, and nothing else."""
+    return before.keys() == after.keys() and sum(before[name] != after[name] for name in before) == 1
