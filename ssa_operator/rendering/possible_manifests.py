@@ -43,6 +43,7 @@ _VARIANTS_LIMIT = 64
 """Variants of one line with inline conditions."""
 
 _KEY = re.compile(r"""(?P<indent> *)(?P<item>- +)?["']?(?P<key>[A-Za-z][\w./-]*)["']?\s*:(?:\s+(?P<value>.*?))?\s*$""")
+_FLOW = re.compile(r"""[{,]\s*["']?(\w+)["']?:\s*([^,}]+)""")
 _COMMENT = re.compile(r"(?:^|\s)#.*$")
 
 
@@ -106,6 +107,17 @@ class _Line(Struct, frozen=True, kw_only=True):
     @property
     def blank(self) -> bool:
         return not _COMMENT.sub("", self.text).strip()
+
+    @property
+    def with_known_values(self) -> _Line:
+        """The line with the values of its holes that are one known text."""
+        text, holes = "", []
+        parts = self.text.split(_HOLE)
+        for part, hole in zip(parts, self.holes, strict=False):
+            known = hole.value if isinstance(hole.value, Texts) and hole.value.complete else Texts(frozenset())
+            text += part + (next(iter(known.options)) if len(known.options) == 1 else _HOLE)
+            holes += [] if len(known.options) == 1 else [hole]
+        return replace(self, text=text + parts[-1], holes=tuple(holes))
 
     def options(self, value: str) -> tuple[frozenset[str], bool]:
         """The texts that a value in this line may be, and whether these are all."""
@@ -288,10 +300,11 @@ class _Document:
 
     def _role(self, branch: Branch) -> RoleReference | None:
         for reference in self._compatible("roleRef", branch):
-            parts = {each.key: each for each in _children(reference)}
-            kind, name = parts.get("kind"), parts.get("name")
-            if kind and name and all(each.complete and len(each.options) == 1 for each in (kind, name)):
-                return RoleReference(next(iter(kind.options)), next(iter(name.options)))
+            parts = {each.key: (each.options, each.complete) for each in _children(reference)}
+            parts |= {key: reference.line.options(value) for key, value in _FLOW.findall(reference.line.text)}
+            kind, name = (parts.get(key, (frozenset[str](), False)) for key in ("kind", "name"))
+            if all(complete and len(options) == 1 for options, complete in (kind, name)):
+                return RoleReference(next(iter(kind[0])), next(iter(name[0])))
         return None
 
     def _rules(self, branch: Branch) -> tuple[Mapping[str, Any], ...] | None:
@@ -361,20 +374,29 @@ def _matching(kind: _Field, api_versions: Sequence[_Field]) -> list[_Field]:
 
 def _annotation_values(lines: Iterable[_Line], name: str) -> list[str]:
     """The values of an instruction, '' for one that only a render knows."""
+    entry = re.compile(rf"""["']?{re.escape(PREFIX + name)}["']?\s*:\s*(?P<value>[^,}}#]*)""")
     found: set[str] = set()
     for line in lines:
-        key = _KEY.match(line.text)
-        if key is not None and key["key"] == f"{PREFIX}{name}":
-            options, complete = line.options(key["value"] or "")
+        text = line.with_known_values
+        # The line may have several mappings: `metadata: {name: a, annotations: {...}}`.
+        for match in entry.finditer(_COMMENT.sub("", text.text)):
+            options, complete = text.options(match["value"])
             found |= options if complete else {*options, ""}
-        elif any(_mentions(hole.expression, f"{PREFIX}{name}") for hole in line.holes):
+        if any(_mentions(hole, f"{PREFIX}{name}") for hole in line.holes):
             found.add("")
     return sorted(found)
 
 
-def _mentions(expression: nodes.Node | None, text: str) -> bool:
-    constants = expression.find_all(nodes.Const) if expression is not None else ()
-    return any(each.value == text for each in constants)
+def _mentions(hole: Piece, key: str) -> bool:
+    """Whether a value may be a mapping with this key, or is computed from one."""
+    constants = hole.expression.find_all(nodes.Const) if hole.expression is not None else ()
+    return any(each.value == key for each in constants) or _has_key(hole.value, key)
+
+
+def _has_key(value: Value | None, key: str) -> bool:
+    if isinstance(value, Items):
+        return any(_has_key(each, key) for each in value.values)
+    return isinstance(value, Entries) and any(name == key or _has_key(below, key) for name, below in value.values)
 
 
 def _manifest_values(hole: Piece) -> Iterator[PossibleManifest]:

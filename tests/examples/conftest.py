@@ -10,8 +10,9 @@ from ssa_operator.devcluster.cluster import Cluster
 from tests.cli.process import Command, started
 from tests.controller.conftest import client, desk, options, templates
 from tests.examples.example_catalog import RESOURCES, arguments
+from tests.examples.printed_roles import account
 
-__all__ = ["client", "desk", "operator", "options", "templates"]
+__all__ = ["account", "client", "desk", "operator", "options", "templates"]
 
 
 @pytest.fixture

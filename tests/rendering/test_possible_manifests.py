@@ -262,6 +262,55 @@ def test_instructions_are_found(tmp_path: Path) -> None:
     assert (hook.pruned, hook.recreated, hook.finalize_hook) == (True, False, True)
 
 
+# How a template may write an annotation; KEY is `ssa-operator.dev/on`.
+SPELLINGS = {
+    "block": "metadata:\n  name: x\n  annotations:\n    KEY: finalize\n",
+    "quoted": "metadata:\n  name: x\n  annotations:\n    'KEY': \"finalize\"  # a comment\n",
+    "flow": "metadata: {name: x, annotations: {KEY: finalize}}\n",
+    "flow of annotations": "metadata:\n  name: '{{ name }}'\n  annotations: {a: '{{ name }}', 'KEY': finalize, b: c}\n",
+    "flow over lines": "metadata: {\n  name: x,\n  annotations: {\n    KEY: finalize,\n  }\n}\n",
+    "computed key": "{% set k = 'KEY' %}\nmetadata:\n  name: x\n  annotations:\n    {{ k }}: finalize\n",
+    "value": "metadata:\n  name: x\n  annotations: {{ {'KEY': 'finalize'} | tojson }}\n",
+    "variable": "{% set a = {'KEY': 'finalize'} %}\nmetadata:\n  name: x\n  annotations: {{ a | tojson }}\n",
+    "variable as yaml": "{% set a = {'KEY': 'finalize'} %}\nmetadata:\n  name: x\n  annotations: {{ a | to_yaml }}\n",
+    "metadata": "{% set m = {'name': 'x', 'annotations': {'KEY': 'finalize'}} %}\nmetadata: {{ m }}\n",
+    "macro": "{% macro m() %}{KEY: finalize}{% endmacro %}\nmetadata:\n  name: x\n  annotations: {{ m() }}\n",
+    "condition": "metadata: {name: x{% if spec.a %}, annotations: {KEY: finalize}{% endif %}}\n",
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_finalize_hook_is_found_however_the_template_writes_its_annotation(spelling: str, tmp_path: Path) -> None:
+    metadata = SPELLINGS[spelling]
+    hook, recreated, other = (
+        contents(
+            tmp_path / key.replace("/", "."), f"apiVersion: v1\nkind: Pod\n{metadata.replace('KEY', key)}"
+        ).manifests
+        for key in ("ssa-operator.dev/on", "ssa-operator.dev/recreate", "example.com/on")
+    )
+    assert any(each.finalize_hook for each in hook)
+    assert any(each.recreated for each in recreated)
+    assert not any(each.finalize_hook or each.recreated for each in other)
+
+
+def test_what_a_flow_mapping_says_of_recreate_and_prune_is_read(tmp_path: Path) -> None:
+    annotations = '{ssa-operator.dev/prune: "false", ssa-operator.dev/recreate: Never}'
+    (found,) = contents(
+        tmp_path, f"apiVersion: v1\nkind: Pod\nmetadata: {{name: x, annotations: {annotations}}}\n"
+    ).manifests
+    assert (found.pruned, found.recreated, found.finalize_hook) == (False, False, False)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["roleRef: {apiGroup: g, kind: ClusterRole, name: view}", "roleRef:\n  kind: ClusterRole\n  name: view"],
+)
+def test_the_role_of_a_binding_is_found(reference: str, tmp_path: Path) -> None:
+    text = f"apiVersion: rbac.authorization.k8s.io/v1\nkind: RoleBinding\nmetadata: {{name: x}}\n{reference}\n"
+    (found,) = contents(tmp_path, text).manifests
+    assert found.role == RoleReference("ClusterRole", "view")
+
+
 # A call, and the name and namespace of the lookup.
 LOOKUPS: dict[str, tuple[str | None, str | None]] = {
     "lookup('v1', 'Secret', 'pull')": ("pull", PARENT_NAMESPACE),
