@@ -15,7 +15,7 @@ from typing import Any
 
 from ssa_operator.core.objects.cluster_view import Body
 from ssa_operator.core.objects.source_location import FieldPath, field_text
-from ssa_operator.core.redaction.secret_values import Redactor, texts, union, values_of
+from ssa_operator.core.redaction.secret_values import Redactor, content_of, texts
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.values.tracked_containers import strip_provenance
 from ssa_operator.rendering.values.tracked_values import Provenance, TrackedValue
@@ -31,7 +31,7 @@ def public_text(templates: Templates | None, parent: Mapping[str, Any]) -> str:
 
 def redactor_of(secrets: Iterable[Body], templates: Templates, parent: Mapping[str, Any]) -> Redactor:
     """Recognizes the content of these Secrets."""
-    return Redactor(union(map(values_of, secrets)), partial(public_text, templates, parent))
+    return Redactor(public=partial(public_text, templates, parent), contents=tuple(map(content_of, secrets)))
 
 
 def redact_status(

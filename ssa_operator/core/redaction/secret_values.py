@@ -14,35 +14,31 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
+import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-from urllib.parse import quote
+from weakref import ReferenceType, WeakValueDictionary
 
 from ssa_operator.core.objects.json_decoding import decode_text
+from ssa_operator.core.redaction.secret_content import SecretContent, find_forms, has_parts
+from ssa_operator.core.redaction.secret_forms import SHORTEST, lower, windows_of
 
 HIDDEN = "(a Secret's content)"
 
-MIN_LENGTH = 4
-"""Characters of a value at least; shorter ones are part of any text."""
+MIN_LENGTH = SHORTEST
+"""Characters of a value at least."""
 
 _MIN_PART_LENGTH = 6
 """Characters at least of a part of a value that is a secret itself."""
-
-_WINDOW = 8
-"""Successive characters of a value that reveal it."""
 
 _MIN_WORD_LENGTH = 8
 """Characters at least of a word that is a secret itself."""
 
 _MAX_LENGTH = 8192
 """Characters of a value at most, because no message is longer; of a longer one the lines count."""
-
-_WINDOWS_LIMIT = 128 * 1024
-"""Characters of all known values up to which parts of them are compared."""
 
 _SEPARATORS = re.compile(r"[\s\"'`=:,;@/?&<>(){}\[\]|]+")
 _WORDS = re.compile(r"[^a-z0-9]+")
@@ -60,13 +56,17 @@ class Redactor:
     """Returns the text of the parent and its templates, which is not secret; its first line is the parent's name. It is
     called on the first match only.
     """
+    contents: tuple[SecretContent, ...] = field(default=(), repr=False)
+    """More known values."""
+    former: tuple[ReferenceType[SecretContent], ...] = field(default=(), repr=False, compare=False)
+    """Values that were known earlier. They are hidden as long as they are in memory (`FormerContents`)."""
 
     def __bool__(self) -> bool:
-        return bool(self.values)
+        return bool(self._contents())
 
     def redact(self, text: str) -> str:
         """The text with each known value replaced by HIDDEN."""
-        if not self.values or len(text) < MIN_LENGTH:
+        if len(text) < MIN_LENGTH:
             return text
         parts: list[str] = []
         at = 0
@@ -77,53 +77,38 @@ class Redactor:
 
     def contains_secret(self, text: str) -> bool:
         """Whether the text contains a known value."""
-        return bool(self.values) and next(self._matches(text), None) is not None
+        return next(self._matches(text), None) is not None
 
     def may_reveal(self, text: str) -> bool:
         """Whether the text may contain even a part of a known value; for texts that others wrote."""
-        if not self.values:
+        contents = self._contents()
+        if not contents:
             return False
-        known = self._windows
-        if known is None or self.contains_secret(text):
-            return True
-        lowered = _lowered(text)
-        windows = (lowered[at : at + _WINDOW] for at in range(len(lowered) - _WINDOW + 1))
-        return any(window in known and window not in self._public for window in windows)
+        return self.contains_secret(text) or has_parts(contents, windows_of(text), self._shows_part)
 
     def _matches(self, text: str) -> Iterator[tuple[int, int]]:
         """Start and end of each known value in the text, from the left; of several at one position, the longest."""
-        lowered, forms = _lowered(text), self._forms
-        # Most texts contain nothing that a value begins with, and this finds that out in an eighth of the time.
-        beginnings = map("".join, zip(*(lowered[at:] for at in range(MIN_LENGTH)), strict=False))
-        if forms.keys().isdisjoint(beginnings) and "…" not in lowered:
+        contents = self._contents()
+        if not contents:
             return
-        at, last = 0, len(lowered) - MIN_LENGTH
-        while at <= last:
-            end = max(
-                (self._end(form, lowered, at) for form in forms.get(lowered[at : at + MIN_LENGTH], ())), default=at
-            )
-            if not end > at and lowered[at - 1 : at] == "…":
-                end = self._end_after_ellipsis(lowered, at)
-            if end > at and not self._is_public(lowered[at:end]):
-                yield at, end
-                at = end
-            else:
-                at += 1
+        lowered, after = lower(text), 0
+        ends = find_forms(contents, lowered)
+        for at in sorted(ends):
+            if at >= after and not self._is_public(lowered[at : ends[at]]):
+                yield at, ends[at]
+                after = ends[at]
 
-    def _end(self, form: str, text: str, at: int) -> int:
-        """The end of the form that begins at this position; the position itself where the form isn't there."""
-        if text.startswith(form, at):
-            return at + len(form)
-        ellipsis = text.find("…", at, at + len(form))
-        return ellipsis if ellipsis >= at + MIN_LENGTH and form.startswith(text[at:ellipsis]) else at
+    def _contents(self) -> list[SecretContent]:
+        former = (reference() for reference in self.former)
+        return [*self.contents, *self._given, *(content for content in former if content is not None)]
 
-    def _end_after_ellipsis(self, text: str, at: int) -> int:
-        """The end of a value that is truncated before this position; the position itself without any."""
-        for end in range(len(text), at + MIN_LENGTH - 1, -1):
-            if any(form.endswith(text[at:end]) for form in self._endings.get(text[end - MIN_LENGTH : end], ())):
-                return end
-        rest = text[at:]
-        return len(text) if any(rest in form for forms in self._forms.values() for form in forms) else at
+    @cached_property
+    def _given(self) -> tuple[SecretContent, ...]:
+        return (SecretContent(self.values),) if self.values else ()
+
+    def _shows_part(self, part: str, value: str) -> bool:
+        """Whether a part of a value, in lower case, is no secret."""
+        return part in self._public or self._is_public(value)
 
     def _is_public(self, match: str) -> bool:
         if re.search(rf"(?<![a-z0-9]){re.escape(match)}(?![a-z0-9])", self._public):
@@ -143,39 +128,27 @@ class Redactor:
     def _words(self) -> frozenset[str]:
         return frozenset(_WORDS.split(self._public)) | {""}
 
-    @cached_property
-    def _forms(self) -> Mapping[str, tuple[str, ...]]:
-        """The forms of all values, by their first characters."""
-        found: dict[str, dict[str, None]] = {}
-        for value in self.values:
-            for form in map(_lowered, _forms(value)):
-                if len(form) >= MIN_LENGTH:
-                    found.setdefault(form[:MIN_LENGTH], {})[form] = None
-        return {start: tuple(sorted(forms, key=len, reverse=True)) for start, forms in found.items()}
-
-    @cached_property
-    def _endings(self) -> Mapping[str, tuple[str, ...]]:
-        """The forms of all values, by their last characters."""
-        found: dict[str, list[str]] = {}
-        for forms in self._forms.values():
-            for form in forms:
-                found.setdefault(form[-MIN_LENGTH:], []).append(form)
-        return {ending: tuple(forms) for ending, forms in found.items()}
-
-    @cached_property
-    def _windows(self) -> frozenset[str] | None:
-        """The parts of all values, None where there are too many."""
-        if sum(map(len, self.values)) > _WINDOWS_LIMIT:
-            return None
-        return frozenset(
-            lowered[at : at + _WINDOW]
-            for lowered in map(_lowered, self.values)
-            if not self._is_public(lowered)
-            for at in range(len(lowered) - _WINDOW + 1)
-        )
-
 
 NO_SECRETS = Redactor()
+
+
+# The values follow from the content alone, so that all who know the same content share them.
+_contents: WeakValueDictionary[bytes, SecretContent] = WeakValueDictionary()
+
+
+def content_of(secret: Mapping[str, Any]) -> SecretContent:
+    """The content of a live Secret. That of the same content is the same object, as long as it is in memory."""
+    digest = hashlib.blake2b(digest_size=24)
+    for field_name in ("data", "stringData"):
+        entries = secret.get(field_name)
+        for entry in entries.values() if isinstance(entries, Mapping) else ():
+            data = str(entry).encode(errors="surrogatepass")
+            digest.update(f"{field_name} {len(data)} ".encode() + data)
+    key = digest.digest()
+    content = _contents.get(key)
+    if content is None:
+        content = _contents[key] = SecretContent(values_of(secret))
+    return content
 
 
 def values_of(secret: Mapping[str, Any]) -> frozenset[str]:
@@ -236,46 +209,8 @@ def texts(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def union(known: Iterable[frozenset[str]]) -> frozenset[str]:
-    """The union of these sets of values."""
-    return frozenset().union(*known)
-
-
 def _decoded(text: str) -> str | None:
     try:
         return base64.b64decode(text, validate=True).decode()
     except (binascii.Error, ValueError):
         return None
-
-
-def _lowered(text: str) -> str:
-    lowered = text.lower()
-    return lowered if len(lowered) == len(text) else text
-
-
-def _forms(value: str) -> set[str]:
-    """The ways in which a value may be written."""
-    found = {
-        value,
-        repr(value)[1:-1],
-        json.dumps(value)[1:-1],
-        json.dumps(value, ensure_ascii=False)[1:-1],
-        quote(value),
-        quote(value, safe=""),
-        value.replace("'", "''"),
-        " ".join(value.split()),
-    }
-    found.add(json.dumps(value, ensure_ascii=False)[1:-1].translate(_HTML_ESCAPES))
-    data = value.encode(errors="replace")
-    for encode in (base64.b64encode, base64.urlsafe_b64encode):
-        # As part of a longer value, a value has three forms in base64. Characters with bits of its neighbours are left
-        # out.
-        for before in range(3):
-            first, bits = -(-before * 8 // 6), (before + len(data)) * 8
-            core = encode(b"\0" * before + data)[first : bits // 6].decode()
-            if len(core) > MIN_LENGTH:
-                found.add(core)
-    return found
-
-
-_HTML_ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&"}

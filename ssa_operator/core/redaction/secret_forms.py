@@ -1,0 +1,316 @@
+"""The ways in which a message may write the values of a Secret, and how they are found in a text.
+
+Promises:
+- A value is found as it is, in upper or lower case, in base64 (also as part of a longer value), escaped or quoted as
+  Go, Python, JSON and URLs do, and truncated with `…`.
+- The forms of few values are kept as texts. Of many values only hashes are kept, eight bytes a form: a text is found if
+  it has a form's beginning, length and hash. What `…` cuts off is hidden by the word then, even if it is no value.
+- The time depends on the length of the text, and hardly on the number of values.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from urllib.parse import quote
+from weakref import WeakSet
+
+SHORTEST = 4
+"""Characters of a form at least; shorter ones are part of any text."""
+
+WINDOW = 8
+"""Successive characters of a value that reveal it."""
+
+_ELLIPSIS = "…"
+_HTML_ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&"}
+_URL_SAFE = str.maketrans("+/", "-_")
+_BASE64_LIKE = re.compile(r"[A-Za-z0-9._+/=-]+", re.ASCII)
+"""A text that only URLs escape."""
+
+
+def lower(text: str) -> str:
+    """The text in lower case, if that has as many characters."""
+    lowered = text.lower()
+    return lowered if len(lowered) == len(text) else text
+
+
+def beginnings(lowered: str) -> Mapping[str, Sequence[int]]:
+    """What a form may begin with in a text, with its positions."""
+    found: dict[str, list[int]] = {}
+    for at in range(len(lowered) - SHORTEST + 1):
+        found.setdefault(lowered[at : at + SHORTEST], []).append(at)
+    return found
+
+
+def windows_of(text: str) -> set[str]:
+    """The parts of WINDOW characters of a text, in lower case."""
+    lowered = lower(text)
+    return {lowered[at : at + WINDOW] for at in range(len(lowered) - WINDOW + 1)}
+
+
+def forms(values: Iterable[str]) -> Iterator[str]:
+    """The ways in which these values may be written, in lower case."""
+    for value in values:
+        for form in map(lower, _forms(value)):
+            if len(form) >= SHORTEST:
+                yield form
+
+
+class ShortForms:
+    """The forms of few values, as they are."""
+
+    __slots__ = ("_beginnings", "_endings")
+
+    def __init__(self, values: Iterable[str]) -> None:
+        starts: dict[str, dict[str, None]] = {}
+        endings: dict[str, dict[str, None]] = {}
+        for form in forms(values):
+            starts.setdefault(form[:SHORTEST], {})[form] = None
+            endings.setdefault(form[-SHORTEST:], {})[form] = None
+        self._beginnings = {start: tuple(found) for start, found in starts.items()}
+        self._endings = {ending: tuple(found) for ending, found in endings.items()}
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory, about."""
+        return sum(100 + len(form) for known in self._beginnings.values() for form in known)
+
+    def find(self, lowered: str, starts: Mapping[str, Sequence[int]]) -> dict[int, int]:
+        """The end of the longest form at each position where one begins. `starts` are `beginnings(lowered)`."""
+        found = {}
+        for start in self._beginnings.keys() & starts.keys():
+            for at in starts[start]:
+                end = max(_end(form, lowered, at) for form in self._beginnings[start])
+                if end > at:
+                    found[at] = end
+        at = lowered.find(_ELLIPSIS) + 1
+        while 0 < at <= len(lowered) - SHORTEST:
+            end = self._end_after_ellipsis(lowered, at)
+            if end > at:
+                found.setdefault(at, end)
+            at = lowered.find(_ELLIPSIS, at) + 1
+        return found
+
+    def _end_after_ellipsis(self, text: str, at: int) -> int:
+        """The end of a value that is truncated before this position; the position itself without any."""
+        for end in range(len(text), at + SHORTEST - 1, -1):
+            if any(form.endswith(text[at:end]) for form in self._endings.get(text[end - SHORTEST : end], ())):
+                return end
+        rest = text[at:]
+        return len(text) if any(rest in form for known in self._beginnings.values() for form in known) else at
+
+
+def _end(form: str, text: str, at: int) -> int:
+    """The end of the form that begins at this position; the position itself where the form isn't there."""
+    if text.startswith(form, at):
+        return at + len(form)
+    ellipsis = text.find(_ELLIPSIS, at, at + len(form))
+    return ellipsis if ellipsis >= at + SHORTEST and form.startswith(text[at:ellipsis]) else at
+
+
+# An entry of LongForms: the hash of the form's beginning, its length, and its hash.
+_BEGINNING = 6
+_LENGTH_BITS, _HASH_BITS = 12, 24
+_AFTER_BEGINNING = _LENGTH_BITS + _HASH_BITS
+_LONGEST = (1 << _LENGTH_BITS) - 1
+_HASH_MASK, _BEGINNING_MASK = (1 << _HASH_BITS) - 1, (1 << (64 - _AFTER_BEGINNING)) - 1
+
+_BLANK = re.compile(r"\s")
+
+
+class LongForms:
+    """The forms of many values, as hashes."""
+
+    __slots__ = ("__weakref__", "_entries", "_lines", "_short")
+
+    def __init__(self, values: AbstractSet[str]) -> None:
+        entries, short, lines = set[int](), set[str](), list[str]()
+        for form in forms(values):
+            if _BLANK.search(form) is not None:
+                lines.append(form)
+            if len(form) < _BEGINNING:
+                short.add(form)
+            elif len(form) <= _LONGEST:
+                entries.add(_entry(form))
+            else:
+                entries.update(map(_entry, _pieces(form)))
+        self._entries = array("Q", sorted(entries))
+        self._short = frozenset(short)
+        # Forms without blanks are words, and a word that is cut off is hidden in any case.
+        self._lines = "\n".join(lines)
+        _LONG_BEGINNINGS.add(self)
+
+    @property
+    def entries(self) -> array[int]:
+        return self._entries
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory, about."""
+        return self._entries.itemsize * len(self._entries) + len(self._lines) + 60 * len(self._short)
+
+    def find(self, lowered: str, positions: Iterable[int]) -> dict[int, int]:
+        """As of ShortForms. `positions` are `long_positions(lowered)`."""
+        found = {}
+        for at in positions:
+            end = self._end(lowered, at)
+            if end > at:
+                found[at] = end
+        if self._short:
+            for length in range(SHORTEST, _BEGINNING):
+                for at in range(len(lowered) - length + 1):
+                    if lowered[at : at + length] in self._short:
+                        found[at] = max(at + length, found.get(at, at))
+        if _ELLIPSIS in lowered:
+            for start, end in self._cut_off(lowered):
+                found[start] = max(end, found.get(start, start))
+        return found
+
+    def _end(self, text: str, at: int) -> int:
+        """The end of the longest form at a position; the position itself if none begins there."""
+        entries, end = self._entries, at
+        key = _beginning(text[at : at + _BEGINNING]) << _AFTER_BEGINNING
+        limit, place = key + (1 << _AFTER_BEGINNING), bisect_left(entries, key)
+        while place < len(entries) and entries[place] < limit:
+            length = entries[place] >> _HASH_BITS & _LONGEST
+            wanted = key | length << _HASH_BITS | hash(text[at : at + length]) & _HASH_MASK
+            place = bisect_left(entries, wanted, place)
+            if at + length <= len(text) and place < len(entries) and entries[place] == wanted:
+                end = max(end, at + length)
+            else:
+                ellipsis = text.find(_ELLIPSIS, at + _BEGINNING, at + length)
+                end = max(end, ellipsis)
+            place = bisect_left(entries, key | (length + 1) << _HASH_BITS, place)
+        return end
+
+    def _cut_off(self, text: str) -> Iterator[tuple[int, int]]:
+        """What may be a part of a value before and after each `…`."""
+        at = text.find(_ELLIPSIS)
+        while at >= 0:
+            start, end = at, at + 1
+            while start > 0 and not _is_word_end(text[start - 1]):
+                start -= 1
+            while end < len(text) and not _is_word_end(text[end]):
+                end += 1
+            start = min(start, at - self._longest_part(text[:at], from_end=True))
+            end = max(end, at + 1 + self._longest_part(text[at + 1 :], from_end=False))
+            for first, part in ((start, text[start:at]), (at + 1, text[at + 1 : end])):
+                inner = part.strip()
+                if len(inner) >= SHORTEST:
+                    begins = first + part.index(inner)
+                    yield begins, begins + len(inner)
+            at = text.find(_ELLIPSIS, at + 1)
+
+    def _longest_part(self, text: str, *, from_end: bool) -> int:
+        """Characters at the end or at the beginning of a text that are a part of a line with blanks."""
+        least, most = 0, len(text)
+        while least < most:
+            length = (least + most + 1) // 2 if least else min(SHORTEST, most)
+            if (text[-length:] if from_end else text[:length]) in self._lines:
+                least = length
+            else:
+                most = length - 1 if least else 0
+        return least if least >= SHORTEST else 0
+
+
+def _is_word_end(letter: str) -> bool:
+    return letter.isspace() or letter == _ELLIPSIS
+
+
+class _LongBeginnings:
+    """What the forms of all LongForms of the process begin with, as one bit for each hash: most positions of a text are
+    the beginning of none.
+    """
+
+    __slots__ = ("_added", "_bits", "_known")
+
+    _BITS = 23
+
+    def __init__(self) -> None:
+        self._bits = bytearray()
+        self._known: WeakSet[LongForms] = WeakSet()
+        self._added = 0
+
+    def add(self, known: LongForms) -> None:
+        """Add the beginnings of these forms. Those of forms that are no longer in memory go now and then."""
+        self._known.add(known)
+        self._added += len(known.entries)
+        if self._bits and self._added < 1 << (self._BITS - 2):
+            self._set(known)
+            return
+        self._bits = bytearray(1 << (self._BITS - 3))
+        self._added = sum(len(each.entries) for each in self._known)
+        for each in self._known:
+            self._set(each)
+
+    def _set(self, known: LongForms) -> None:
+        bits, shift, mask = self._bits, _AFTER_BEGINNING, (1 << self._BITS) - 1
+        for entry in known.entries:
+            at = entry >> shift & mask
+            bits[at >> 3] |= 1 << (at & 7)
+
+    def positions(self, lowered: str) -> list[int]:
+        """The positions of a text at which a form may begin."""
+        bits, mask = self._bits, (1 << self._BITS) - 1
+        return [
+            at
+            for at in range(len(lowered) - _BEGINNING + 1)
+            if bits[(found := hash(lowered[at : at + _BEGINNING]) & mask) >> 3] & 1 << (found & 7)
+        ]
+
+
+_LONG_BEGINNINGS = _LongBeginnings()
+
+
+def long_positions(lowered: str) -> list[int]:
+    """The positions of a text at which a form of any LongForms may begin."""
+    return _LONG_BEGINNINGS.positions(lowered)
+
+
+def _pieces(form: str) -> Iterator[str]:
+    """A form in pieces that an entry has room for."""
+    size = -(-len(form) // -(-len(form) // _LONGEST))
+    return (form[at : at + size] for at in range(0, len(form), size))
+
+
+def _entry(form: str) -> int:
+    return _beginning(form[:_BEGINNING]) << _AFTER_BEGINNING | len(form) << _HASH_BITS | hash(form) & _HASH_MASK
+
+
+def _beginning(text: str) -> int:
+    return hash(text) & _BEGINNING_MASK
+
+
+def _forms(value: str) -> set[str]:
+    """The ways in which a value may be written."""
+    if _BASE64_LIKE.fullmatch(value) is not None:
+        quoted = value.replace("+", "%2B").replace("=", "%3D")
+        found = {value, quoted, quoted.replace("/", "%2F")}
+    else:
+        plain = json.dumps(value, ensure_ascii=False)[1:-1]
+        found = {
+            value,
+            repr(value)[1:-1],
+            json.dumps(value)[1:-1],
+            plain,
+            plain.translate(_HTML_ESCAPES),
+            quote(value),
+            quote(value, safe=""),
+            value.replace("'", "''"),
+            " ".join(value.split()),
+        }
+    data = value.encode(errors="replace")
+    # As part of a longer value, a value has three forms in base64. Characters with bits of its neighbours are left out.
+    for before in range(3):
+        first, bits = -(-before * 8 // 6), (before + len(data)) * 8
+        core = base64.b64encode(b"\0" * before + data)[first : bits // 6].decode()
+        if len(core) > SHORTEST:
+            found.add(core)
+            if "+" in core or "/" in core:
+                found.add(core.translate(_URL_SAFE))
+    return found
