@@ -12,7 +12,17 @@ import pytest
 from ssa_operator.controller.options import Options
 from ssa_operator.kube.api.client import Client
 from tests.cli.process import in_terminal, run
-from tests.controller.harness import ECHOES, Desk, config_map, echo, map_template, only, operating, uid
+from tests.controller.harness import (
+    ECHOES,
+    Desk,
+    config_map,
+    echo,
+    map_template,
+    not_ready_because,
+    only,
+    operating,
+    uid,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -195,3 +205,23 @@ async def test_colours_are_for_terminals_without_no_color(desk: Desk, templates:
         code, shown = await in_terminal(*arguments, f"--kubeconfig={desk.kubeconfig}", **environment)
         assert code == 1
         assert ("\x1b[32m" in shown) is coloured
+
+
+async def test_a_second_controller_is_refused_by_diff_and_render_as_by_the_operator(
+    desk: Desk, client: Client, templates: Path, tmp_path: Path
+) -> None:
+    owner = "ownerReferences: [{apiVersion: v1, kind: Pod, name: other, uid: other, controller: true}]"
+    owned = f"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: owned\n  {owner}\n"
+    only(templates, a=map_template("a", x="1"), owned=owned)
+    words = "is controlled by Pod other in its template, and its parent is its controller"
+    options = Options(templates=(templates,), namespaces=(desk.namespace,), listen=None)
+    async with operating(client, options):
+        await desk.apply(echo("web"))
+        await desk.until(ECHOES, "web", not_ready_because("InvalidManifest", words))
+    code, out, err = await diff(desk, templates, "echo/web")
+    assert code != 0
+    assert words in out + err
+    (tmp_path / "echo.yaml").write_text(json.dumps(echo("web")))
+    code, _, err = await run("render", str(tmp_path / "echo.yaml"), "--as-applied", f"--templates={templates}")
+    assert code == 1
+    assert words in err

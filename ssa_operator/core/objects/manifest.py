@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -245,11 +245,25 @@ def _add_labels_and_owner(metadata: dict[str, Any], parent: LiveObject, owned: b
     labels.pop(BUCKET_LABEL, None)
     if bucket_label:
         labels[BUCKET_LABEL] = bucket_name(bucket_of(parent.uid))
+    references = metadata.get("ownerReferences", [])
+    if not isinstance(references, list):
+        raise ManifestError("has metadata.ownerReferences that are no list")
+    _check_controllers(references, parent, owned)
     if owned:
-        references = metadata.setdefault("ownerReferences", [])
-        if not isinstance(references, list):
-            raise ManifestError("has metadata.ownerReferences that are no list")
-        references.append(owner_reference(parent))
+        metadata["ownerReferences"] = [*references, owner_reference(parent)]
+
+
+def _check_controllers(references: Sequence[Any], parent: LiveObject, owned: bool) -> None:
+    """An object has at most one controller; the API server refuses a second one."""
+    others = [
+        each
+        for each in references
+        if isinstance(each, Mapping) and each.get("controller") is True and each.get("uid") != parent.uid
+    ]
+    if len(others) + owned > 1:
+        who = " and ".join(f"{each.get('kind')} {each.get('name')}" for each in others)
+        why = "its parent is its controller" if owned else "an object has one controller"
+        raise ManifestError(f"is controlled by {who} in its template, and {why}; remove controller: true there")
 
 
 def without_nulls(value: Any) -> Any:

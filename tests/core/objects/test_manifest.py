@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -166,6 +167,29 @@ def test_a_hook_has_no_owner_while_its_parents_dependents_are_being_collected() 
 
 def test_a_manifest_that_stays_when_its_parent_goes_has_no_owner() -> None:
     assert "ownerReferences" not in made(config_map(metadata=KEEP)).body["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("uids", "annotations", "refused"),
+    [
+        (["u-9"], {}, "is controlled by Pod p-u-9 in its template, and its parent is its controller"),
+        (["u-9"], KEEP, ""),
+        (["u-8", "u-9"], KEEP, "is controlled by Pod p-u-8 and Pod p-u-9 in its template, and an object has one"),
+        ([], {}, ""),
+    ],
+    ids=["beside the parent", "without the parent", "two", "none"],
+)
+def test_a_manifest_with_a_second_controller_is_refused(
+    uids: list[str], annotations: dict[str, Any], refused: str
+) -> None:
+    plain = {"apiVersion": "v1", "kind": "Pod", "name": "plain", "uid": "u-1"}
+    others = [{**plain, "name": f"p-{each}", "uid": each, "controller": True} for each in uids]
+    body = config_map(metadata={"ownerReferences": [plain, *others], **annotations})
+    if refused:
+        with pytest.raises(ManifestError, match=refused):
+            made(body)
+    else:
+        assert made(body).body["metadata"]["ownerReferences"][: len(others) + 1] == [plain, *others]
 
 
 def test_under_a_cluster_scoped_parent_a_manifest_must_say_its_namespace() -> None:
