@@ -18,7 +18,6 @@ from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_ve
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.policies.parent_records import read_parent_records
-from ssa_operator.core.status.previous_status import reported_kinds
 
 
 def rendered_needs(rendered: Rendered, parent: Parent) -> set[ChildNeed]:
@@ -32,8 +31,11 @@ def rendered_kinds(rendered: Rendered) -> set[GroupKind]:
     return {identity.group_kind for identity, _ in _rendered(rendered)}
 
 
-def recorded_needs(parent: Parent, *, reported: bool, rendered: Collection[ChildNeed] = ()) -> set[ChildNeed]:
-    """What the records of a parent need, and with `reported` its status; `rendered` is what its manifests need.
+def recorded_needs(
+    parent: Parent, reported: Iterable[GroupKind], rendered: Collection[ChildNeed] = ()
+) -> set[ChildNeed]:
+    """What the records of a parent need, and the kinds that an earlier process reported; `rendered` is what its
+    manifests need.
 
     Other namespaces are needed only where the folder's settings allow children there: otherwise such records are a
     user's, or are left of other settings, and their objects are read one by one.
@@ -43,8 +45,7 @@ def recorded_needs(parent: Parent, *, reported: bool, rendered: Collection[Child
     places = {(identity.group_kind, namespace) for identity in inventory}
     if parent.folder.settings.cluster_scope:
         places |= {(identity.group_kind, identity.namespace) for identity in inventory}
-    if reported:
-        places |= {(kind, namespace) for kind in reported_kinds(live)}
+    places |= {(kind, namespace) for kind in reported}
     versions = {need.kind: need.version for need in sorted(rendered, key=_version, reverse=True)}
     return {ChildNeed(kind, place, versions.get(kind)) for kind, place in places}
 
