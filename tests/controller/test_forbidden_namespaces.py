@@ -208,6 +208,26 @@ async def test_a_child_that_was_left_in_a_forbidden_namespace_is_named_until_it_
         await desk.ready(ECHOES, "far")
 
 
+async def test_a_child_of_a_kind_that_can_not_be_read_at_the_start_is_pruned_once_it_can(
+    desk: Desk, limited: Client, options: MakeOptions, templates: Path, user: str
+) -> None:
+    secret = map_template("word", v="'x'").replace("ConfigMap", "Secret").replace("\ndata:", "\nstringData:")
+    only(templates, map=MAP, word=secret)
+    secrets = allowed(user, [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}], "secrets")
+    await desk.apply(*secrets)
+    async with operating(limited, options()):
+        await desk.apply_until_ready(echo("web"))
+    await desk.delete("rolebinding", "secrets")
+    (templates / ECHOES / "word.yaml.j2").unlink()
+    async with operating(limited, options()):
+        for replicas in (2, 3):
+            await desk.apply(echo("web", replicas=replicas))
+            await desk.until("configmaps", "web", holds(replicas=str(replicas)))
+        await desk.read("secrets", "web-word")
+        await desk.apply(*secrets)
+        await desk.gone("secrets", "web-word")
+
+
 async def test_a_watch_that_no_parent_needs_any_more_stops(
     desk: Desk, other: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

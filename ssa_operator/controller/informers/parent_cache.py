@@ -104,6 +104,8 @@ class ParentState(Struct, frozen=True, kw_only=True):
     """What the status says of records that another client removed."""
     unrecorded_once: Mapping[str, str] = field(default_factory=dict)
     """The once records that could not be written to the parent yet."""
+    unseen_kinds: frozenset[GroupKind] = frozenset()
+    """The kinds of children that an earlier process reported, and whose watches have not synced yet."""
     reconcile_at: str = ""
     """The value of the parent's annotation `reconcile-at` in the last reconcile."""
     repeatable: RepeatableResync | None = None

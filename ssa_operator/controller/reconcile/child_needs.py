@@ -18,7 +18,6 @@ from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_ve
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.policies.parent_records import read_parent_records
-from ssa_operator.core.status.previous_status import reported_kinds
 
 
 def rendered_needs(rendered: Rendered, parent: Parent) -> set[ChildNeed]:
@@ -33,11 +32,13 @@ def rendered_kinds(rendered: Rendered) -> set[GroupKind]:
 
 
 def recorded_needs(
-    parent: Parent, children: ChildInformers, *, first: bool, rendered: Collection[ChildNeed] = ()
+    parent: Parent,
+    children: ChildInformers,
+    reported: Collection[GroupKind],
+    rendered: Collection[ChildNeed] = (),
 ) -> set[ChildNeed]:
-    """What the records of a parent need, and the first time what its status names; `rendered` is what its manifests
-    need. A recorded kind that the cluster doesn't serve is looked for the first time only: the event of its CRD
-    requeues the parent.
+    """What the records of a parent need, and the kinds that an earlier process reported; `rendered` is what its
+    manifests need. The event of its CRD requeues the parent for a recorded kind that the cluster doesn't serve now.
 
     Other namespaces are needed only where the folder's settings allow children there: otherwise such records are a
     user's, or are left of other settings, and their objects are read one by one.
@@ -49,9 +50,7 @@ def recorded_needs(
     if parent.folder.settings.cluster_scope:
         places |= {(identity.group_kind, identity.namespace) for identity in inventory}
     applied = records.applied.kinds if records.applied is not None else frozenset()
-    places |= {(kind, namespace) for kind in applied if first or children.is_served(kind)}
-    if first:
-        places |= {(kind, namespace) for kind in reported_kinds(live)}
+    places |= {(kind, namespace) for kind in (*reported, *filter(children.is_served, applied))}
     versions = {need.kind: need.version for need in sorted(rendered, key=_version, reverse=True)}
     return {ChildNeed(kind, place, versions.get(kind)) for kind, place in places}
 

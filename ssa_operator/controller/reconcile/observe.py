@@ -178,8 +178,14 @@ class Observer:
 
     async def watch_recorded(self, turn: Turn) -> None:
         """Watch the children that are recorded or reported, also where no template renders them now."""
-        needs = recorded_needs(turn.parent, self._cluster.children, first=not turn.state.reconciled_before)
-        await self._cluster.children.watch(turn.uid, needs, turn.state.redactor)
+        children, reported = self._cluster.children, turn.state.unseen_kinds
+        if not turn.state.reconciled_before:
+            applied = parent_records.read_parent_records(turn.parent.live).applied
+            recorded = frozenset[GroupKind]() if applied is None else applied.kinds
+            reported = recorded | reported_kinds(turn.parent.live)
+        await children.watch(turn.uid, recorded_needs(turn.parent, children, reported), turn.state.redactor)
+        unseen = frozenset(kind for kind, known in self._kinds(turn, reported).items() if not known.synced)
+        turn.state = replace(turn.state, unseen_kinds=unseen)
         self._forget_if_gone(turn)
 
     def _forget_if_gone(self, turn: Turn) -> None:
@@ -243,13 +249,12 @@ class Observer:
             # Another parent may have started their informers just now.
             new = await children.watch(turn.uid, needs, redactor)
             written = versions_of(rendered, parent, needs, children)
-            needs |= recorded_needs(parent, children, first=not turn.state.reconciled_before, rendered=needs)
+            needs |= recorded_needs(parent, children, turn.state.unseen_kinds, needs)
             needs |= unrendered_needs(own_children(children, parent), needs)
             children.need_only(turn.uid, needs, written)
             await lookups.wait_for_sync(versions)
             live = any(isinstance(query, Reference) for query in rendered.asked)
-            # What the render waited for, or found absent, may exist: it was not watched before. Or it read objects in
-            # another version than that of their manifest.
+            # What the render waited for or found absent may exist. Or it read objects in another version.
             other = new or children.shown_versions(turn.uid) != shown
             if (other and (rendered.waits or live or rendered.generated)) or lookups.watch(versions) != versions:
                 continue
@@ -351,11 +356,8 @@ class Observer:
     def _kinds(self, turn: Turn, kinds: Iterable[GroupKind]) -> dict[GroupKind, KindState]:
         """What is known of those of these kinds that the cluster serves."""
         states = {kind: self._cluster.children.kind_state(kind, turn.uid) for kind in kinds}
-        return {
-            kind: replace(state, reports_status=True) if self._cluster.reports_status(kind) else state
-            for kind, state in states.items()
-            if state is not None
-        }
+        known = ((kind, state) for kind, state in states.items() if state is not None)
+        return {kind: replace(state, reports_status=self._cluster.reports_status(kind)) for kind, state in known}
 
     async def _discover(self, parent: Parent) -> None:
         templates = parent.folder.templates
