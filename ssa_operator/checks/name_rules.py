@@ -20,7 +20,7 @@ from msgspec import Struct
 from ssa_operator.checks.findings import Edit, Finding
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.environment import Environment
-from ssa_operator.rendering.jinja.filters import FILTERS, TESTS
+from ssa_operator.rendering.jinja.filters import FILTERS, PLACING, TESTS
 from ssa_operator.rendering.jinja.functions import (
     CLUSTER_FUNCTIONS,
     FUNCTIONS,
@@ -167,7 +167,7 @@ def _unknown(tree: nodes.Template, declared: frozenset[str]) -> Iterator[_Unknow
         is_filter = isinstance(node, nodes.Filter)
         if node.name in _GUARDS:
             accepted |= {id(each) for each in _subject(node)}
-        if node.name not in (FILTERS if is_filter else TESTS) and node.name not in REMOVED:
+        if node.name not in (FILTERS | PLACING if is_filter else TESTS) and node.name not in REMOVED:
             suggestion = suggest_filter(node.name, FILTERS) if is_filter else suggest_test(node.name, TESTS)
             yield _Unknown("filter" if is_filter else "test", node.name, node.lineno, suggestion)
     called |= {id(node.node) for node in tree.find_all(nodes.Call)}

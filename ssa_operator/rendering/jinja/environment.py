@@ -26,7 +26,7 @@ from jinja2.visitor import NodeTransformer
 
 from ssa_operator.rendering.jinja import syntax_limits
 from ssa_operator.rendering.jinja.coverage import Coverage, mark_template
-from ssa_operator.rendering.jinja.filters import FILTERS, TESTS, text_as_string
+from ssa_operator.rendering.jinja.filters import FILTERS, PLACING, TESTS, text_as_string
 from ssa_operator.rendering.jinja.functions import (
     ACCEPTS_TRACKED,
     CLUSTER_FUNCTIONS,
@@ -215,7 +215,7 @@ class Environment(ImmutableSandboxedEnvironment):
         self._resolve_name = resolve_name
         self._coverage = coverage
         self._trees: dict[str, nodes.Template] = {}
-        self.filters = dict(FILTERS)
+        self.filters = {**FILTERS, **PLACING}
         self.tests = dict(TESTS)
         self.globals = dict(FUNCTIONS)
         own = VARIABLES | SETTINGS

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.objects.template_contents import PARENT_NAMESPACE, PossibleField, PossibleLookup, UnknownPart
+from ssa_operator.rendering.jinja import filters
 from ssa_operator.rendering.jinja.functions import VARIABLES
 from ssa_operator.rendering.jinja.possible_values import (
     PARENTS_NAMESPACE,
@@ -48,6 +49,7 @@ from ssa_operator.rendering.jinja.possible_values import (
     known_texts,
     limited_texts,
     options_of,
+    placed,
 )
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.values.line_marks import CLOSE, LINE, POP, PUSH
@@ -448,7 +450,9 @@ class Expansion:
                 return self._with_default(value, arguments)
             case "indent" if isinstance(value, Fragment):
                 return indented(value, arguments, named)
-            case "trim" if isinstance(value, Fragment):
+            case filters.PLACE_ALL if isinstance(value, Fragment):
+                return placed(value, arguments)
+            case "trim" | filters.PLACE_FIRST if isinstance(value, Fragment):
                 return value
             case "items" if isinstance(value, Entries):
                 return Items(tuple(Items((Texts(frozenset({key})), each)) for key, each in value.values))

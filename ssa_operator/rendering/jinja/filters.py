@@ -45,6 +45,7 @@ from ssa_operator.rendering.values.template_text import (
     TrackedPiece,
     ValuePiece,
     indent,
+    placed,
     tracked_string,
     trim,
 )
@@ -294,6 +295,11 @@ LAYOUT: Mapping[str, Callable[..., Any]] = {
 }
 """Filters that accept template text as it is."""
 
+PLACE_ALL, PLACE_FIRST = "place all lines", "place the first line"
+"""The filters that move text to the right, as far as its first line has less than an indentation. No template can name
+them (rendering.jinja.line_tags).
+"""
+
 OWN: Mapping[str, Callable[..., Any]] = {
     "b64decode": b64decode,
     "b64encode": b64encode,
@@ -505,5 +511,10 @@ def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:
     yield from _ACCEPT_TRACKED.items()
 
 
-FILTERS: Mapping[str, Callable[..., Any]] = dict(_filters())
+FILTERS: dict[str, Callable[..., Any]] = dict(_filters())
 TESTS: Mapping[str, Callable[..., Any]] = {name: _plain_test(function) for name, function in _JINJA_TESTS.items()}
+
+PLACING: dict[str, Callable[..., Any]] = {
+    PLACE_ALL: _layout_filter(partial(placed, all_lines=True)),
+    PLACE_FIRST: _layout_filter(partial(placed, all_lines=False)),
+}

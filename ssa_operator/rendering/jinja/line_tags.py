@@ -2,6 +2,8 @@
 
 Promises:
 - A line that contains only `{% tags %}` and comments renders nothing, neither its indentation nor its line break.
+- What an `{% include %}` in a line of its own writes has at least the indentation of that line, and so has the first
+  line that a `{% filter %}` writes.
 - A tag within a line removes nothing of the line.
 - The first character of each line follows the mark of that line.
 - Marks around each include lead back to the line that included it.
@@ -11,12 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from jinja2 import TemplateSyntaxError
 from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
 from msgspec import Struct, field
 
+from ssa_operator.rendering.jinja.filters import PLACE_ALL, PLACE_FIRST
 from ssa_operator.rendering.values.line_marks import POP, PUSH, RESERVED, line_mark
 
 _DATA, _TAG, _VALUE, _SKIPPED = "data", "tag", "value", "skipped"
@@ -32,6 +36,11 @@ class _Segment(Struct):
     line: int
     text: str = ""
     tokens: list[Token] = field(default_factory=list)
+    wrapped: tuple[list[Token], list[Token]] | None = None
+    """The tags around this one that place what it writes."""
+
+
+_END = _Segment(_DATA, 0)
 
 
 class LineTags(Extension):
@@ -48,6 +57,7 @@ class LineTags(Extension):
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
         segments = list(_segments(stream))
+        _place_lone_tags(segments)
         _drop_lone_tags(segments)
         return _marked(segments, self.environment.numbers[stream.name])  # type: ignore[attr-defined]
 
@@ -67,6 +77,30 @@ def _segments(stream: Iterable[Token]) -> Iterator[_Segment]:
         else:
             assert before is not None
             before.tokens.append(token)
+
+
+def _place_lone_tags(segments: list[_Segment]) -> None:
+    """Have what an indented `{% include %}` or `{% filter %}` in a line of its own writes begin at that indentation."""
+    for before, segment, after in zip(segments, segments[1:], [*segments[2:], _END], strict=False):
+        name = segment.tokens[1].value if segment.kind == _TAG and len(segment.tokens) > 1 else ""
+        blanks = _BLANK_END.search(before.text) if name in ("include", "filter") and before.kind == _DATA else None
+        if blanks is None or not blanks[0] or _BLANK_START.match(after.text) is None or after.kind != _DATA:
+            continue
+        begin, *inner, end = segment.tokens
+        line, width = segment.line, len(blanks[0])
+        if name == "include":
+            opening = [begin, Token(line, "name", "filter"), *_placing(line, PLACE_ALL, width), end]
+            closing = [begin, Token(line, "name", "endfilter"), end]
+            segment.wrapped = (opening, closing)
+        else:
+            chained = [*inner, Token(line, "pipe", "|"), *_placing(line, PLACE_FIRST, width)]
+            segment.tokens = [begin, *chained, end]
+
+
+def _placing(line: int, name: str, width: int) -> list[Token]:
+    """The tokens of a call of one of the filters that place text."""
+    call: list[tuple[str, Any]] = [("name", name), ("lparen", "("), ("integer", width), ("rparen", ")")]
+    return [Token(line, kind, value) for kind, value in call]
 
 
 def _drop_lone_tags(segments: list[_Segment]) -> None:
@@ -129,7 +163,12 @@ def _marked(segments: Iterable[_Segment], number: int) -> Iterator[Token]:
             # Which branch of the tag runs isn't known here, so the text after it gets a mark again.
             name = segment.tokens[1].value if len(segment.tokens) > 1 else ""
             marked = 0
-            if name == "include":
+            if segment.wrapped is not None:
+                # The text that a filter returns is marked as included from this line.
+                opening, closing = segment.wrapped
+                yield Token(segment.line, "data", mark(segment.line))
+                yield from (*opening, *segment.tokens, *closing)
+            elif name == "include":
                 yield Token(segment.line, "data", mark(segment.line) + PUSH)
                 yield from segment.tokens
                 yield Token(segment.line, "data", POP)

@@ -155,6 +155,21 @@ def as_texts(value: Value) -> Texts | None:
     return None
 
 
+def placed(fragment: Fragment, arguments: Sequence[Value]) -> Fragment:
+    """The text of an include, moved to the right as far as its first line has less than an indentation."""
+    (width, *_) = options_of(arguments[0])
+    before = ""
+    for piece in fragment.pieces:
+        before += piece.text if piece.value is None else "x"
+        if before.strip():
+            break
+    line = before.lstrip("\n").split("\n")[0]
+    missing = int(width) - (len(line) - len(line.lstrip(" ")))
+    if missing <= 0:
+        return fragment
+    return indented(fragment, (Texts(frozenset({str(missing)})), Texts(frozenset({"true"}))), {})
+
+
 def indented(fragment: Fragment, arguments: Sequence[Value], named: Mapping[str, Value]) -> Fragment:
     """The text with more blanks at the beginning of each line but the first."""
     (width, *_) = [*options_of(arguments[0] if arguments else named.get("width")), "4"]

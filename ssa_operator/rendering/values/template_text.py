@@ -230,6 +230,34 @@ def indent(text: Any, width: int, first: bool, blank: bool) -> Text | Json | str
     return _indented(text_of(text), width, first, blank)
 
 
+def placed(text: Any, width: int, *, all_lines: bool) -> Any:
+    """A text of a template, moved to the right so that its first line with content has at least so many blanks before
+    it: all lines but those that separate documents, or this one alone. Any other value stays as it is.
+    """
+    if not isinstance(text, Text):
+        return text
+
+    def moved(raw: str) -> str:
+        head = _FIRST_CONTENT.match(raw)
+        if head is None:
+            return raw
+        blanks = len(_MARK_OR_LINE.sub("", head[0]))
+        space = " " * max(0, width - blanks)
+        if not space:
+            return raw
+        start = raw.rfind("\n", 0, head.end()) + 1
+        rest = _LINE_WITH_CONTENT.sub("\n" + space, raw[start:]) if all_lines else raw[start:]
+        return raw[:start] + ("" if _SEPARATOR.match(raw[start:]) else space) + rest
+
+    return _relayout(text, moved)
+
+
+_FIRST_CONTENT = re.compile(rf"(?:\s|{MARK})*(?=[^\s{MARKS}])")
+_MARK_OR_LINE = re.compile(rf"{MARK}|.*\n", re.DOTALL)
+_SEPARATOR = re.compile(rf"(?:{MARK})*---(?:\s|\Z)")
+_LINE_WITH_CONTENT = re.compile(rf"\n(?!(?:{MARK})*---(?:\s|\Z))(?=(?:{MARK})*[^\n{MARKS}])")
+
+
 def _indented(plain: str, width: int, first: bool, blank: bool) -> Indented:
     space = " " * width
     limits.current().produce(len(plain) + width * (plain.count("\n") + 1))
