@@ -163,18 +163,18 @@ def _marked(segments: Iterable[_Segment], number: int) -> Iterator[Token]:
             # Which branch of the tag runs isn't known here, so the text after it gets a mark again.
             name = segment.tokens[1].value if len(segment.tokens) > 1 else ""
             marked = 0
-            if segment.wrapped is not None:
-                # The text that a filter returns is marked as included from this line.
-                opening, closing = segment.wrapped
+            if name in ("include", "call"):
                 yield Token(segment.line, "data", mark(segment.line))
-                yield from (*opening, *segment.tokens, *closing)
-            elif name == "include":
-                yield Token(segment.line, "data", mark(segment.line) + PUSH)
-                yield from segment.tokens
-                yield Token(segment.line, "data", POP)
-            elif name == "call":
-                yield Token(segment.line, "data", mark(segment.line))
-                yield from segment.tokens
-            else:
-                yield from segment.tokens
+            yield from _included(segment) if name == "include" else segment.tokens
             marked = 0
+
+
+def _included(segment: _Segment) -> Iterator[Token]:
+    """The tokens of an include. The text that a filter returns is marked as included from its line anyway."""
+    if segment.wrapped is not None:
+        opening, closing = segment.wrapped
+        yield from (*opening, *segment.tokens, *closing)
+        return
+    yield Token(segment.line, "data", PUSH)
+    yield from segment.tokens
+    yield Token(segment.line, "data", POP)
