@@ -146,7 +146,7 @@ async def read_objects(parents: int, objects: int, changes: int) -> LookupReads:
     for name, expression in _EXPRESSIONS.items():
         text = _TEMPLATE.replace("EXPRESSION", expression)
         templates = Templates("echoes.example.com", {"echoes.example.com/a.yaml.j2": text}, name)
-        taken = []
+        taken: list[float] = []
         for change in range(changes + 1):
             cache.upsert(_object(change, objects + change + len(taken) + 1, decoded))
             started = time.process_time()
