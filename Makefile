@@ -21,7 +21,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac sbom test test-slow test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-renames bench-shards bench-stall bench-start bench-status bench-takeover diagrams docs picture site schemas transcripts lint format check constraints manifests clean
+.PHONY: help install run rbac sbom test test-slow test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-reads bench-renames bench-shards bench-stall bench-start bench-status bench-takeover diagrams docs picture site schemas transcripts lint format check constraints manifests clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -138,6 +138,9 @@ bench-shards: $(INSTALLED) ## Measure four shards of 5000 parents beside one pro
 
 bench-takeover: $(INSTALLED) ## Measure the time from a standby's Lease to its first write with 1000 parents; ARGS=--stop after a clean stop
 	$(BIN)/python -m benchmarks.takeover $(ARGS)
+
+bench-reads: $(INSTALLED) ## Measure many parents that read one Secret and the same objects beside one parent, without a cluster; ARGS=--parents=1000 for more
+	$(BIN)/python -m benchmarks.shared_reads $(ARGS)
 
 bench-stall: $(INSTALLED) ## Measure how long a runaway template holds up the event loop
 	$(BIN)/python -m benchmarks.stall

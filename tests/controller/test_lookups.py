@@ -9,7 +9,7 @@ import logging
 import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from msgspec.structs import replace
@@ -163,6 +163,31 @@ async def test_lookup_all_follows_objects_that_are_created_deleted_and_relabelle
     await desk.kubectl("label", "configmap", "n3", "for=web")
     await until_queue_is_done(desk, "last")
     assert {name for name, _ in running.reconciles} == {"last"}
+
+
+async def test_a_change_decodes_no_object_for_the_parents_that_count_them(
+    start: Start, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = "lookup_all('v1', 'ConfigMap', labels={'of': 'many'}) | length"
+    await start(a=map_template("count", count=counted))
+    names = [f"n{at}" for at in range(20)]
+    for name in names:
+        await desk.apply({**config_map(name), "metadata": {"name": name, "labels": {"of": "many"}}})
+    parents = ("web", "other", "last")
+    for parent in parents:
+        await desk.apply_until_ready(echo(parent))
+    decoded: list[str] = []
+    body = LiveObject.body
+
+    def recorded(live: LiveObject) -> Any:
+        decoded.append(live.identity.name)
+        return body.fget(live)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(LiveObject, "body", property(recorded))
+    await desk.apply({**config_map("n20"), "metadata": {"name": "n20", "labels": {"of": "many"}}})
+    for parent in parents:
+        await desk.until("configmaps", f"{parent}-count", holds(count="21"))
+    assert not set(decoded).intersection(names)
 
 
 async def test_an_optional_object_is_none_before_its_creation_and_after_its_deletion(start: Start, desk: Desk) -> None:

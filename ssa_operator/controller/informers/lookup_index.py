@@ -54,6 +54,9 @@ class LookupIndex:
         self._by_kind: dict[GroupKind, dict[LookupQuery, None]] = {}
         self._label_names: dict[_NamespacedKind, Counter[tuple[str, ...]]] = {}
 
+    def __contains__(self, query: LookupQuery) -> bool:
+        return query in self._dependents
+
     @property
     def kinds(self) -> Collection[GroupKind]:
         """The kinds that templates look up."""

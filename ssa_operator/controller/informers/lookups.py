@@ -21,10 +21,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Protocol
 
-from msgspec import Struct
-
 from ssa_operator.controller.informers.crds import CRDInformer
 from ssa_operator.controller.informers.informer import GRACE_PERIOD, Informer, wait_for_sync
+from ssa_operator.controller.informers.lookup_answers import CachedAnswer, SelectionAnswers
 from ssa_operator.controller.informers.lookup_index import (
     AnswerVersion,
     Dependent,
@@ -63,23 +62,6 @@ class LookupListener(Protocol):
         """An object that the parent's templates look up changed."""
 
 
-class _CachedAnswer(Struct, frozen=True, kw_only=True):
-    """An Answer, with the live objects instead of their bodies."""
-
-    lives: Collection[LiveObject] = ()
-    unknown: str = ""
-    needs_permission: bool = False
-    absent: str = ""
-
-    @property
-    def known(self) -> bool:
-        return not self.unknown and not self.absent
-
-    @property
-    def version(self) -> AnswerVersion:
-        return self.unknown, self.absent, hash(frozenset((live.uid, live.resource_version) for live in self.lives))
-
-
 class LookupInformers:
     """The informers by watch scope. `limited_to_namespaces`: whether the operator watches some namespaces only, so that
     no watch may be widened to all of them.
@@ -108,6 +90,7 @@ class LookupInformers:
         self._forbidden_scopes: set[WatchScope] = set()
         self._redactors: dict[WatchScope, Redactor] = {}
         self._stopping_tasks: set[asyncio.Task[None]] = set()
+        self._answers = SelectionAnswers()
 
     @property
     def reflectors(self) -> Iterator[Reflector]:
@@ -147,11 +130,7 @@ class LookupInformers:
 
     def answer(self, query: LookupQuery) -> Answer:
         """The answer from the caches."""
-        cached = self._answer(query)
-        objects = [live.body for live in cached.lives]
-        return Answer(
-            objects=objects, unknown=cached.unknown, needs_permission=cached.needs_permission, absent=cached.absent
-        )
+        return self._answers.answer(self._answer(query))
 
     async def is_outdated(self, query: LookupQuery, dependent: Dependent) -> bool:
         """Whether the API server has another answer than the one that the dependent rendered last. An answer that was
@@ -171,7 +150,7 @@ class LookupInformers:
             redactor=self._redactors.get(scope, NO_SECRETS),
         )
         lives, _ = await self._client.list_scope(listed)
-        return _CachedAnswer(lives=lives).version != rendered
+        return CachedAnswer(lives=lives).version != rendered
 
     def watch(
         self, queries: Iterable[Query], parent: Lookup | None = None, redactor: Redactor = NO_SECRETS
@@ -203,6 +182,8 @@ class LookupInformers:
             self._count_query(WatchScope.of(query), 1)
         for query in removed:
             self._count_query(WatchScope.of(query), -1)
+            if isinstance(query, Selection):
+                self._answers.forget(query)
         for query, version in queries.items():
             self._ensure_watched(WatchScope.of(query))
             if self._answer(query).version != version:
@@ -268,7 +249,7 @@ class LookupInformers:
             self._stop(scope)
         await asyncio.gather(*self._stopping_tasks, return_exceptions=True)
 
-    def _answer(self, query: LookupQuery) -> _CachedAnswer:
+    def _answer(self, query: LookupQuery) -> CachedAnswer:
         scope = WatchScope.of(query)
         informer = self._best_informer(scope)
         if informer is None:
@@ -276,16 +257,16 @@ class LookupInformers:
                 resource = self._mapper.peek(scope.group_kind, scope.version)
             except UnknownKind as error:
                 unknown = self.served.why_unknown(ApiKind(scope.api_version, scope.kind))
-                return _CachedAnswer(unknown=unknown) if unknown else _CachedAnswer(absent=str(error))
+                return CachedAnswer(unknown=unknown) if unknown else CachedAnswer(absent=str(error))
             reason = _why_unwatchable(resource, scope)
-            return _CachedAnswer(unknown=reason or f"{scope.kind} is not watched yet", needs_permission=bool(reason))
+            return CachedAnswer(unknown=reason or f"{scope.kind} is not watched yet", needs_permission=bool(reason))
         if not informer.synced:
             reason = informer.problem or f"the watch of {informer.reflectors[0].scope} is not synced"
-            return _CachedAnswer(unknown=reason, needs_permission=informer.forbidden)
+            return CachedAnswer(unknown=reason, needs_permission=informer.forbidden)
         if isinstance(query, Selection):
-            return _CachedAnswer(lives=informer.cache.select(query.namespace, dict(query.labels)))
+            return self._answers.find(query, informer.cache, keep=query in self._index)
         live = informer.cache.get(query.namespace, query.name)
-        return _CachedAnswer(lives=() if live is None else (live,))
+        return CachedAnswer(lives=() if live is None else (live,))
 
     def _best_informer(self, scope: WatchScope) -> Informer | None:
         """The informer that answers for a scope: the widest one that has synced, else the narrowest."""
@@ -367,6 +348,7 @@ class LookupInformers:
     def _stop(self, scope: WatchScope) -> None:
         # The informer's own listener may call this, so that its end can't be awaited here.
         informer = self._informers.pop(scope)
+        self._answers.forget_cache(informer.cache)
         self._wider_scopes.discard(scope)
         informer.cancel()
         self._stopping_tasks.update(informer.tasks)

@@ -61,6 +61,8 @@ class Cache:
     """Objects by namespace and name. Several reflectors may fill it, each with the objects of one namespace."""
 
     def __init__(self) -> None:
+        self.changes = 0
+        """How often an object was stored or removed: what was computed of the cache holds until it increases."""
         self._objects: dict[Key, LiveObject] = {}
         self._pending: dict[Key, _PendingEcho] = {}
         self._children: dict[str, dict[Key, LiveObject]] = {}
@@ -282,6 +284,7 @@ class Cache:
         return number is not None and number <= max(versions.get("", 0), versions.get(namespace, 0))
 
     def _store(self, key: Key, live: LiveObject | None) -> None:
+        self.changes += 1
         old = self._objects.pop(key, None) if live is None else self._objects.get(key)
         if old is not None and old.parent_uid and (live is None or live.parent_uid != old.parent_uid):
             children = self._children[old.parent_uid]

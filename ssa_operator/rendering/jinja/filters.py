@@ -406,6 +406,18 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
     return filtered
 
 
+def _counting_filter(filtered: Callable[..., Any]) -> Callable[..., Any]:
+    """A filter that reads how many objects there are, and no object."""
+
+    def counting(value: Any) -> Any:
+        if type(value) is not TrackedValue or value.bodies is None:
+            return filtered(value)
+        limits.current().produce(limits.size_of(value.bodies))
+        return value.derive(len(value.bodies))
+
+    return counting
+
+
 def _item_reading_filter(filtered: Callable[..., Any]) -> Callable[..., Any]:
     """A filter whose result has the provenance of all values in its arguments, however deep."""
 
@@ -504,6 +516,7 @@ def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:
     made = {
         **{name: _plain_filter(name, function) for name, function in {**JINJA_FILTERS, **OWN}.items()},
         **{name: _layout_filter(function) for name, function in LAYOUT.items()},
+        **{name: _counting_filter(_plain_filter(name, len)) for name in ("count", "length")},
     }
     for name, filtered in made.items():
         if name not in REMOVED:

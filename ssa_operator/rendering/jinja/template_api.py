@@ -36,6 +36,7 @@ from ssa_operator.core.objects.cluster_view import (
 )
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.core.objects.live_bodies import LiveBodies
 from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
@@ -159,7 +160,7 @@ class TemplateAPI:
         """A field of the parent for a traced render. Nothing waits for it, and no document depends on it."""
         source = Provenance(
             query=_parent_query(parent),
-            body=parent,
+            answer=parent,
             file_provenance=[],
             read_unready=set(),
             awaited=False,
@@ -172,7 +173,7 @@ class TemplateAPI:
         """The current status of the parent, for its next status: a missing field is unknown and no error."""
         source = Provenance(
             query=_parent_query(parent),
-            body=parent,
+            answer=parent,
             file_provenance=self.file_provenance,
             read_unready=self.read_unready,
             awaited=False,
@@ -294,7 +295,7 @@ class TemplateAPI:
             labels=tuple(sorted(wanted.items())),
         )
         answer = self.cluster.answer(query)
-        found = sorted(answer.objects, key=_by_name)
+        found = answer.objects if isinstance(answer.objects, LiveBodies) else sorted(answer.objects, key=_by_name)
         source = self._record_query(query, found, awaited=False, unanswered=bool(answer.unknown))
         if answer.unknown:
             return self._unknown_answer(source, answer.unknown, needs_permission=answer.needs_permission)
@@ -356,10 +357,10 @@ class TemplateAPI:
             self._count_lookup(query)
             self.asked[query] = location
         if query.kind == "Secret" and body:
-            self.secrets += body if isinstance(body, list) else [body]
+            self.secrets += body if isinstance(body, (list, LiveBodies)) else [body]
         return Provenance(
             query=query,
-            body=body,
+            answer=body,
             file_provenance=self.file_provenance,
             read_unready=self.read_unready,
             awaited=awaited,

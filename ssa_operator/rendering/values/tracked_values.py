@@ -23,6 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.cluster_view import Lookup, Question, Selection
+from ssa_operator.core.objects.live_bodies import LiveBodies
 from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, value_at
 from ssa_operator.rendering.values.limits import LimitError
@@ -34,8 +35,8 @@ class Provenance(Struct, frozen=True, eq=False, kw_only=True):
 
     query: Question
     """The query."""
-    body: Any
-    """The live object, or the list of objects of a Selection; None if there is none."""
+    answer: Any
+    """The live object, or the objects of a Selection; None if there is none."""
     file_provenance: list[Provenance]
     """The provenance of the whole file in progress, shared by all of its values: what its control flow depends on."""
     read_unready: set[Question]
@@ -56,6 +57,11 @@ class Provenance(Struct, frozen=True, eq=False, kw_only=True):
     """Whether it is the answer of `live`, which never waits: a missing field is an error."""
     of_parent: bool = False
     """Whether the answer is the parent. Only a render that records paths has such a provenance."""
+
+    @property
+    def body(self) -> Any:
+        """The answer, with the objects of a Selection as a list."""
+        return self.answer.decoded() if isinstance(self.answer, LiveBodies) else self.answer
 
 
 class AwaitedError(TemplateRuntimeError):
@@ -217,11 +223,32 @@ def _tracked_reflected_operation(function: Callable[..., Any]) -> Any:
 class TrackedValue:
     """A value that the cluster has, or that an expression computed from such values."""
 
-    __slots__ = ("provenance", "value")
+    __slots__ = ("bodies", "provenance", "value")
+
+    value: Any
 
     def __init__(self, value: Any, provenance: tuple[Provenance, ...]) -> None:
-        self.value = value
         self.provenance = provenance
+        self.bodies: LiveBodies | None = None
+        """The objects whose list is the value, if that is not decoded yet."""
+        if type(value) is LiveBodies:
+            self.bodies = value
+        else:
+            self.value = value
+
+    def __getattr__(self, name: str) -> Any:
+        # Without a `value`, `bodies` has what it consists of.
+        if name != "value":
+            raise AttributeError(name)
+        assert self.bodies is not None
+        self.value = self.bodies.decoded()
+        self.bodies = None
+        return self.value
+
+    def number_of_items(self) -> int:
+        """The length of the value. It decodes no object."""
+        self._read_by_file()
+        return len(self.value if self.bodies is None else self.bodies)
 
     def derive(self, value: Any) -> TrackedValue:
         """Another value with the same provenance."""
@@ -262,21 +289,24 @@ class TrackedValue:
 
         Raises AwaitedError if a child that it comes from is not ready.
         """
+        self._read_by_file()
+        return self.value
+
+    def _read_by_file(self) -> None:
         readable = self.readable()
         if isinstance(readable, UnknownValue):
             raise AwaitedError(readable)
         for source in self.provenance:
             source.file_provenance.append(source)
-        return self.value
 
     def __str__(self) -> str:
         return str(self.read_untracked())
 
     def __bool__(self) -> bool:
-        return bool(self.read_untracked())
+        return bool(self.number_of_items() if self.bodies is not None else self.read_untracked())
 
     def __len__(self) -> int:
-        return len(self.read_untracked())
+        return self.number_of_items()
 
     def __hash__(self) -> int:
         return hash(self.read_untracked())
