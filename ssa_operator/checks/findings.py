@@ -245,6 +245,17 @@ CODES: Mapping[str, Code] = {
             " API server refuses the pod template."
         ),
     ),
+    "status-never-written": Code(
+        severity=Severity.WARNING,
+        title="a manifest of a kind whose status nothing writes",
+        explanation=(
+            "The CRD of the kind declares status.conditions, so its object counts as ready once its controller has "
+            "written its status. The controller of this kind writes none by default (Istio's kinds), so the parent "
+            "stays Progressing, and what depends on the object waits. Set the annotation "
+            'ssa-operator.dev/wait: "false" if the parent need not wait for the object, or ssa-operator.dev/ready-when '
+            "with an expression that says when it is ready, such as metadata.uid is defined: once it exists."
+        ),
+    ),
     "crd-not-structural": Code(
         severity=Severity.ERROR,
         title="a CRD without a structural schema",

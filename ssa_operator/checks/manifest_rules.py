@@ -1,18 +1,21 @@
-"""Rules about the manifests of one parent: images, selectors, ports and volumes.
+"""Rules about the manifests of one parent: images, selectors, ports, volumes and readiness.
 
 Promises:
 - A rule reads nothing but manifests. Each finding has the line of the field that causes it.
+- A manifest of a kind whose controller writes no status says how its object is ready, or that nothing waits for it.
 - A Service that selects no pod of the same parent is no finding, because it may select pods of others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from ssa_operator.checks.findings import Finding
+from ssa_operator.core.objects.annotations import PREFIX
+from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.label_selectors import selects
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import FieldPath, field_text
@@ -34,6 +37,21 @@ _TEMPLATES: Mapping[str, FieldPath] = {
 
 _SELECTING = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 """The workloads whose selector must match their pod template."""
+
+_NEVER_WRITTEN = frozenset(
+    GroupKind(f"{group}.istio.io", kind)
+    for group, kinds in (
+        ("extensions", "WasmPlugin"),
+        ("networking", "DestinationRule EnvoyFilter Gateway ProxyConfig ServiceEntry Sidecar VirtualService"),
+        ("networking", "WorkloadEntry WorkloadGroup"),
+        ("security", "AuthorizationPolicy PeerAuthentication RequestAuthentication"),
+        ("telemetry", "Telemetry"),
+    )
+    for kind in kinds.split()
+)
+"""The kinds whose CRDs declare `status.conditions` that no controller writes by default
+(https://istio.io/latest/docs/reference/config/config-status/).
+"""
 
 
 class _Field(Struct, frozen=True):
@@ -73,9 +91,12 @@ class _Field(Struct, frozen=True):
         )
 
 
-def check_manifests(documents: Sequence[Document]) -> list[Finding]:
-    """The findings in the manifests of one parent."""
-    return [finding for rule in _RULES for finding in rule(documents)]
+def check_manifests(documents: Sequence[Document], not_awaited: Container[GroupKind] = ()) -> list[Finding]:
+    """The findings in the manifests of one parent. `not_awaited` are kinds that are known to be ready without a status,
+    or to have it written.
+    """
+    found = [finding for rule in _RULES for finding in rule(documents)]
+    return [*found, *_statuses_never_written(documents, not_awaited)]
 
 
 def _latest_images(documents: Sequence[Document]) -> Iterable[Finding]:
@@ -140,6 +161,20 @@ def _unknown_volumes(documents: Sequence[Document]) -> Iterable[Finding]:
                 name = mount["name"]
                 if isinstance(name.value, str) and name.value not in known:
                     yield name.finding("unknown-volume", *_unknown(name.value, known, "the pod"))
+
+
+def _statuses_never_written(documents: Sequence[Document], not_awaited: Container[GroupKind]) -> Iterable[Finding]:
+    for document in documents:
+        body = _Field(document, (), document.body)
+        annotations = body["metadata"]["annotations"].mapping
+        if document.identity.group_kind not in _NEVER_WRITTEN or document.identity.group_kind in not_awaited:
+            continue
+        if annotations.get(f"{PREFIX}wait") != "false" and not annotations.get(f"{PREFIX}ready-when"):
+            yield body["kind"].finding(
+                "status-never-written",
+                f"is {document.identity.kind}, whose status no controller writes by default, so it never gets ready",
+                f'set the annotation {PREFIX}wait: "false", or {PREFIX}ready-when',
+            )
 
 
 def _unknown(name: str, known: Iterable[Any], owner: str) -> tuple[str, str]:

@@ -34,7 +34,7 @@ from ssa_operator.cli.nested_examples import check_nesting
 from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent
 from ssa_operator.cli.offline_parent import RefusedParentError, created_parent
 from ssa_operator.cli.template_folders import CRDKind, find_folder, read_version
-from ssa_operator.core.objects.crd_schema import object_schema, status_schema
+from ssa_operator.core.objects.crd_schema import object_schema, reports_status, status_schema
 from ssa_operator.core.objects.crd_variants import variants
 from ssa_operator.core.objects.dependency_graph import graph_of
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
@@ -64,6 +64,15 @@ class Project(Struct, frozen=True, kw_only=True):
     """Seconds since the epoch."""
     schemas: KubernetesSchemas
     """The schemas of the targeted Kubernetes, with the CRDs."""
+
+    @property
+    def not_awaited(self) -> frozenset[GroupKind]:
+        """The kinds whose CRD declares no status that is awaited, and those whose status the operator writes."""
+        return frozenset(
+            found
+            for found, kind in self.kinds.items()
+            if kind.folder in self.sources.folders or not reports_status(kind.definition)
+        )
 
 
 def check_templates(roots: Sequence[Path], project: Project) -> list[Finding]:
@@ -146,7 +155,7 @@ def check_examples(project: Project) -> list[Finding]:
             if not any(finding.code == found.code for finding in refused):
                 findings.append(found)
             continue
-        findings += [*_findings_of(found, project.schemas), *_dropped(found, project)]
+        findings += [*_findings_of(found, project), *_dropped(found, project)]
         findings += _not_deterministic(cluster, parent, found)
         findings += check_nesting(found, lambda manifest: _played(project, manifest, lookups))
         if found.folder.name not in varied:
@@ -273,7 +282,7 @@ def _with_status(parent: OfflineParent) -> LiveObject:
     return LiveObject.of(body)
 
 
-def _findings_of(parent: OfflineParent, schemas: KubernetesSchemas) -> Iterator[Finding]:
+def _findings_of(parent: OfflineParent, project: Project) -> Iterator[Finding]:
     # The problems of a folder that doesn't load are findings of their own.
     known = parent.folder.problems
     yield from (
@@ -287,8 +296,8 @@ def _findings_of(parent: OfflineParent, schemas: KubernetesSchemas) -> Iterator[
             message = f"{step.identity} {step.reason}"
             yield Finding(code="invalid-manifest", message=message, location=step.location)
     yield from _cycles(parent)
-    yield from check_manifests(parent.rendered.documents)
-    yield from check_schemas(parent.rendered.documents, schemas)
+    yield from check_manifests(parent.rendered.documents, project.not_awaited)
+    yield from check_schemas(parent.rendered.documents, project.schemas)
 
 
 def _settings(folder: Folder) -> str:
@@ -312,7 +321,7 @@ def _of_variants(project: Project, parent: Document, complete: OfflineParent) ->
         if isinstance(found, Finding):
             continue
         subject = f"with {variant}"
-        for finding in _findings_of(found, project.schemas):
+        for finding in _findings_of(found, project):
             if finding.severity is Severity.ERROR:
                 yield replace(finding, subject=f"{finding.subject} {subject}".strip())
 

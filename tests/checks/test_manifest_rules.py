@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ssa_operator.checks.findings import CODES, Finding
 from ssa_operator.checks.manifest_rules import check_manifests, has_fixed_version
+from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.label_selectors import selects
 from ssa_operator.rendering.folder.object_files import objects
 
@@ -150,3 +151,49 @@ def test_an_operator_and_its_opposite_never_agree(key: str, values: list[str], l
 
     assert of("In") != of("NotIn")
     assert of("Exists") != of("DoesNotExist")
+
+
+SILENT = """apiVersion: {group}/v1
+kind: {kind}
+metadata:
+  name: web
+  annotations: {annotations}
+"""
+
+
+@pytest.mark.parametrize(
+    ("group", "kind"),
+    [
+        ("networking.istio.io", "VirtualService"),
+        ("networking.istio.io", "Gateway"),
+        ("security.istio.io", "AuthorizationPolicy"),
+        ("telemetry.istio.io", "Telemetry"),
+        ("extensions.istio.io", "WasmPlugin"),
+    ],
+)
+@pytest.mark.parametrize("annotations", ["{}", '{ssa-operator.dev/wait: "true"}', "{ssa-operator.dev/apply: Once}", ""])
+def test_a_kind_whose_status_nothing_writes_has_to_say_how_it_is_ready(group: str, kind: str, annotations: str) -> None:
+    (finding,) = check(SILENT.format(group=group, kind=kind, annotations=annotations))
+    assert str(finding).startswith(f"web.yaml:2: warning status-never-written: {kind} web: kind is {kind}, ")
+    assert finding.fix == 'set the annotation ssa-operator.dev/wait: "false", or ssa-operator.dev/ready-when'
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "annotations"),
+    [
+        ("networking.istio.io", "VirtualService", '{ssa-operator.dev/wait: "false"}'),
+        ("networking.istio.io", "VirtualService", "{ssa-operator.dev/ready-when: metadata.uid is defined}"),
+        ("gateway.networking.k8s.io", "Gateway", "{}"),
+        ("networking.istio.io", "Unheard", "{}"),
+    ],
+)
+def test_a_kind_whose_status_is_written_or_does_not_count_has_no_finding(
+    group: str, kind: str, annotations: str
+) -> None:
+    assert check(SILENT.format(group=group, kind=kind, annotations=annotations)) == []
+
+
+def test_a_kind_that_is_known_better_has_no_finding() -> None:
+    text = SILENT.format(group="networking.istio.io", kind="Sidecar", annotations="{}")
+    written = frozenset({GroupKind("networking.istio.io", "Sidecar")})
+    assert check_manifests(objects(text, "web.yaml"), written) == []

@@ -10,7 +10,7 @@ import pytest
 
 from ssa_operator.checks.findings import CODES
 from tests.cli.process import run
-from tests.controller.harness import ROOT, Desk
+from tests.controller.harness import ROOT, Desk, definition
 from tests.docs.blocks.command_outputs import shown
 
 CRD = (ROOT / "crds" / "echoes.example.com.yaml").read_text(encoding="utf-8")
@@ -476,3 +476,34 @@ async def test_an_example_that_the_api_server_refuses_is_an_error_with_its_line(
     assert "Echo hello is invalid: spec.replicas: Invalid value" in invalid["message"]
     assert undeclared["message"] == "the CRD echoes.example.com declares no spec.replcas"
     assert undeclared["fix"] == "did you mean spec.replicas?"
+
+
+SILENT = "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: web}\nspec: {hosts: [web]}\n"
+
+
+@pytest.mark.parametrize(("declared", "lines"), [(None, [2]), ("conditions", [2]), ("phase", [])])
+async def test_a_kind_whose_status_nothing_writes_is_a_warning_unless_its_crd_declares_no_conditions(
+    tmp_path: Path, declared: str | None, lines: list[int]
+) -> None:
+    folder = project(tmp_path, web=WEB, silent=SILENT)
+    if declared is not None:
+        crd = definition("virtualservices", "networking.istio.io", "VirtualService")
+        schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+        schema["status"] = {"type": "object", "properties": {declared: {"type": "array", "items": {"type": "object"}}}}
+        (folder / "crds" / "silent.yaml").write_text(json.dumps(crd))
+    code, found, err = await check(folder)
+    assert (code, err) == (0, "")
+    found = [each for each in found if each["code"] == "status-never-written"]
+    assert [each["line"] for each in found] == lines
+    assert all(Path(each["file"]).name == "silent.yaml.j2" for each in found)
+
+
+async def test_a_kind_whose_status_the_operator_writes_has_no_warning(tmp_path: Path) -> None:
+    folder = project(tmp_path, web=WEB, silent=SILENT)
+    crd = definition("virtualservices", "networking.istio.io", "VirtualService")
+    (folder / "crds" / "silent.yaml").write_text(json.dumps(crd))
+    own = folder / "templates" / "virtualservices.networking.istio.io"
+    own.mkdir()
+    (own / "a.yaml.j2").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+    _, found, _ = await check(folder)
+    assert "status-never-written" not in {each["code"] for each in found}

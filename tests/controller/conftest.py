@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ssa_operator.controller import operator as operator_module
 from ssa_operator.controller.options import Options
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from tests.controller.harness import ECHOES, ROOT, Desk, MakeOptions, Operate, administrator, operating
+from tests.controller.wall_clock import SteppingClock
 from tests.installed_crds import install_crds
 
 
@@ -57,3 +59,11 @@ def options(templates: Path, namespace: str) -> MakeOptions:
 def operate(client: Client, options: MakeOptions) -> Operate:
     """An operator with the administrator's permissions."""
     return lambda **changes: operating(client, options(**changes))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SteppingClock:
+    """The clock of the operators that start from now on."""
+    clock = SteppingClock()
+    monkeypatch.setattr(operator_module, "SYSTEM", clock)
+    return clock

@@ -26,6 +26,7 @@ from tests.controller.harness import (
     version,
 )
 from tests.controller.permissions import BASICS, acting_as, allowed
+from tests.controller.wall_clock import SteppingClock
 
 pytestmark = pytest.mark.cluster
 
@@ -113,6 +114,34 @@ async def test_a_custom_resource_whose_crd_declares_conditions_is_waited_for(
         await desk.kubectl("patch", f"ins.{group}", "web", "--subresource=status", "--type=merge", "-p", patch)
         await desk.ready(ECHOES, "web")
         await desk.until("configmaps", "web-up", holds(up="true"))
+
+
+async def test_a_status_that_nothing_writes_is_named_after_some_minutes_without_an_event(
+    desk: Desk, operate: Operate, group: str, templates: Path, clock: SteppingClock
+) -> None:
+    only(templates, **{"in": child_of(group), "after": AFTER})
+    item = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    await define(desk, group, {"type": "object", "properties": {"conditions": {"type": "array", "items": item}}})
+    messages, silence = list[str](), 5 * 60.0
+    # A few seconds before the moment, as an operator that is started again then.
+    clock.stepped = silence - 6
+    async with operate():
+        view = await desk.view(ECHOES)
+        view.cache.listen(lambda _, new: messages.append(ready_condition(new.body).get("message", "")) if new else None)
+        await desk.apply(echo("web", 0))
+        advice = ("nothing has written its status", "5 minutes", "ssa-operator.dev/ready-when", "ssa-operator.dev/wait")
+        said = await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", "In/web", *advice))
+        entries = {entry["name"]: entry for entry in said["status"]["resources"]}
+        assert entries["web"]["state"] == "InProgress"
+        assert all(words in entries["web"]["message"] for words in advice)
+        assert any("its controller has not written its status yet" in message for message in messages)
+        clock.stepped += silence
+        await desk.patch("echo", "web", spec={"replicas": 1})
+        later = await desk.until(ECHOES, "web", lambda body: body["status"].get("observedGeneration") == 2)
+        assert ready_condition(later)["message"] == ready_condition(said)["message"]
+        patch = '{"status": {"conditions": [{"type": "Ready", "status": "True"}]}}'
+        await desk.kubectl("patch", f"ins.{group}", "web", "--subresource=status", "--type=merge", "-p", patch)
+        await desk.ready(ECHOES, "web")
 
 
 async def test_a_status_that_the_crd_refuses_is_an_event(

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
-from ssa_operator.controller import operator as operator_module
 from ssa_operator.controller.queue import Cause
-from ssa_operator.kube.clock import SystemClock
 from tests.controller.harness import (
     ECHOES,
     PATIENCE,
@@ -22,26 +19,11 @@ from tests.controller.harness import (
     only,
     ready_condition,
 )
+from tests.controller.wall_clock import SteppingClock
 
 pytestmark = pytest.mark.cluster
 
 HOUR = 3600.0
-
-
-class SteppingClock(SystemClock):
-    """The clock of this machine, whose wall clock can be set."""
-
-    stepped = 0.0
-
-    def now(self) -> float:
-        return time.time() + self.stepped
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> SteppingClock:
-    clock = SteppingClock()
-    monkeypatch.setattr(operator_module, "SYSTEM", clock)
-    return clock
 
 
 async def resynced(running: Running, more: int) -> None:

@@ -225,11 +225,13 @@ def test_an_invalid_duration_is_a_problem() -> None:
     assert "expired: duration must be a string" in problem(text.replace("'soon'", "60"), cluster())
 
 
-def test_a_parent_is_rendered_again_when_a_pod_counts_as_failed() -> None:
+def test_a_pod_that_counts_as_failed_later_changes_no_render() -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": BORN}
     pod = live("Pod", "p", status={"conditions": [condition]})
     text = manifest("Pod", "p") + "---\n" + manifest("ConfigMap", "c", "v: {{ ready(child('Pod', 'p')) }}\n")
-    assert render_with({"a.yaml.j2": text}, FakeClusterView(children=(pod,), now=NOW)).again_at == NOW + 15
+    for now in (NOW, NOW + 15):
+        result = render_with({"a.yaml.j2": text}, FakeClusterView(children=(pod,), now=now))
+        assert (result.documents[1].body["v"], result.again_at) == (False, None)
 
 
 PREFIXED = manifest("Secret", "s", "stringData:\n  token: {{ generated(8, prefix=spec.p) }}\n")

@@ -6,6 +6,7 @@ Promises:
 - The expression of an author (`ready-when`) replaces all of them but deletion.
 - Each kind has one function and one row in `RULES`. A rule sends no request and reads no clock: `now` is an argument.
 - No object is ready too early: a workload that its controller hasn't observed yet is InProgress.
+- Time alone makes no object usable.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ Body: TypeAlias = Mapping[str, Any]
 
 UNSCHEDULABLE_GRACE = 15.0
 """Seconds that a pod may be unschedulable before it counts as failed (kstatus's scheduleWindow)."""
+UNWRITTEN_STATUS_GRACE = 300.0
+"""Seconds since its creation that an object may be without a status before the message gives advice. Controllers write
+a first status within seconds; five minutes are enough to start one, too.
+"""
 
 
 class ReadinessState(StrEnum):
@@ -50,7 +55,7 @@ class Readiness(Struct, frozen=True):
     message: str = ""
     """Why it isn't Current; empty where it is."""
     again_at: float | None = None
-    """When the same object may have another state, in seconds since the epoch; None for never."""
+    """When the same object may have another state or message, in seconds since the epoch; None for never."""
     awaits_use: bool = False
     """Whether it becomes Current only when another object uses it, as a claim that waits for its first consumer."""
 
@@ -62,6 +67,12 @@ class Readiness(Struct, frozen=True):
 
 CURRENT = Readiness(ReadinessState.CURRENT)
 _OUTDATED = "its controller has not observed the latest change"
+# It has no present duration, because each other message would be a write of the parent's status.
+_UNWRITTEN = (
+    f"nothing has written its status for at least {UNWRITTEN_STATUS_GRACE / 60:.0f} minutes: its controller may not "
+    "run, or may never write conditions; if it never does, set ssa-operator.dev/ready-when, or ssa-operator.dev/wait: "
+    '"false"'
+)
 Rule: TypeAlias = Callable[[Body, float], Readiness]
 
 
@@ -85,8 +96,10 @@ def readiness(
         return _in_progress(_condition_text(reconciling))
     if (stalled := _condition(body, "Stalled")) and stalled.get("status") == "True":
         return _failed(_condition_text(stalled))
-    if reports_status and (outdated := _outdated_status(body)):
-        return _in_progress(outdated)
+    if reports_status and not _status(body):
+        return _without_status(metadata, now)
+    if reports_status and _is_outdated(body):
+        return _in_progress(_OUTDATED)
     kind = GroupKind(split_api_version(body.get("apiVersion", ""))[0], body.get("kind", ""))
     return RULES.get(kind, _ready_condition)(body, now)
 
@@ -99,15 +112,22 @@ def _by_predicate(body: Body, ready_when: Predicate) -> Readiness:
     return _in_progress(f"ready-when {ready_when.text} is false{cause}")
 
 
-def _outdated_status(body: Body) -> str:
-    """Why the status isn't about the object's present generation, '' where it is."""
-    if not _status(body):
-        return "its controller has not written its status yet"
+def _without_status(metadata: Body, now: float) -> Readiness:
+    """The readiness of an object that awaits its first status."""
+    created = metadata.get("creationTimestamp")
+    due = _seconds(created) + UNWRITTEN_STATUS_GRACE if created else None
+    if due is not None and now >= due:
+        return _in_progress(_UNWRITTEN)
+    return Readiness(ReadinessState.IN_PROGRESS, "its controller has not written its status yet", again_at=due)
+
+
+def _is_outdated(body: Body) -> bool:
+    """Whether the status isn't about the object's present generation."""
     ready, generation = _condition(body, "Ready") or {}, body.get("metadata", {}).get("generation", 0)
     observed = ready.get("observedGeneration")
     # "if .metadata.generation is currently 12, but the .status.conditions[x].observedGeneration is 9, the condition is
     # out of date" (metav1.Condition)
-    return _OUTDATED if isinstance(observed, int) and observed < generation else ""
+    return isinstance(observed, int) and observed < generation
 
 
 def _ready_condition(body: Body, _now: float) -> Readiness:

@@ -395,10 +395,8 @@ class TemplateAPI:
             ready_when = self._ready_when.get(query)
         group = split_api_version(body.get("apiVersion", ""))[0]
         status_kinds = self.cluster.reports_status(GroupKind(group, body.get("kind", "")))
-        found = readiness(body, self.cluster.now, reports_status=status_kinds, ready_when=ready_when)
-        if found.again_at is not None:
-            self._render_again_at(found.again_at)
-        return found
+        # A render reads whether the object is usable, and time alone changes no such answer: again_at is the report's.
+        return readiness(body, self.cluster.now, reports_status=status_kinds, ready_when=ready_when)
 
     def _render_again_at(self, moment: float) -> None:
         self.again_at = moment if self.again_at is None else min(self.again_at, moment)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ssa_operator.core.readiness.rules import ReadinessState, readiness
+from ssa_operator.core.readiness.rules import UNSCHEDULABLE_GRACE, ReadinessState, readiness
 
 CURRENT, IN_PROGRESS, FAILED, TERMINATING = (
     ReadinessState.CURRENT,
@@ -290,3 +292,63 @@ def test_an_object_of_a_kind_that_reports_status_is_ready_once_its_status_is_abo
 ) -> None:
     assert readiness(custom(status), NOON, reports_status=True).state is reporting
     assert readiness(custom(status), NOON).state is plain
+
+
+SILENCE = 5 * 60.0
+CREATED = "2026-01-01T12:00:00Z"
+"""The same moment as NOON."""
+
+
+def silent(status: dict[str, Any] | None = None) -> dict[str, Any]:
+    made = custom(status)
+    return made | {"metadata": made["metadata"] | {"creationTimestamp": CREATED}}
+
+
+@pytest.mark.parametrize("status", [None, {}])
+@given(age=st.floats(-1e6, 1e9))
+def test_a_status_that_nothing_has_written_for_minutes_has_one_other_message(
+    status: dict[str, Any] | None, age: float
+) -> None:
+    found = readiness(silent(status), NOON + age, reports_status=True)
+    assert found.state is IN_PROGRESS
+    if NOON + age < NOON + SILENCE:
+        assert found.message == "its controller has not written its status yet"
+        assert found.again_at == NOON + SILENCE
+    else:
+        assert found.message == (
+            "nothing has written its status for at least 5 minutes: its controller may not run, or may never write"
+            ' conditions; if it never does, set ssa-operator.dev/ready-when, or ssa-operator.dev/wait: "false"'
+        )
+        assert found.again_at is None
+
+
+def test_without_a_time_of_creation_nothing_is_said_of_minutes() -> None:
+    found = readiness(custom(), NOON, reports_status=True)
+    assert (found.message, found.again_at) == ("its controller has not written its status yet", None)
+
+
+@pytest.mark.parametrize(
+    ("status", "reporting"), [({"phase": "Up"}, True), ({"observedGeneration": 1}, True), (None, False)]
+)
+def test_a_status_that_is_written_or_not_awaited_is_never_called_unwritten(
+    status: dict[str, Any] | None, reporting: bool
+) -> None:
+    found = readiness(silent(status), NOON + 10 * SILENCE, reports_status=reporting)
+    assert "nothing has written its status" not in found.message
+    assert found.again_at is None
+
+
+@pytest.mark.parametrize(
+    "live",
+    [
+        silent(),
+        body(
+            "v1 Pod",
+            conditions=[condition("PodScheduled", "False", reason="Unschedulable", lastTransitionTime=CREATED)],
+        ),
+    ],
+    ids=["without a status", "unschedulable"],
+)
+@given(ages=st.lists(st.floats(-1, 2 * max(SILENCE, UNSCHEDULABLE_GRACE)), min_size=2))
+def test_time_alone_makes_no_object_usable(live: dict[str, Any], ages: list[float]) -> None:
+    assert not any(readiness(live, NOON + age, reports_status=True).usable for age in ages)
