@@ -162,7 +162,7 @@ async def test_a_held_prune_is_a_note_and_no_deletion(desk: Desk, client: Client
     found = await planned(desk, templates)
     assert counts(found) == {"unchanged": 4}
     (note,) = found["notes"]
-    assert "the prune is held: the templates would now delete 4 children" in note
+    assert "the prune is held: the templates changed and would now delete 4 children" in note
 
 
 async def test_an_object_that_two_parents_would_create_fails_for_the_second_one(desk: Desk, templates: Path) -> None:

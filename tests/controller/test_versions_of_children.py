@@ -216,7 +216,7 @@ async def test_blame_names_the_manager_that_wrote_a_field_in_another_version(
     fields = {field["path"]: field for field in json.loads(out)[0]["fields"]}
     assert (fields[f"spec.{IN_V1}"]["value"], fields[f"spec.{IN_V1}"]["manager"]) == (50, "rival")
     assert fields[f"spec.{IN_V1}"]["rendered"]["value"] == 80
-    assert fields["spec.minReplicas"]["default"]
+    assert "no manager recorded" in fields["spec.minReplicas"]["reason"]
 
 
 async def test_one_parent_may_have_children_in_two_versions_of_a_kind(

@@ -41,7 +41,7 @@ async def test_an_unexpected_error_leaves_no_apply_of_the_same_parent_running() 
     children = Broken()
     plan = make_plan(observed(), rendered(config_map("a"), config_map("b")))
     with pytest.raises(ExceptionGroup):
-        await act(plan, cast("ClusterAccess", type("Stub", (), {"children": children})()), 0.0)
+        await act(plan, cast("ClusterAccess", type("Stub", (), {"children": children, "parent_leaves": None})()), 0.0)
     assert children.asked == 2
     assert not children.waiting
 
