@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 
 from ssa_operator.core.redaction.secret_forms import (
@@ -23,7 +23,7 @@ from ssa_operator.core.redaction.secret_forms import (
     windows_of,
 )
 
-FORMER_BYTES = 16 * 1024 * 1024
+FORMER_BYTES = 8 * 1024 * 1024
 """Memory of the contents of all Secrets that are kept although they are no longer current: of the short ones, and of
 the long ones."""
 
@@ -117,16 +117,14 @@ class FormerContents:
 
 def find_forms(contents: Iterable[SecretContent], lowered: str) -> dict[int, int]:
     """The end of the longest form of any of these contents at each position of a text where one begins."""
-    starts: Mapping[str, Sequence[int]] | None = None
-    positions: list[int] | None = None
+    starts, positions = beginnings(lowered), None
     ends: dict[int, int] = {}
     for forms in (content.forms for content in contents):
         if isinstance(forms, ShortForms):
-            starts = beginnings(lowered) if starts is None else starts
             found = forms.find(lowered, starts)
         else:
             positions = long_positions(lowered) if positions is None else positions
-            found = forms.find(lowered, positions)
+            found = forms.find(lowered, starts, positions)
         for at, end in found.items():
             ends[at] = max(end, ends.get(at, at))
     return ends

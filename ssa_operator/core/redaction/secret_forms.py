@@ -129,18 +129,19 @@ class LongForms:
     __slots__ = ("__weakref__", "_entries", "_lines", "_short")
 
     def __init__(self, values: AbstractSet[str]) -> None:
-        entries, short, lines = set[int](), set[str](), list[str]()
+        entries, lines = set[int](), list[str]()
+        short: dict[str, dict[str, None]] = {}
         for form in forms(values):
             if _BLANK.search(form) is not None:
                 lines.append(form)
             if len(form) < _BEGINNING:
-                short.add(form)
+                short.setdefault(form[:SHORTEST], {})[form] = None
             elif len(form) <= _LONGEST:
                 entries.add(_entry(form))
             else:
                 entries.update(map(_entry, _pieces(form)))
         self._entries = array("Q", sorted(entries))
-        self._short = frozenset(short)
+        self._short = {start: tuple(known) for start, known in short.items()}
         # Forms without blanks are words, and a word that is cut off is hidden in any case.
         self._lines = "\n".join(lines)
         _LONG_BEGINNINGS.add(self)
@@ -152,23 +153,23 @@ class LongForms:
     @property
     def size(self) -> int:
         """Bytes of memory, about."""
-        return self._entries.itemsize * len(self._entries) + len(self._lines) + 60 * len(self._short)
+        return self._entries.itemsize * len(self._entries) + len(self._lines) + 250 * len(self._short)
 
-    def find(self, lowered: str, positions: Iterable[int]) -> dict[int, int]:
+    def find(self, lowered: str, starts: Mapping[str, Sequence[int]], positions: Iterable[int]) -> dict[int, int]:
         """As of ShortForms. `positions` are `long_positions(lowered)`."""
         found = {}
         for at in positions:
             end = self._end(lowered, at)
             if end > at:
                 found[at] = end
-        if self._short:
-            for length in range(SHORTEST, _BEGINNING):
-                for at in range(len(lowered) - length + 1):
-                    if lowered[at : at + length] in self._short:
-                        found[at] = max(at + length, found.get(at, at))
+        for start in self._short.keys() & starts.keys():
+            for at in starts[start]:
+                end = max(_end(form, lowered, at) for form in self._short[start])
+                if end > at:
+                    found[at] = max(end, found.get(at, at))
         if _ELLIPSIS in lowered:
-            for start, end in self._cut_off(lowered):
-                found[start] = max(end, found.get(start, start))
+            for at, end in self._cut_off(lowered):
+                found[at] = max(end, found.get(at, at))
         return found
 
     def _end(self, text: str, at: int) -> int:
@@ -229,7 +230,7 @@ class _LongBeginnings:
 
     __slots__ = ("_added", "_bits", "_known")
 
-    _BITS = 23
+    _BITS = 25
 
     def __init__(self) -> None:
         self._bits = bytearray()
@@ -240,7 +241,7 @@ class _LongBeginnings:
         """Add the beginnings of these forms. Those of forms that are no longer in memory go now and then."""
         self._known.add(known)
         self._added += len(known.entries)
-        if self._bits and self._added < 1 << (self._BITS - 2):
+        if self._bits and self._added < 1 << (self._BITS - 3):
             self._set(known)
             return
         self._bits = bytearray(1 << (self._BITS - 3))
