@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,16 @@ async def desk(cluster: Cluster, client: Client, namespace: str) -> AsyncIterato
         yield desk
     finally:
         await desk.close()
+
+
+@pytest.fixture
+async def group(desk: Desk) -> AsyncIterator[str]:
+    """The group of a test's own CRDs, which are deleted at its end."""
+    group = f"g{uuid.uuid4().hex[:8]}.example.com"
+    yield group
+    for name in (await desk.kubectl("get", "crd", "--output=name")).split():
+        if name.endswith(f".{group}"):
+            await desk.kubectl("delete", name, "--ignore-not-found", "--wait=false")
 
 
 @pytest.fixture

@@ -540,6 +540,15 @@ def other_than(old: dict[str, Any]) -> Callable[[dict[str, Any]], bool]:
     return lambda body: uid(body) != uid(old)
 
 
+def with_versions(crd: dict[str, Any], stored: str, **served: bool) -> dict[str, Any]:
+    """A CRD that has these versions, each served or not, with the schema of its first one."""
+    version = crd["spec"]["versions"][0]
+    crd["spec"]["versions"] = [
+        {**version, "name": name, "served": is_served, "storage": name == stored} for name, is_served in served.items()
+    ]
+    return crd
+
+
 def definition(plural: str, group: str, kind: str, **spec: Any) -> dict[str, Any]:
     """A CRD that takes anything in spec and status."""
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +27,6 @@ from tests.controller.permissions import BASICS, acting_as, allowed
 from tests.controller.wall_clock import SteppingClock
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.fixture
-async def group(desk: Desk) -> AsyncIterator[str]:
-    """The group of a test's own CRDs, which are deleted at its end."""
-    group = f"g{uuid.uuid4().hex[:8]}.example.com"
-    yield group
-    await desk.kubectl("delete", "crd", f"ins.{group}", "--ignore-not-found", "--wait=false")
 
 
 async def define(desk: Desk, group: str, status: dict[str, Any] | None = None) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.controller.harness import Desk, Operate, definition, map_template, uid
+from tests.controller.harness import Desk, Operate, definition, map_template, uid, with_versions
 
 pytestmark = pytest.mark.cluster
 
@@ -24,25 +22,6 @@ metadata:
 """
 
 
-@pytest.fixture
-async def group(desk: Desk) -> AsyncIterator[str]:
-    """The group of a test's own CRD, which is deleted at its end."""
-    group = f"g{uuid.uuid4().hex[:8]}.example.com"
-    yield group
-    await desk.kubectl("delete", "crd", f"outs.{group}", "--ignore-not-found", "--wait=false")
-
-
-def crd(group: str, **served: bool) -> dict[str, Any]:
-    """A CRD with these versions; the first one is stored."""
-    made = definition("outs", group, "Out")
-    version = made["spec"]["versions"][0]
-    stored = next(iter(served))
-    made["spec"]["versions"] = [
-        {**version, "name": name, "served": is_served, "storage": name == stored} for name, is_served in served.items()
-    ]
-    return made
-
-
 @pytest.mark.parametrize("served", [{"v1": True, "v2": True}, {"v1": False, "v2": True}], ids=["both", "the new one"])
 async def test_kept_objects_name_the_version_in_which_the_operator_reads_the_parent(
     desk: Desk, operate: Operate, templates: Path, group: str, served: dict[str, bool]
@@ -52,12 +31,12 @@ async def test_kept_objects_name_the_version_in_which_the_operator_reads_the_par
     (folder / "plain.yaml.j2").write_text(map_template("plain", x="1"))
     for name, apply in (("once", "Once"), ("absent", "IfNotPresent")):
         (folder / f"{name}.yaml.j2").write_text(KEPT.format(name=name, apply=apply))
-    await desk.define(crd(group, v1=True))
+    await desk.define(definition("outs", group, "Out"))
     names = ("web-once", "web-absent", "web-plain")
     async with operate(templates=templates):
         await desk.apply({"apiVersion": f"{group}/v1", "kind": "Out", "metadata": {"name": "web"}, "spec": {}})
         before = [await desk.until(MAPS, name, is_owned_in(f"{group}/v1")) for name in names]
-        await desk.apply(crd(group, **served))
+        await desk.apply(with_versions(definition("outs", group, "Out"), "v1", **served))
         after = [await desk.until(MAPS, name, is_owned_in(f"{group}/v2")) for name in names]
     assert list(map(uid, after)) == list(map(uid, before))
     assert [body["metadata"]["ownerReferences"][0]["uid"] for body in after] == [

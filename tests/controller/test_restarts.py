@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,6 +18,7 @@ from tests.controller.harness import (
     only,
     operating,
     uid,
+    with_versions,
 )
 from tests.controller.permissions import BASICS, acting_as, allowed
 
@@ -44,15 +42,6 @@ kind: Secret
 metadata:
   name: {{ name }}-more
 """
-
-
-@pytest.fixture
-async def group(desk: Desk) -> AsyncIterator[str]:
-    """The group of a test's own CRDs, which are deleted at its end."""
-    group = f"g{uuid.uuid4().hex[:8]}.example.com"
-    yield group
-    for plural in ("ins", "outs"):
-        await desk.kubectl("delete", "crd", f"{plural}.{group}", "--ignore-not-found", "--wait=false")
 
 
 def folder_of(templates: Path, name: str, **files: str) -> Path:
@@ -134,26 +123,18 @@ async def test_a_template_that_is_gone_after_a_restart_leaves_no_objects_of_a_pa
         await desk.gone(SECRETS, "web-more")
 
 
-def with_versions(group: str, *names: str) -> dict[str, Any]:
-    """A CRD that serves these versions; the first one is stored."""
-    crd = definition("outs", group, "Out")
-    version = crd["spec"]["versions"][0]
-    crd["spec"]["versions"] = [{**version, "name": name, "storage": name == names[0]} for name in names]
-    return crd
-
-
 async def test_a_held_prune_of_a_kind_stays_held_when_its_crd_prefers_another_version(
     desk: Desk, operate: Operate, templates: Path, group: str
 ) -> None:
     out = f"apiVersion: {group}/v1\nkind: Out\nmetadata:\n  name: {{{{ name }}}}\n"
     only(templates, out=out)
-    await desk.define(with_versions(group, "v1"))
+    await desk.define(definition("outs", group, "Out"))
     async with operate(templates=templates):
         await desk.apply_until_ready(echo("web", 1))
         made = await desk.read(f"outs.{group}", "web")
         only(templates, out="{# nothing #}")
         await desk.until(ECHOES, "web", not_ready_because("PruneHeld"))
-        await desk.apply(with_versions(group, "v1", "v2"))
+        await desk.apply(with_versions(definition("outs", group, "Out"), "v1", v1=True, v2=True))
         await desk.apply(echo("web", 2))
         await desk.until(
             ECHOES, "web", lambda body: body["status"]["observedGeneration"] == body["metadata"]["generation"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +19,15 @@ from tests.controller.harness import (
     map_template,
     not_ready_because,
     only,
+    with_versions,
 )
 
 pytestmark = pytest.mark.cluster
 
 
-@pytest.fixture
-def group() -> str:
-    return f"g{uuid.uuid4().hex[:8]}.example.com"
-
-
 def crd(group: str, **served: bool) -> dict[str, Any]:
     """A CRD of the kind Item with these versions, of which the last one is stored."""
-    found = definition("items", group, "Item")
-    (version,) = found["spec"]["versions"]
-    last = list(served)[-1]
-    found["spec"]["versions"] = [
-        {**version, "name": name, "served": is_served, "storage": name == last} for name, is_served in served.items()
-    ]
-    return found
+    return with_versions(definition("items", group, "Item"), [*served][-1], **served)
 
 
 def item(group: str, name: str, version: str = "v1") -> dict[str, Any]:

@@ -406,6 +406,8 @@ class Reconciler:
     def _with_notice_of_lost_records(self, turn: Turn, report: Report) -> Report:
         """The report that names a loss of records for a while."""
         notice = turn.state.records_notice
+        if notice is NO_NOTICE:
+            return report
         if self._clock.monotonic() >= notice.until:
             turn.state = replace(turn.state, records_notice=NO_NOTICE)
             return report

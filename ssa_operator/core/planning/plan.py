@@ -8,8 +8,6 @@ Promises:
 - A parent that has as many parents above it as the folder's `maxDepth` allows creates nothing, and what exists is
   applied all the same.
 - A plan lists its prunes last, and core.planning.prune decides on each of them.
-- A kind that no template renders any more and whose objects can't be found is refused: the parent's children of it may
-  still exist.
 """
 
 from __future__ import annotations
@@ -103,7 +101,7 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
     steps = steps_of(observed, rendered)
     prune = plan_prune(observed, rendered, steps, {step.identity for step in steps})
     return Plan(
-        steps=(*steps, *_unlisted_steps(observed, steps), *prune.steps),
+        steps=(*steps, *prune.steps),
         rendered=rendered,
         observed=observed,
         has_hooks=has_hooks,
@@ -111,23 +109,6 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
         blocked=prune.blocked,
         hold=prune.hold,
     )
-
-
-def _unlisted_steps(observed: Observed, steps: Sequence[Step]) -> list[Step]:
-    """A step for each recorded kind that no template renders and whose objects can't be listed."""
-    recorded = observed.records.applied.kinds if observed.records.applied is not None else frozenset()
-    states = observed.children.kinds
-    return [
-        Step(
-            action=Action.REFUSE,
-            identity=observed.parent.identity,
-            reason=f"may have children of kind {kind}, which no template renders any more: {states[kind].problem}",
-            problem=FailureReason.APPLY_FAILED,
-            needs_permission=states[kind].needs_permission,
-        )
-        for kind in sorted(recorded - {step.identity.group_kind for step in steps})
-        if kind in states and states[kind].problem
-    ]
 
 
 def steps_of(observed: Observed, rendered: Rendered) -> list[Step]:

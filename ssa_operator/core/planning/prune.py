@@ -3,7 +3,8 @@
 Promises:
 - An object is pruned only if it carries our label and our managedFields, and only while every template is rendered, no
   step is refused or waits, and every watch has synced.
-- A recorded child in a namespace that can't be watched is refused and not forgotten, because it may exist.
+- A recorded child in a namespace that can't be watched is refused and not forgotten, because it may exist; so is a
+  recorded kind of children that can't be watched and that no template renders any more.
 - A changed template set that deletes almost all children is held until a user confirms it, also over restarts.
 """
 
@@ -47,7 +48,11 @@ def plan_prune(
     unrendered = [
         live for live in sorted(observed.children.own, key=_by_identity) if _is_unrendered(observed, live, planned)
     ]
-    deleting = [*unwatched, *(_deleting_step(live) for live in unrendered if live.deleting)]
+    deleting = [
+        *_unlisted_steps(observed, steps),
+        *unwatched,
+        *(_deleting_step(live) for live in unrendered if live.deleting),
+    ]
     pruned = [live for live in unrendered if not live.deleting]
     successors = _Successors(observed, steps) if pruned else None
     prunes = [_prune_step(live, successors.of(live)) for live in pruned if successors is not None]
@@ -85,6 +90,23 @@ def _unwatched_steps(observed: Observed, planned: AbstractSet[Identity]) -> list
                 )
             )
     return steps
+
+
+def _unlisted_steps(observed: Observed, steps: Sequence[Step]) -> list[Step]:
+    """A step for each recorded kind that no template renders and whose objects can't be listed."""
+    recorded = observed.records.applied.kinds if observed.records.applied is not None else frozenset()
+    states = observed.children.kinds
+    return [
+        Step(
+            action=Action.REFUSE,
+            identity=observed.parent.identity,
+            reason=f"may have children of kind {kind}, which no template renders any more: {states[kind].problem}",
+            problem=FailureReason.APPLY_FAILED,
+            needs_permission=states[kind].needs_permission,
+        )
+        for kind in sorted(recorded - {step.identity.group_kind for step in steps})
+        if kind in states and states[kind].problem
+    ]
 
 
 def is_owned(live: LiveObject) -> bool:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Generic, TypeVar
 
 from msgspec import DecodeError, Meta, Struct, field
@@ -206,7 +207,7 @@ def read_parent_records(parent: LiveObject) -> ParentRecords:
         once_records=_ONCE.read(parent) or {},
         held_prune=HeldPrune(held.reconcileAt, frozenset(held.children)) if held is not None else None,
         kept_values=frozenset(entry.identity for entry in _GENERATED_VALUES.read(parent) or ()),
-        applied=applied.record if (applied := _APPLIED.read(parent)) is not None else None,
+        applied=_APPLIED.read(parent),
         has_finalizer=FINALIZER in parent.metadata.finalizers,
         selector=parent.metadata.annotations.get(SELECTOR_ANNOTATION, ""),
     )
@@ -375,12 +376,19 @@ class _AppliedEntry(Struct, frozen=True, forbid_unknown_fields=True):
     kinds: list[_Text] = []
     templates: str = ""
 
-    @property
-    def record(self) -> AppliedRecord:
-        found = (text.partition(".") for text in self.kinds)
-        return AppliedRecord(
-            kinds=frozenset(GroupKind(group, kind) for kind, _, group in found), templates=self.templates
-        )
+
+_decode_applied_entry = decoder(_AppliedEntry)
+
+
+@lru_cache(maxsize=1000)
+def _decode_applied(encoded: bytes) -> AppliedRecord:
+    """The record of what was applied. The parents of a folder have the same, and each reconcile reads it several times.
+
+    Raises msgspec.DecodeError.
+    """
+    entry = _decode_applied_entry(encoded)
+    found = (text.partition(".") for text in entry.kinds)
+    return AppliedRecord(kinds=frozenset(GroupKind(group, kind) for kind, _, group in found), templates=entry.templates)
 
 
 _Value = TypeVar("_Value")
@@ -416,5 +424,5 @@ _INVENTORY = _Format(INVENTORY_ANNOTATION, decoder(list[_Entry]))
 _ONCE = _Format(ONCE_ANNOTATION, decoder(dict[str, str]))
 _HELD_PRUNE = _Format(HELD_PRUNE_ANNOTATION, decoder(_HeldEntry))
 _GENERATED_VALUES = _Format(GENERATED_VALUES_ANNOTATION, decoder(list[_Entry]))
-_APPLIED = _Format(APPLIED_ANNOTATION, decoder(_AppliedEntry))
+_APPLIED = _Format(APPLIED_ANNOTATION, _decode_applied)
 _FORMATS: tuple[_Format[Any], ...] = (_INVENTORY, _ONCE, _HELD_PRUNE, _GENERATED_VALUES, _APPLIED)

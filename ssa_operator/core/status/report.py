@@ -129,14 +129,17 @@ def with_notice(report: Report, notice: str) -> Report:
     """The report with the message of a status conflict."""
     if not notice:
         return report
-    message = f"{bounded(report.verdict.message, MESSAGE_LIMIT - len(notice) - 2)}; {notice}"
-    return replace(with_message(report, message), notice=notice)
+    return replace(_with_addition(report, notice), notice=notice)
 
 
 def with_records_notice(report: Report, notice: str) -> Report:
     """The report with the message of records that another client removed."""
-    message = f"{bounded(report.verdict.message, MESSAGE_LIMIT - len(notice) - 2)}; {notice}"
-    return replace(with_message(report, message), records_notice=notice)
+    return replace(_with_addition(report, notice), records_notice=notice)
+
+
+def _with_addition(report: Report, notice: str) -> Report:
+    """The report with a message after that of the verdict, which is shortened where both don't fit."""
+    return with_message(report, f"{bounded(report.verdict.message, MESSAGE_LIMIT - len(notice) - 2)}; {notice}")
 
 
 def _report_of(
