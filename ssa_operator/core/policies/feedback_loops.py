@@ -3,8 +3,8 @@
 Promises:
 - The operator slows down only a child that is part of a loop: it is made of what templates render, and they read it, or
   it reads itself. A chain of children is no loop, and neither are repeated changes by others.
-- If another manager changes a field of a child and the templates follow, no change before follows from an apply of the
-  operator's: the series of the children that are in a loop with it begin anew.
+- If another manager changes a field of a child and the templates follow, that is no change of the operator's. The child
+  and those in a loop with it begin a new series.
 - A loop may lead through several parents of this process, if their templates read each other's children or each other's
   parents by name: a parent's status follows from its children.
 - A child in a loop may change ALLOWED_CHANGES times without a pause. Then each pause is twice as long as the last.

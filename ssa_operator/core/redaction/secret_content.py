@@ -72,7 +72,7 @@ class SecretContent:
         if self._forms is None:
             self._forms = LongForms(self._values) if self.long else ShortForms(self._values)
             if self.characters > _WINDOWS_LIMIT:
-                self._values = frozenset()  # nobody compares parts of so many
+                self._values = frozenset()  # windows over so many characters are not searched
         return self._forms
 
     def has_part(self, windows: Iterable[str], shows: Callable[[str, str], bool]) -> bool:
