@@ -142,8 +142,8 @@ bench-takeover: $(INSTALLED) ## Measure the time from a standby's Lease to its f
 bench-reads: $(INSTALLED) ## Measure many parents that read one Secret and the same objects beside one parent, without a cluster; ARGS=--parents=1000 for more
 	$(BIN)/python -m benchmarks.shared_reads $(ARGS)
 
-bench-stall: $(INSTALLED) ## Measure how long a runaway template holds up the event loop
-	$(BIN)/python -m benchmarks.stall
+bench-stall: $(INSTALLED) ## Measure how long one text or template holds up the event loop; ARGS="WORD" for the cases that contain it
+	$(BIN)/python -m benchmarks.stall $(ARGS)
 
 bench-start: $(INSTALLED) ## Measure the start of `ssa-operator run` to its first reaction, with 1000 parents; ARGS="--beside PROGRAM" for another one
 	$(BIN)/python -m benchmarks.start $(ARGS)

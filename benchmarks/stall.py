@@ -1,23 +1,36 @@
-"""Measures how long a runaway template holds up the event loop: `python -m benchmarks.stall`.
+"""Measures how long one text or template holds up the event loop: `python -m benchmarks.stall [WORD]`.
 
-Sixteen workers render a folder whose templates run until a limit stops them, while a task measures how late it runs, in
-the thread's processor time, so that other load does not count. Once they render without turns, and once in the turns of
-the reconciler.
+The event loop answers `/healthz`, so a stall of it is a silence of the probe. A task measures how late the loop runs,
+in the thread's processor time, so that other load does not count.
+
+- Each of `STEPS` runs once in the loop: what a reconcile does with the worst text that a parent, a child or an answer
+  of the API server may hold. A step should be shorter than LIMIT.
+- Sixteen workers render each of `RUNAWAY`, whose templates run until a limit stops them: once without turns, and once
+  in the turns of the reconciler.
+
+With WORD, only the cases that contain it run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ssa_operator.controller.reconcile.render_turns import RenderTurns
+from ssa_operator.core.objects.source_location import parse_field
 from ssa_operator.rendering.folder.sources import Folder, load_all
 from ssa_operator.rendering.render import render
+
+LIMIT = 0.3
+"""Seconds that a step may take."""
 
 WORKERS = 16
 
@@ -42,25 +55,50 @@ PARENT = {
 }
 
 
+Step = Callable[[], object]
+
+# One line a case: a function that prepares the text, and returns the step to measure.
+STEPS: Mapping[str, Callable[[], Step]] = {
+    "a refused field of 65 quotation marks": lambda: partial(parse_field, "data[" + '"' * 65 + "]"),
+    "a refused field of a million brackets": lambda: partial(parse_field, '["' + "[a" * 500_000),
+}
+
+
 def main() -> None:
-    print("longest stall of the event loop, in seconds of processor time")
+    word = sys.argv[1] if len(sys.argv) > 1 else ""
+    print("longest silence of /healthz, in seconds of processor time")
+    for name, prepare in STEPS.items():
+        if word in name:
+            stall = asyncio.run(longest_stall(_once(prepare())))
+            print(f"  {name}: {stall:.3f}{'' if stall < LIMIT else f' is longer than {LIMIT}'}")
     for name, text in RUNAWAY.items():
-        with tempfile.TemporaryDirectory() as root:
-            folder = Path(root) / "echoes.example.com"
-            folder.mkdir()
-            (folder / "map.yaml.j2").write_text(text)
-            loaded = load_all((Path(root),)).folders["echoes.example.com"]
-            without = asyncio.run(longest_stall(loaded, None))
-            turns = asyncio.run(longest_stall(loaded, RenderTurns()))
-        print(f"  {name}: {turns:.2f} ({without:.2f} without turns)")
+        if word in name:
+            folder = loaded(text)
+            without = asyncio.run(longest_stall(_workers(folder, None)))
+            turns = asyncio.run(longest_stall(_workers(folder, RenderTurns())))
+            print(f"  {name}: {turns:.2f} ({without:.2f} without turns)")
 
 
-async def longest_stall(folder: Folder, turns: RenderTurns | None) -> float:
-    """The longest stall in seconds while each worker renders the folder once."""
+def loaded(text: str) -> Folder:
+    """A template folder with one template."""
+    with tempfile.TemporaryDirectory() as root:
+        folder = Path(root) / "echoes.example.com"
+        folder.mkdir()
+        (folder / "map.yaml.j2").write_text(text)
+        return load_all((Path(root),)).folders["echoes.example.com"]
+
+
+def rendered(text: str, spec: Mapping[str, Any]) -> Step:
+    """The render of a template for a parent with this spec."""
+    return partial(render, loaded(text), {**PARENT, "spec": spec})
+
+
+async def longest_stall(work: Coroutine[Any, Any, None]) -> float:
+    """The longest stall in seconds during some work."""
     stalls = [0.0]
     measuring = asyncio.create_task(_measure(stalls))
     await asyncio.sleep(0)
-    await asyncio.gather(*(_worker(folder, turns) for _ in range(WORKERS)))
+    await work
     await asyncio.sleep(0)
     measuring.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -73,6 +111,14 @@ async def _measure(stalls: list[float]) -> None:
         last = time.thread_time()
         await asyncio.sleep(0)
         stalls[0] = max(stalls[0], time.thread_time() - last)
+
+
+async def _once(step: Step) -> None:
+    step()
+
+
+async def _workers(folder: Folder, turns: RenderTurns | None) -> None:
+    await asyncio.gather(*(_worker(folder, turns) for _ in range(WORKERS)))
 
 
 async def _worker(folder: Folder, turns: RenderTurns | None) -> None:

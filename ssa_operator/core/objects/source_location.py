@@ -9,7 +9,7 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -48,31 +48,61 @@ def parse_field(text: str, body: object = None) -> FieldPath:
 
     It reads all of Kubernetes' spellings: `spec.ports[0].port`, `.spec.ports[0]["port"]`, and selectors of list maps
     (`containers[name="web"].image`). A selector needs the `body` to find its position; without one it ends the path.
+
+    The names may be any text of a parent, such as a key of a thousand quotation marks: each character is read a fixed
+    number of times.
     """
     parts: list[str | int] = []
-    for key, bracket in _FIELD_PARTS.findall(text):
-        if key:
-            parts.append(key)
-            continue
-        inner = bracket[1:-1]
-        position = int(inner) if inner.isdigit() else _position_of(inner, value_at(body, tuple(parts)))
-        if position is None and _SELECTOR.search(inner):
-            break
-        parts.append(inner.strip('"') if position is None else position)
+    value: Any = body
+    for part, in_brackets in _parts(text):
+        found: str | int = part
+        # A name of the body is itself, whatever it is made of.
+        if in_brackets and not (isinstance(value, Mapping) and part in value):
+            position = int(part) if _POSITION.fullmatch(part) else _position_of(part, value)
+            if position is None and _SELECTOR.search(part):
+                break
+            found = part.strip('"') if position is None else position
+        parts.append(found)
+        value = value_at(value, (found,))
     return tuple(parts)
 
 
-_FIELD_PARTS = re.compile(r"""([^.\[\]]+)|(\[(?:"[^"]*"|[^\]"]|"[^"]*")*\])""")
-_SELECTOR = re.compile(r"""([A-Za-z]\w*)=("[^"]*"|[^,]+)""")
+_NAME = re.compile(r"[^.\[\]]+")
+_BRACKETS = re.compile(r"""\[((?:[^\]"]++|"[^"]*+")*+)\]""")
+# The API server has no longer lists, and Python converts no number of thousands of digits.
+_POSITION = re.compile(r"[0-9]{1,9}")
+_SELECTOR = re.compile(r"""(?<![A-Za-z0-9_])([A-Za-z][A-Za-z0-9_]*+)=("[^"]*+"|[^,]+)""")
+
+
+def _parts(text: str) -> Iterator[tuple[str, bool]]:
+    """The parts of a field, each with whether it is in brackets. A bracket in quotation marks ends no part, unless one
+    of the quotation marks has no second one.
+    """
+    at, quoted = 0, True
+    while at < len(text):
+        if text[at] == "[":
+            found = _BRACKETS.match(text, at) if quoted else None
+            quoted = found is not None
+            end = found.end() - 1 if found else text.find("]", at)
+            if end < 0:
+                yield text[at + 1 :], False  # the message was shortened
+                return
+            yield text[at + 1 : end], True
+            at = end + 1
+        elif name := _NAME.match(text, at):
+            yield name[0], False
+            at = name.end()
+        else:
+            at += 1
 
 
 def _position_of(inner: str, items: object) -> int | None:
     """The position of the item that `name="web"` or `containerPort=80,protocol="TCP"` selects from a list."""
-    keys = [(key, value.strip('"')) for key, value in _SELECTOR.findall(inner)]
+    keys = {key: value.strip('"') for key, value in _SELECTOR.findall(inner)}
     if not keys or not isinstance(items, list):
         return None
     for position, item in enumerate(items):
-        if isinstance(item, dict) and all(str(item.get(key)) == value for key, value in keys):
+        if isinstance(item, dict) and all(key in item and str(item[key]) == value for key, value in keys.items()):
             return position
     return None
 

@@ -30,6 +30,13 @@ def test_a_field_in_a_message_is_parsed(text: str, path: FieldPath) -> None:
     assert parse_field(text, POD) == path
 
 
+@pytest.mark.parametrize("key", ['"' * 65, '"' * 64, '["' * 40, "]", 'a="', "1"])
+def test_a_key_that_is_made_of_quotation_marks_and_brackets_is_read_at_once(key: str) -> None:
+    body = {"data": {key: "x"}}
+    assert parse_field(f"data[{key}]", body)[0] == "data"
+    assert "]" in key or parse_field(f"data[{key}]", body) == ("data", key)
+
+
 names = st.text(st.characters(categories=["Ll", "Nd"], include_characters="./-_"), min_size=1).filter(
     lambda name: not name.isdigit()
 )
