@@ -8,13 +8,13 @@ Promises:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from ssa_operator.checks.findings import Finding
+from ssa_operator.core.objects.messages import near_names
 from ssa_operator.core.objects.source_location import SourceLocation, field_text
 from ssa_operator.core.objects.template_contents import PossibleField
 
@@ -63,7 +63,7 @@ def check_fields(folders: Sequence[FolderFields]) -> list[Finding]:
 
 def _finding(undeclared: _Undeclared, folder: FolderFields) -> Finding:
     text = field_text(undeclared.path)
-    near = difflib.get_close_matches(undeclared.path[-1], _siblings(undeclared.path, folder.schema), n=1)
+    near = near_names(undeclared.path[-1], _siblings(undeclared.path, folder.schema))
     fix = f"did you mean {field_text((*undeclared.path[:-1], near[0]))}?" if near else "declare it, or remove it"
     message = f"the CRD {folder.folder} declares no {text}"
     return Finding(code="undeclared-field", message=message, location=undeclared.location, fix=fix)

@@ -25,7 +25,7 @@ _HOLE = "\ufffc"
 
 _KIND = re.compile(r"""(?:- )?["']?(?P<field>kind|apiVersion)["']?\s*:""")
 _METADATA = re.compile(r"""(?:- )?(?P<indent> *)["']?metadata["']?\s*:\s*(?P<flow>\{)?""")
-_NAMESPACE = re.compile(r"""["']?namespace["']?\s*:[^,]*$""")
+_NAMESPACE = re.compile(r"""["']?namespace["']?\s*:""")
 
 
 def check_lookups(trees: Mapping[str, nodes.Template]) -> list[Finding]:
@@ -110,8 +110,8 @@ def _field(before: list[str], line: str) -> str:
     if found := _KIND.match(line):
         return found["field"]
     if (found := _METADATA.match(line)) and found["flow"]:
-        return "namespace" if _NAMESPACE.search(line) else ""
-    if not _NAMESPACE.match(line.lstrip()):
+        return "namespace" if _NAMESPACE.search(line.rpartition(",")[2]) else ""
+    if "," in line or not _NAMESPACE.match(line.lstrip()):
         return ""
     indent = len(line) - len(line.lstrip())
     above = next((each for each in reversed(before) if each.strip() and len(each) - len(each.lstrip()) < indent), "")

@@ -10,14 +10,13 @@ Promises:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ssa_operator.checks.findings import Edit, Finding
 from ssa_operator.checks.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema
 from ssa_operator.core.objects.identity import is_built_in, split_api_version
-from ssa_operator.core.objects.messages import did_you_mean
+from ssa_operator.core.objects.messages import did_you_mean, near_names
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import FieldPath, field_text
 from ssa_operator.rendering.values.manifest_values import kind_of
@@ -197,9 +196,7 @@ class _Walk:
 
     def _not_allowed(self, value: Any, allowed: Sequence[Any], path: FieldPath) -> Finding:
         names = [str(each) for each in allowed]
-        near = difflib.get_close_matches(str(value), names, n=1) or [
-            each for each in names if each.lower() == str(value).lower()
-        ]
+        near = near_names(str(value), names) or [each for each in names if each.lower() == str(value).lower()]
         fix = f"did you mean {near[0]}?" if near and self._shows_values else ""
         shown = f"is {value}, and " if self._shows_values else ""
         return self.finding("invalid-value", path, f"{field_text(path)} {shown}must be {' or '.join(names)}", fix)

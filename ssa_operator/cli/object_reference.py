@@ -10,13 +10,13 @@ Promises:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.core.objects.messages import near_names
 
 if TYPE_CHECKING:
     from ssa_operator.core.objects.live_object import LiveObject
@@ -156,7 +156,7 @@ def unknown_kind(kind: str, resources: Iterable[Resource]) -> str:
 
 def nearest(word: str, known: Iterable[str]) -> list[str]:
     """The known words that a mistyped word is most like, the most similar first."""
-    return difflib.get_close_matches(word, list(known), n=SUGGESTIONS, cutoff=_SIMILARITY)
+    return near_names(word, known, SUGGESTIONS, _SIMILARITY)
 
 
 def _did_you_mean(names: Sequence[str]) -> str:

@@ -8,7 +8,6 @@ Promises:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +19,7 @@ from ssa_operator.core.objects.crd_schema import object_schema
 from ssa_operator.core.objects.field_errors import error_field
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.manifest import group_kind
+from ssa_operator.core.objects.messages import near_names
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.core.status.conditions import timestamp
@@ -122,7 +122,7 @@ def _pruned_field(parent: Document, path: FieldPath, kinds: Mapping[GroupKind, C
         inner = node.get("items") if isinstance(part, int) else (node.get("properties") or {}).get(part)
         inner = inner if isinstance(inner, Mapping) else node.get("additionalProperties")
         node = inner if isinstance(inner, Mapping) else {}
-    near = difflib.get_close_matches(str(path[-1]), list(node.get("properties") or {}), n=1)
+    near = near_names(str(path[-1]), node.get("properties") or ())
     return PrunedField(
         location=parent.location_of(path),
         message=f"the CRD {known.folder} declares no {error_field(path)}",

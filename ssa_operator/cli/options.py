@@ -244,9 +244,9 @@ def check_crd_folders(crds: Sequence[Path]) -> None:
 
 
 _LABEL = r"(?:[A-Za-z0-9.-]+/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
-_VALUE = r"[-A-Za-z0-9_.]*"
-_SET = rf"\(\s*{_VALUE}(?:\s*,\s*{_VALUE})*\s*\)"
-_TERM = rf"\s*(?:!?\s*{_LABEL}|{_LABEL}\s*(?:=|==|!=)\s*{_VALUE}|{_LABEL}\s+(?:in|notin)\s*{_SET})\s*"
+_VALUE = r"[-A-Za-z0-9_.]+"
+_SET = rf"\(\s*(?:{_VALUE}\s*)?(?:,\s*(?:{_VALUE}\s*)?)*\)"
+_TERM = rf"\s*(?:(?:!\s*)?{_LABEL}|{_LABEL}\s*(?:=|==|!=)(?:\s*{_VALUE})?|{_LABEL}\s+(?:in|notin)\s*{_SET})\s*"
 _SELECTOR = re.compile(rf"(?:{_TERM}(?:,{_TERM})*)?")
 
 

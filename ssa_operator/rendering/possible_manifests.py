@@ -42,9 +42,9 @@ _HOLE = "\ufffc"
 _VARIANTS_LIMIT = 64
 """Variants of one line with inline conditions."""
 
-_KEY = re.compile(r"""(?P<indent> *)(?P<item>- +)?["']?(?P<key>[A-Za-z][\w./-]*)["']?\s*:(?:\s+(?P<value>.*?))?\s*$""")
+_KEY = re.compile(r"""(?P<indent> *)(?P<item>- +)?["']?(?P<key>[A-Za-z][\w./-]*)["']?\s*:(?:\s+(?P<value>\S.*))?$""")
 _FLOW = re.compile(r"""[{,]\s*["']?(\w+)["']?:\s*([^,}]+)""")
-_COMMENT = re.compile(r"(?:^|\s)#.*$")
+_COMMENT = re.compile(r"(?:^|\s)#.*")
 
 
 def template_contents(
@@ -344,7 +344,7 @@ def _fields(lines: Sequence[_Line]) -> list[_Field]:
     depth = min(line.indent for line in lines)
     found: list[_Field] = []
     for at, line in enumerate(lines):
-        key = _KEY.match(line.text) if line.indent == depth else None
+        key = _KEY.match(line.text.rstrip()) if line.indent == depth else None
         if key is None or key["item"]:
             continue
         block = tuple(

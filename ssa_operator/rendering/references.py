@@ -9,7 +9,6 @@ Promises:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -19,6 +18,7 @@ from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import PREFIX, Reference, is_finalize_hook
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.core.objects.messages import near_names
 from ssa_operator.core.objects.render_result import Document, RenderProblem, Wait, WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
@@ -262,7 +262,7 @@ def _is_deadlocked(
 
 
 def _hint(reference: Reference, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(str(reference), names, n=2)
+    near = near_names(str(reference), names, 2)
     if near:
         return f"did you mean {' or '.join(near)}?"
     shown = ", ".join(names[:_NAMES_LIMIT]) + (", ..." if len(names) > _NAMES_LIMIT else "")

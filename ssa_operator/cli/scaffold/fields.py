@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.cli.scaffold.names import ScaffoldError
+from ssa_operator.core.objects.go_patterns import go_pattern
 from ssa_operator.core.objects.quantity import amount
 
 QUANTITY: Mapping[str, Any] = {
@@ -205,7 +206,7 @@ def _misfit(value: Any, schema: Mapping[str, Any]) -> str:
     kind = "quantity" if schema.get("x-kubernetes-int-or-string") else str(schema["type"])
     if not _CHECKS[kind](value):
         return _EXPECTED[kind]
-    if kind == "string" and "pattern" in schema and not re.search(schema["pattern"], value):
+    if kind == "string" and "pattern" in schema and not go_pattern(schema["pattern"]).search(value):
         return "must be a duration, as 30s or 1h30m"
     if value is not None and kind == "integer":
         low, high = schema.get("minimum", -_INT64), schema.get("maximum", _INT64 - 1)

@@ -52,9 +52,9 @@ def location_of_error(manifest: Manifest, error: ApiError) -> SourceLocation | N
 
 # `failed to create typed patch object (…): .spec.a: field not declared in schema`, `strict decoding error: unknown
 # field "spec.a"`
-_FIELD_IN_MESSAGE = re.compile(r'(?<=: )\.[^\s:]+(?=: )|(?<=unknown field ")[^"]+')
+_FIELD_IN_MESSAGE = re.compile(r': (\.[^\s:]+)(?=: )|unknown field "([^"]+)"')
 
 
 def _fields(error: ApiError) -> list[str]:
     causes = [cause.field for cause in error.causes if cause.field and not cause.field.startswith("<")]
-    return causes or _FIELD_IN_MESSAGE.findall(error.message)
+    return causes or [one or other for one, other in _FIELD_IN_MESSAGE.findall(error.message)]

@@ -8,11 +8,12 @@ Promises:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct
+
+from ssa_operator.core.objects.messages import near_names
 
 PREFIX = "ssa-operator.dev/"
 
@@ -86,7 +87,7 @@ def parse_annotations(annotations: Mapping[str, object]) -> Instructions:
     allowed = ("recreate", "prune", "apply", "after", "on", "wait", "ready-when")
     for name in instructions:
         if name not in allowed:
-            near = difflib.get_close_matches(name, allowed, n=1)
+            near = near_names(name, allowed)
             hint = f"did you mean {PREFIX}{near[0]}?" if near else f"allowed are {', '.join(allowed)}"
             raise AnnotationError(f"annotation {PREFIX}{name} is not an instruction of ssa-operator; {hint}")
     return Instructions(

@@ -201,7 +201,7 @@ def has_status(definition: Mapping[str, Any], version: str) -> bool:
     )
 
 
-_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_VERSION = re.compile(r"v(\d{1,18})(?:(alpha|beta)(\d{1,18}))?", re.ASCII)
 
 
 def version_priority(version: str) -> tuple[int, int, int, str]:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import copy
 import itertools
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from ssa_operator.core.objects.crd_schema import Schema
+from ssa_operator.core.objects.go_patterns import go_pattern
 from ssa_operator.core.objects.source_location import FieldPath, field_text
 
 LIMIT = 48
@@ -137,10 +137,8 @@ def fits(text: str, schema: Schema) -> bool:
         return False
     if schema.get("format") and text not in SAMPLES:
         return False
-    try:
-        return re.search(schema.get("pattern", ""), text) is not None
-    except re.error:
-        return False
+    pattern = go_pattern(schema.get("pattern") or "")
+    return pattern is not None and pattern.search(text) is not None
 
 
 class UnknownValueError(Exception):

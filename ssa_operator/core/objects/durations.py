@@ -22,6 +22,9 @@ _UNITS = {
     "h": 3600.0,
     "d": 86400.0,
 }
+DURATION_LIMIT = 100
+"""Characters of a duration."""
+
 _PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d)", re.ASCII)
 
 
@@ -34,6 +37,10 @@ def parse_duration(text: str) -> float:
     """
     if text == "0":
         return 0.0
+    if len(text) > DURATION_LIMIT:
+        raise ValueError(
+            f"a duration of {len(text)} characters is too long; write one of at most {DURATION_LIMIT}, like 1h30m"
+        )
     seconds = 0.0
     position = 0
     while position < len(text):

@@ -14,9 +14,9 @@ from typing import Any
 
 _TERM = re.compile(
     r"""
-    \s*(?P<absent>!?)\s*(?P<key>[^\s!=,()]+)\s*
-    (?:(?P<equality>==|=|!=)\s*(?P<value>[^\s,()]*)|(?P<set>in|notin)\s*\((?P<values>[^)]*)\))?
-    \s*(?:,|$)
+    (?<![^,])\s*(?:(?P<absent>!)\s*)?(?P<key>[^\s!=,()]+)\s*
+    (?:(?:(?P<equality>==|=|!=)\s*(?P<value>[^\s,()]*)|(?P<set>in|notin)\s*\((?P<values>[^()]*)\))\s*)?
+    (?:,|$)
     """,
     re.VERBOSE,
 )

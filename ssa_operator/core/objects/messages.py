@@ -2,7 +2,7 @@
 
 Promises:
 - A message about several causes has room for each of them, and counts those that it leaves out.
-- The hint at a mistyped name is in the same words everywhere.
+- The hint at a mistyped name is in the same words everywhere, and costs little for names of any length and number.
 - A number of one thing has the noun in the singular.
 """
 
@@ -10,12 +10,19 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from heapq import nlargest
 
 MESSAGE_LIMIT = 4096
 """Characters of the message of a condition; Kubernetes' metav1.Condition allows 32 KiB."""
 
 CAUSES_LIMIT = 8
 """Causes in one message."""
+
+NEAR_LENGTH = 100
+"""Characters of a name that may be like another one."""
+
+_COMPARED = 8
+"""Names that are compared with a mistyped one, letter by letter."""
 
 
 def sentence(causes: Sequence[str]) -> str:
@@ -44,8 +51,32 @@ def counted(number: int, noun: str) -> str:
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """The known name that a mistyped name is most like, as a question; `otherwise` if it is like none."""
-    near = difflib.get_close_matches(name, list(known), n=1)
+    near = near_names(name, known)
     return f"did you mean {near[0]}?" if near else otherwise
+
+
+def near_names(name: str, known: Iterable[str], count: int = 1, likeness: float = 0.6) -> list[str]:
+    """The known names that a mistyped name is most like, `count` at most, the most similar first. `likeness` is the
+    least ratio of difflib.
+
+    Its comparison takes a time that is cubic in the length. So the names that have most letters in common are chosen
+    first, in linear time, and a name of more than NEAR_LENGTH characters is like none.
+    """
+    if len(name) > NEAR_LENGTH:
+        return []
+    matcher = difflib.SequenceMatcher()
+    matcher.set_seq2(name)
+    alike: list[tuple[float, str]] = []
+    for each in known:
+        matcher.set_seq1(each[: NEAR_LENGTH + 1])
+        if matcher.real_quick_ratio() >= likeness and (common := matcher.quick_ratio()) >= likeness:
+            alike.append((common, each))
+    found: list[tuple[float, str]] = []
+    for _, each in nlargest(_COMPARED, alike):
+        matcher.set_seq1(each[: NEAR_LENGTH + 1])
+        if (ratio := matcher.ratio()) >= likeness:
+            found.append((ratio, each))
+    return [each for _, each in nlargest(count, found)]
 
 
 def bounded(text: str, limit: int) -> str:

@@ -2,7 +2,7 @@
 
 Promises:
 - Two spellings of one quantity have the same amount.
-- A text that is no quantity has no amount.
+- A text that is no quantity, or longer than QUANTITY_LIMIT, has no amount.
 
 https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 """
@@ -13,7 +13,10 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,3})|(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E))?")
+QUANTITY_LIMIT = 256
+"""Characters of a quantity: Kubernetes' largest one has 19 digits."""
+
+_QUANTITY = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(?:[eE]([+-]?\d{1,3})|(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E))?")
 _FACTORS: Mapping[str, Decimal] = {
     **{suffix: Decimal(10) ** (3 * power) for suffix, power in zip("num", (-3, -2, -1), strict=True)},
     **{suffix: Decimal(10) ** (3 * power) for power, suffix in enumerate("kMGTPE", 1)},
@@ -23,7 +26,10 @@ _FACTORS: Mapping[str, Decimal] = {
 
 def amount(quantity: object) -> Decimal | None:
     """The amount of a quantity, which is a string or a number; None for anything else."""
-    match = _QUANTITY.fullmatch(str(quantity)) if isinstance(quantity, str | int | float) else None
+    if not isinstance(quantity, str | int | float) or (isinstance(quantity, int) and quantity.bit_length() > 512):
+        return None
+    text = str(quantity)
+    match = _QUANTITY.fullmatch(text) if len(text) <= QUANTITY_LIMIT else None
     if match is None:
         return None
     number, exponent, suffix = match.groups()

@@ -53,7 +53,7 @@ _RISKS = (
     _FieldRisk(words=frozenset({"priority"}), numbers=(2_000_000_000,)),
 )
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_WORD = re.compile(r"[A-Z]{1,64}(?![a-z])|[A-Z]?[a-z]+")
 
 _MAPPINGS: tuple[Mapping[str, str], ...] = (
     {"a": "x" * (_LABEL_LIMIT + 1)},

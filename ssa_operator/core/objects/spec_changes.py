@@ -26,6 +26,7 @@ from ssa_operator.core.objects.crd_variants import (
     minimal_value,
     smallest_number,
 )
+from ssa_operator.core.objects.go_patterns import go_pattern
 from ssa_operator.core.objects.risky_values import risky_values
 from ssa_operator.core.objects.source_location import FieldPath, field_text
 
@@ -45,7 +46,7 @@ _DEPTH_LIMIT = 8
 _TEXTS = ("b", "other", SPECIAL)
 """Strings beside the samples. A template that prints values as text breaks at the last one."""
 
-_POSITION = re.compile("0|[1-9][0-9]*", re.ASCII)
+_POSITION = re.compile("0|[1-9][0-9]{0,8}", re.ASCII)
 """A position of a list in a JSON pointer."""
 
 _INVALID_TEXTS = ("", "!", "x" * 300)
@@ -302,10 +303,8 @@ def _invalid_values(schema: Schema) -> Iterator[Any]:
 def _allows(schema: Schema, text: str) -> bool:
     if not schema.get("minLength", 0) <= len(text) <= schema.get("maxLength", len(text)):
         return False
-    try:
-        return re.search(schema.get("pattern", ""), text) is not None
-    except re.error:
-        return True
+    pattern = go_pattern(schema.get("pattern") or "")
+    return pattern is None or pattern.search(text) is not None
 
 
 def simpler(value: Any) -> Iterator[Any]:

@@ -26,7 +26,7 @@ def known_format(name: str) -> bool:
     return name.replace("-", "") in _FORMATS
 
 
-def _matching(pattern: str) -> Callable[[str], bool]:
+def _of_pattern(pattern: str) -> Callable[[str], bool]:
     compiled = re.compile(pattern, re.ASCII)
     return lambda text: compiled.fullmatch(text) is not None
 
@@ -54,8 +54,12 @@ def _is_date_time(text: str) -> bool:
     return is_date(day) and found is not None and found[1] <= "23" and found[2] <= "59" and found[3] <= "59"
 
 
-_GO_DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
-_DURATION = re.compile(r"(\d+)\s*([A-Za-zµ]+)", re.ASCII)
+_GO_DURATION = re.compile(r"[-+]?(?:0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
+_GO_PART = re.compile(r"(?<!\d)(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_DURATION = re.compile(r"(?<!\d)(\d+)\s*([A-Za-zµ]+)", re.ASCII)
+# No duration of more digits fits into the nanoseconds of Go's int64.
+_DIGITS = 19
+_DURATION_LIMIT = 1000
 _UNITS: Mapping[str, tuple[int, tuple[str, ...]]] = {
     "nano": (1, ("ns",)),
     "micro": (10**3, ("us", "µs")),
@@ -70,24 +74,31 @@ _UNITS: Mapping[str, tuple[int, tuple[str, ...]]] = {
 
 def duration_nanoseconds(text: str) -> int | None:
     """A duration as Go or Scala write it (`1h30m`, `5 minutes`), in nanoseconds; None if it is none."""
+    if len(text) > _DURATION_LIMIT:
+        return None
     if (found := go_duration(text)) is not None:
         return found
     total, known = 0, False
     for number, unit in _DURATION.findall(text):
         for prefix, (factor, names) in _UNITS.items():
             if unit.lower() in names or unit.lower().startswith(prefix):
+                if len(number.lstrip("0")) > _DIGITS:
+                    return None
                 total, known = total + int(number) * factor, True
     return total if known else None
 
 
 def go_duration(text: str) -> int | None:
     """A duration as Go writes it (`1h30m`), in nanoseconds; None if it is none."""
-    if not _GO_DURATION.fullmatch(text):
+    if len(text) > _DURATION_LIMIT or not _GO_DURATION.fullmatch(text):
         return None
     total = 0
     factors = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
-    for whole, fraction, unit in re.findall(r"(\d*)\.?(\d*)(ns|us|µs|μs|ms|s|m|h)", text):
+    for number, decimals, unit in _GO_PART.findall(text):
         factor = factors.get(unit, 3600 * 10**9)
+        whole, fraction = number.lstrip("0"), decimals[:_DIGITS]
+        if len(whole) > _DIGITS:
+            return None
         total += int(whole or 0) * factor + (int(fraction) * factor // 10 ** len(fraction) if fraction else 0)
     total = -total if text.startswith("-") else total
     return total if -(2**63) <= total < 2**63 else None
@@ -95,11 +106,17 @@ def go_duration(text: str) -> int | None:
 
 def _without_leading_zeros(text: str) -> str:
     """An IPv4 address may have leading zeros."""
-    return re.sub(r"(^|\.)0+(?=\d)", r"\1", text) if "." in text else text
+    return re.sub(r"(?<![^.])0+(?=\d)", "", text) if "." in text else text
+
+
+# An IPv6 address has 45 characters at most; leading zeros may make an IPv4 address longer.
+_ADDRESS_LIMIT = 256
 
 
 def is_ip(text: str) -> bool:
     """Whether the text is an IPv4 or IPv6 address without a zone."""
+    if len(text) > _ADDRESS_LIMIT:
+        return False
     try:
         ipaddress.ip_address(_without_leading_zeros(text))
     except ValueError:
@@ -155,15 +172,15 @@ _VARIANT = "[89abAB][0-9a-fA-F]{3}"
 _OF_256 = r"(?:0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])"
 
 _FORMATS: Mapping[str, Callable[[str], bool]] = {
-    "bsonobjectid": _matching(r"[0-9a-fA-F]{24}"),
-    "byte": _matching(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"),
+    "bsonobjectid": _of_pattern(r"[0-9a-fA-F]{24}"),
+    "byte": _of_pattern(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"),
     "cidr": _is_cidr,
     "creditcard": _any,
     "date": is_date,
     "datetime": _is_date_time,
     "duration": lambda text: duration_nanoseconds(text) is not None,
     "email": lambda text: "@" in text.strip("@"),
-    "hexcolor": _matching(r"#?(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
+    "hexcolor": _of_pattern(r"#?(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
     "hostname": lambda text: 0 < len(text) <= 255 and not re.search(r"[\s/_@:]", text),
     "ipv4": lambda text: is_ip(text) and "." in text,
     "ipv6": lambda text: is_ip(text) and ":" in text,
@@ -172,16 +189,16 @@ _FORMATS: Mapping[str, Callable[[str], bool]] = {
     "isbn13": _is_isbn13,
     "k8slongname": lambda text: len(text) <= 253 and re.fullmatch(rf"{_LABEL}(?:\.{_LABEL})*", text) is not None,
     "k8sshortname": lambda text: len(text) <= 63 and re.fullmatch(_LABEL, text) is not None,
-    "mac": _matching(
+    "mac": _of_pattern(
         r"[0-9a-fA-F]{2}(?:([:-])[0-9a-fA-F]{2})(?:\1[0-9a-fA-F]{2}){4}(?:(?:\1[0-9a-fA-F]{2}){2}|(?:\1[0-9a-fA-F]{2}){14})?"
         r"|[0-9a-fA-F]{4}(?:\.[0-9a-fA-F]{4}){2}(?:(?:\.[0-9a-fA-F]{4})|(?:\.[0-9a-fA-F]{4}){7})?"
     ),
     "password": _any,
-    "rgbcolor": _matching(rf"rgb\(\s*{_OF_256}\s*,\s*{_OF_256}\s*,\s*{_OF_256}\s*\)"),
-    "ssn": _matching(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
+    "rgbcolor": _of_pattern(rf"rgb\(\s*{_OF_256}\s*,\s*{_OF_256}\s*,\s*{_OF_256}\s*\)"),
+    "ssn": _of_pattern(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
     "uri": is_request_uri,
-    "uuid": _matching(_UUID % (_HEX4, _HEX4)),
-    "uuid3": _matching(_UUID % ("3[0-9a-fA-F]{3}", _HEX4)),
-    "uuid4": _matching(_UUID % ("4[0-9a-fA-F]{3}", _VARIANT)),
-    "uuid5": _matching(_UUID % ("5[0-9a-fA-F]{3}", _VARIANT)),
+    "uuid": _of_pattern(_UUID % (_HEX4, _HEX4)),
+    "uuid3": _of_pattern(_UUID % ("3[0-9a-fA-F]{3}", _HEX4)),
+    "uuid4": _of_pattern(_UUID % ("4[0-9a-fA-F]{3}", _VARIANT)),
+    "uuid5": _of_pattern(_UUID % ("5[0-9a-fA-F]{3}", _VARIANT)),
 }

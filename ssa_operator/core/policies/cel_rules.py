@@ -20,9 +20,9 @@ from ssa_operator.core.objects.cel.field_names import unescaped
 from ssa_operator.core.objects.field_errors import REASONS, ErrorType
 from ssa_operator.core.objects.source_location import FieldPath, parse_field
 
-_STRING = re.compile(r"""[rR]?("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
+_STRING = re.compile(r"""[rR]?("(?:[^"\\]++|\\.)*+"?|'(?:[^'\\]++|\\.)*+'?)""")
 _OLD = re.compile(r"\boldSelf\b")
-_OLD_FIELD = re.compile(r"\boldSelf((?:\.[A-Za-z_]\w*\b(?!\())+)")
+_OLD_FIELD = re.compile(r"(?<![\w.])oldSelf((?:\.[A-Za-z_]\w*\b(?!\())+)")
 _NAME = re.compile(r"\bmetadata\.(?:name|generateName)\b")
 
 

@@ -66,8 +66,8 @@ def _value_end(text: str) -> int:
     if text[:1] in ("{", "["):
         try:
             return json.JSONDecoder().raw_decode(text)[1]
-        except ValueError:
-            return 0
+        except (ValueError, RecursionError):
+            return 0  # no JSON, a number of thousands of digits, or lists of thousands of levels
     found = _SCALAR.match(text)
     return found.end() if found else 0
 

@@ -210,11 +210,11 @@ def proves_nothing(
     """
     if refusals:
         return all(is_about_name(refusal, probed.name, schema) for refusal in refusals)
-    found = _QUOTA.search(message)
-    return found is not None and all(_COUNTED.fullmatch(item.strip()) for item in found[1].split(","))
+    _, found, rest = message.partition("exceeded quota: ")
+    requested, used, _ = rest.partition(", requested: ")[2].rpartition(", used: ")
+    return bool(found and used) and all(_COUNTED.fullmatch(item.strip()) for item in requested.split(","))
 
 
-_QUOTA = re.compile(r"exceeded quota: [^,]+, requested: (.+), used: ")
 _COUNTED = re.compile(r"(?:count/\S+|configmaps|pods|replicationcontrollers|resourcequotas|secrets|services)=1")
 
 

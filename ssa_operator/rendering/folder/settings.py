@@ -6,13 +6,13 @@ Promises:
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from msgspec import Struct
 
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.live_object import MANAGER
+from ssa_operator.core.objects.messages import near_names
 from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.policies.adoption import AdoptPolicy
 from ssa_operator.core.policies.nested_parents import MAX_DEPTH
@@ -66,7 +66,7 @@ def _settings(found: Any, node: Node) -> Settings:
         raise DocumentError(f"settings are a mapping of {', '.join(_KEYS)}", node.location)
     for key in found:
         if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.5)
+            near = near_names(key, _KEYS, likeness=0.5)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(_KEYS)}"
             raise DocumentError(f"{key} is not a setting; {hint}", find_location(node, (key,), SlotValues()))
     version, cluster_scope = found.get("version"), found.get("clusterScope", False)

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ssa_operator.core.objects.quantity import amount
+from ssa_operator.core.objects.quantity import QUANTITY_LIMIT, amount
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
@@ -76,6 +76,8 @@ def _only(data: Sequence[Any]) -> Any:
 def _quantity(name: str, value: Any, factor: int) -> int:
     found = None if isinstance(value, bool) else amount(value)
     if found is None:
+        if isinstance(value, str) and len(value) > QUANTITY_LIMIT:
+            raise UnfitValueError(f"{name}: the quantity has {len(value)} characters, and may have {QUANTITY_LIMIT}")
         raise UnfitValueError(f"{name} needs a quantity such as 500m or 1Gi")
     return math.ceil(found * factor)
 

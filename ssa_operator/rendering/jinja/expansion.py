@@ -394,7 +394,7 @@ class Expansion:
                 return value.get(name)
             case ParentField():
                 return self._field((*value.path, name), node.lineno)
-            case Items() if name.isdigit() and int(name) < len(value.values):
+            case Items() if name.isdecimal() and len(name) < 10 and int(name) < len(value.values):
                 return value.values[int(name)]
         return UNKNOWN
 

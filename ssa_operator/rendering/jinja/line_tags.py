@@ -24,7 +24,7 @@ from ssa_operator.rendering.jinja.filters import PLACE_ALL, PLACE_FIRST
 from ssa_operator.rendering.values.line_marks import POP, PUSH, RESERVED, line_mark
 
 _DATA, _TAG, _VALUE, _SKIPPED = "data", "tag", "value", "skipped"
-_BLANK_END = re.compile(r"(?:\A|(?<=\n))[ \t]*\Z")
+_BLANK_END = re.compile(r"^[ \t]*\Z", re.MULTILINE)
 _BLANK_START = re.compile(r"[ \t]*(?:\n|\Z)")
 _LINE_START = re.compile(r"^([ \t]*)(?=\S)", re.MULTILINE)
 

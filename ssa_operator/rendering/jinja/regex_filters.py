@@ -37,6 +37,7 @@ _REASONS = {
 """What RE2 reports, in words for authors."""
 
 _REFERENCE = re.compile(r"\\(?:([0-9]{1,2})|g<(\w+)>|(\\)|(.|$))", re.DOTALL)
+_NUMBER = re.compile("[0-9]{1,3}")
 _LOST_ESCAPE = re.compile("[\x01-\x08]")
 
 
@@ -144,8 +145,8 @@ def _groups(name: str, compiled: Any, groups: list[int | str]) -> list[int]:
     """The numbers of groups. Raises UnfitValueError for a group that the pattern lacks."""
     found = []
     for group in groups:
-        index = compiled.groupindex.get(group) if isinstance(group, str) and not group.isdigit() else group
-        if not isinstance(index, bool) and (isinstance(index, int) or (isinstance(index, str) and index.isdigit())):
+        index = compiled.groupindex.get(group) if isinstance(group, str) and not _NUMBER.fullmatch(group) else group
+        if isinstance(index, (int, str)) and not isinstance(index, bool):
             number = int(index)
             if 0 <= number <= compiled.groups:
                 found.append(number)

@@ -38,7 +38,7 @@ _WORDS = (
     (re.compile("'break' outside loop"), "{% break %} is outside of a loop"),
     (re.compile("'continue' not properly in loop"), "{% continue %} is outside of a loop"),
     (re.compile("keyword argument repeated: (.+)"), r"the argument \1 is given twice"),
-    (re.compile("duplicate argument 'l_[0-9]+_(.+?)'"), r"the argument \1 is there twice"),
+    (re.compile("duplicate argument 'l_[0-9]+_([^']+)'"), r"the argument \1 is there twice"),
 )
 """What Python says of code that Jinja generated, and what an author is told."""
 
@@ -98,5 +98,5 @@ def compiling(code: str) -> Iterator[None]:
 
 def _line(code: str, number: int | None) -> int:
     """The line of the template for a line of its code, which ends with a table of both: `debug_info = '1=12&2=15'`."""
-    table = re.findall(r"(\d+)=(\d+)", code[code.rfind("debug_info = ") :])
+    table = re.findall(r"(?<!\d)(\d+)=(\d+)", code[code.rfind("debug_info = ") :])
     return max((int(line) for line, of_code in table if int(of_code) <= (number or 0)), default=1)

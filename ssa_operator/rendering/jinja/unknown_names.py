@@ -8,10 +8,11 @@ Promises:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
+
+from ssa_operator.core.objects.messages import near_names
 
 
 class Suggestion(Struct, frozen=True):
@@ -139,7 +140,7 @@ def _suggest(name: str, known: list[str], foreign: Mapping[str, str], renamed: M
     same = next((each for each in known if _folded(each) == _folded(name)), None)
     if same is not None:
         return Suggestion(f"write {same}", same)
-    near = difflib.get_close_matches(name, known, n=1) or difflib.get_close_matches(name.lower(), known, n=1)
+    near = near_names(name, known) or near_names(name.lower(), known)
     return Suggestion(f"did you mean {near[0]}?" if near else "")
 
 

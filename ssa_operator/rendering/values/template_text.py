@@ -241,7 +241,7 @@ def placed(text: Any, width: int, *, all_lines: bool) -> Any:
         head = _FIRST_CONTENT.match(raw)
         if head is None:
             return raw
-        blanks = len(_MARK_OR_LINE.sub("", head[0]))
+        blanks = len(re.sub(MARK, "", head[0][head[0].rfind("\n") + 1 :]))
         space = " " * max(0, width - blanks)
         if not space:
             return raw
@@ -253,7 +253,6 @@ def placed(text: Any, width: int, *, all_lines: bool) -> Any:
 
 
 _FIRST_CONTENT = re.compile(rf"(?:\s|{MARK})*(?=[^\s{MARKS}])")
-_MARK_OR_LINE = re.compile(rf"{MARK}|.*\n", re.DOTALL)
 _SEPARATOR = re.compile(rf"(?:{MARK})*---(?:\s|\Z)")
 _LINE_WITH_CONTENT = re.compile(rf"\n(?!(?:{MARK})*---(?:\s|\Z))(?=(?:{MARK})*[^\n{MARKS}])")
 

@@ -116,12 +116,16 @@ def _int(value: Any) -> int:
         case str():
             if not re.fullmatch(r"[-+]?\d+", value, re.ASCII):
                 raise _unconvertible("int")
-            return _within(int(value), INT_LIMIT)
+            return _within(int(value), INT_LIMIT) if len(value.lstrip("+-0")) <= _DIGITS else _overflow()
         case Timestamp():
             return value.nanoseconds // 10**9
         case Duration():
             return value.nanoseconds
     raise NoSuchOverloadError
+
+
+# No integer of CEL has more; Python converts no text of thousands.
+_DIGITS = 20
 
 
 def _unconvertible(kind: str) -> EvaluationError:
@@ -140,7 +144,7 @@ def _uint(value: Any) -> Uint:
     if isinstance(value, str):
         if not re.fullmatch(r"\d+", value, re.ASCII):
             raise _unconvertible("uint")
-        value = int(value)
+        value = int(value) if len(value.lstrip("0")) <= _DIGITS else UINT_LIMIT
     if not is_number(value):
         raise NoSuchOverloadError
     if not 0 <= value < UINT_LIMIT:
@@ -150,7 +154,7 @@ def _uint(value: Any) -> Uint:
 
 def _double(value: Any) -> float:
     if isinstance(value, str):
-        if not re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?(?i:inf|infinity|nan)", value, re.ASCII):
+        if not re.fullmatch(r"[-+]?(\d+(?:\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?(?i:inf|infinity|nan)", value, re.ASCII):
             raise _unconvertible("double")
         return float(value)
     if not is_number(value):
@@ -313,7 +317,7 @@ def _format(text: str, arguments: Any) -> str:
             return _string(value)
         if verb == "s" and isinstance(value, int):
             return str(value)
-        if verb == "f" and isinstance(value, float):
+        if verb == "f" and isinstance(value, float) and len(precision or "") < 4:
             return f"{value:.{precision or 6}f}"
         if verb in "xXb" and isinstance(value, int) and not isinstance(value, bool):
             return format(value, verb)

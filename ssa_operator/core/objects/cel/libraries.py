@@ -192,7 +192,7 @@ def _cidr(value: Any) -> Network:
     if not slash:
         raise EvaluationError(f"{words}: {words}: netip.ParsePrefix({quoted(value)}): no '/'")
     found = _ip(address)
-    if not re.fullmatch(r"0|[1-9]\d*", length, re.ASCII) or int(length) > found.max_prefixlen:
+    if not re.fullmatch(r"0|[1-9]\d{0,2}", length, re.ASCII) or int(length) > found.max_prefixlen:
         raise EvaluationError(f"{words}: {words}: netip.ParsePrefix({quoted(value)})")
     return ipaddress.ip_interface(f"{found}/{length}")
 
@@ -320,7 +320,10 @@ def _semver(value: Any, normalize: Any = False) -> Semver:
     text = _normalized(_text(value)) if normalize else _text(value)
     found = _SEMVER.fullmatch(text)
     parts = tuple((found[4] or "").split(".")) if found and found[4] else ()
-    if found is None or any(re.fullmatch(r"0\d+", part, re.ASCII) for part in parts):
+    numbers = [part for part in (*found.groups()[:3], *parts) if part.isdecimal()] if found else []
+    leading = any(re.fullmatch(r"0\d+", part, re.ASCII) for part in parts)
+    # The API server reads the numbers as 64 bits.
+    if found is None or leading or any(len(part) > 20 for part in numbers):
         raise EvaluationError("Invalid Semantic Version")
     return Semver(int(found[1]), int(found[2]), int(found[3]), parts, found[5] or "")
 

@@ -227,7 +227,13 @@ class Uint(int):
     """An unsigned integer."""
 
 
+_NUMBER_LIMIT = 1000
+"""Characters of a number; no type has so large ones."""
+
+
 def _integer(text: str) -> int:
+    if len(text) > _NUMBER_LIMIT:
+        raise CELSyntaxError(f"a number of {len(text)} characters is too long")
     unsigned = text[-1] in "uU"
     number = int(text.rstrip("uU"), 0) if text[:2].lower() == "0x" else int(text.rstrip("uU"))
     return Uint(number) if unsigned else number
