@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
 from ssa_operator.core.objects.field_origin import Origin
@@ -27,8 +26,8 @@ from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.json_encoding import NOTHING
 from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, ManagedFields
 from ssa_operator.core.objects.managed_fields import owned
-from ssa_operator.core.objects.managed_fields import value_at as managed_value_at
 from ssa_operator.core.objects.manifest import MANAGED_BY_LABEL, Manifest
+from ssa_operator.core.objects.merge_keys import IndexedBody, keys_of
 from ssa_operator.core.objects.quantity import amount
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, value_at
 
@@ -121,9 +120,10 @@ def attribute(
     body["metadata"].pop("managedFields", None)
     sent = None if manifest is None else manifest.body
     converted = _converted(live, in_other_versions)
+    start = _Place((), () if sent is not None else None, IndexedBody(sent), IndexedBody(body))
     return tuple(
         _attribution(path, value, owners or _owners_elsewhere(path, converted), sent_path, manifest)
-        for path, value, owners, sent_path in _fields(body, trees, _Place((), () if sent is not None else None, sent))
+        for path, value, owners, sent_path in _fields(body, trees, start)
     )
 
 
@@ -148,11 +148,12 @@ _Converted: TypeAlias = "list[tuple[FieldOwner, Mapping[str, Any]]]"
 
 
 def _converted(live: LiveObject, in_other_versions: Mapping[str, Mapping[str, Any]]) -> _Converted:
+    body = IndexedBody(live.body)
     return [
         (_owner(entry), in_other_versions[entry.api_version])
         for entry in _latest_first(live)
         if entry.api_version in in_other_versions
-        and any(managed_value_at(live.body, path) is None for path in owned(bytes(entry.fields_v1)))
+        and any(body.value_at(path) is None for path in owned(bytes(entry.fields_v1)))
     ]
 
 
@@ -169,16 +170,18 @@ class _Place(Struct, frozen=True):
     path: FieldPath
     sent_path: FieldPath | None
     """None if the manifest lacks it."""
-    sent: Any
+    sent: IndexedBody
     """The manifest's body."""
+    live: IndexedBody
+    """The live object's body."""
 
     def field(self, step: str | int, sent_step: str | int | None) -> _Place:
         """The field below; `sent_step` is its name or position in the manifest."""
         sent_path = None
         if self.sent_path is not None and sent_step is not None:
             sent_path = (*self.sent_path, sent_step)
-            sent_path = None if value_at(self.sent, sent_path, _ABSENT) is _ABSENT else sent_path
-        return _Place((*self.path, step), sent_path, self.sent)
+            sent_path = None if value_at(self.sent.body, sent_path, _ABSENT) is _ABSENT else sent_path
+        return _Place((*self.path, step), sent_path, self.sent, self.live)
 
 
 _ABSENT = object()
@@ -189,9 +192,10 @@ def _fields(value: Any, trees: _Trees, place: _Place) -> Iterator[_Field]:
         for key, item in value.items():
             yield from _fields(item, _below(trees, [f"f:{key}"]), place.field(key, key))
     elif isinstance(value, list) and value:
+        selecting, keyed = _selecting(value, trees, place.live), _is_keyed(trees)
         for at, item in enumerate(value):
-            steps = list(dict.fromkeys(step for _, tree in trees for step in tree if _selects(step, item, at)))
-            position = _sent_position(place, steps, None if _is_keyed(trees) else at)
+            steps = selecting.get(at, ())
+            position = _sent_position(place, steps, None if keyed else at)
             yield from _fields(item, _below(trees, steps), place.field(at, position))
     else:
         owners = tuple(owner for owner, tree in trees if not tree or "." in tree)
@@ -209,15 +213,13 @@ def _below(trees: _Trees, steps: Sequence[str]) -> _Trees:
     return found
 
 
-def _selects(step: str, item: Any, at: int) -> bool:
-    """Whether a step of fieldsV1 selects this item of a list."""
-    kind, _, name = step.partition(":")
-    if kind == "k":
-        keys = msgspec.json.decode(name)
-        return isinstance(item, Mapping) and all(item.get(key) == value for key, value in keys.items())
-    if kind == "v":
-        return bool(msgspec.json.decode(name) == item)
-    return kind == "i" and name == str(at)
+def _selecting(items: Sequence[Any], trees: _Trees, live: IndexedBody) -> Mapping[int, Sequence[str]]:
+    """The steps of fieldsV1 that select each item of a list, by the position of the item."""
+    found: dict[int, list[str]] = {}
+    for step in dict.fromkeys(step for _, tree in trees for step in tree):
+        for at in live.index(items).positions(step):
+            found.setdefault(at, []).append(step)
+    return found
 
 
 def _is_keyed(trees: _Trees) -> bool:
@@ -227,29 +229,20 @@ def _is_keyed(trees: _Trees) -> bool:
 
 def _sent_position(place: _Place, steps: Sequence[str], at: int | None) -> int | None:
     """The position of a live list's item in the manifest's list: of the item with the same keys, otherwise `at`."""
-    items = None if place.sent_path is None else value_at(place.sent, place.sent_path)
+    items = None if place.sent_path is None else value_at(place.sent.body, place.sent_path)
     if not isinstance(items, list):
         return None
+    index = place.sent.index(items)
     for step in steps:
         if step.startswith("i:"):
             continue
-        for position, item in enumerate(items):
-            if _selects(step, item, position):
-                return position
+        if found := index.positions(step):
+            return found[0]
         # The API server may have added a key with its default.
-        partial = [position for position, item in enumerate(items) if _may_select(step, item)]
+        partial = index.partial(keys_of(step))
         if len(partial) == 1:
             return partial[0]
     return at
-
-
-def _may_select(step: str, item: Any) -> bool:
-    """Whether an item has none of a step's keys with another value, and at least one key."""
-    kind, _, name = step.partition(":")
-    if kind != "k" or not isinstance(item, Mapping):
-        return False
-    keys = msgspec.json.decode(name)
-    return any(key in item for key in keys) and all(item.get(key, value) == value for key, value in keys.items())
 
 
 def _attribution(

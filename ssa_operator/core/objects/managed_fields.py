@@ -18,10 +18,14 @@ import msgspec
 from ssa_operator.core.objects.identity import join_api_version
 from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject, ManagedFields
+from ssa_operator.core.objects.merge_keys import reader
 from ssa_operator.core.objects.source_location import field_text
 
 Path: TypeAlias = tuple[str, ...]
 """A field as fieldsV1 spells it, outermost first: `("f:spec", "f:replicas")`."""
+
+Tree: TypeAlias = Mapping[str, Any]
+"""A decoded fieldsV1; an empty one below a step is the whole value there."""
 
 _decode = decoder(dict[str, Any])
 
@@ -33,19 +37,53 @@ def owned(fields_v1: bytes) -> frozenset[Path]:
 
 def lost_fields(before: bytes, after: bytes) -> tuple[Path, ...]:
     """The fields of the fieldsV1 tree `before` that `after` lacks: for a lost item of a list, the item alone."""
-    lost = owned(before) - owned(after)
-    outermost = (path for path in lost if not any(path[:length] in lost for length in range(1, len(path))))
-    return tuple(sorted(outermost))
+    return tuple(sorted(_lost(_decode(before), _decode(after) if after else {}, ()))) if before else ()
+
+
+def _lost(before: Mapping[str, Any], after: Mapping[str, Any], prefix: Path) -> Iterator[Path]:
+    for step, below in before.items():
+        if step == ".":
+            continue
+        left = after.get(step)
+        if _is_owned(below) and (left is None or not _is_owned(left)):
+            yield (*prefix, step)
+        else:
+            yield from _lost(below, left or {}, (*prefix, step))
+
+
+def is_owned(tree: Tree, path: Path) -> bool:
+    """Whether a tree has a field itself, not only fields below it or the value that it is in."""
+    for step in path:
+        if step not in tree:
+            return False
+        tree = tree[step]
+    return _is_owned(tree)
+
+
+def _is_owned(tree: Tree) -> bool:
+    return not tree or "." in tree
 
 
 def changed_fields(fields_v1: bytes, before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Path, ...]:
     """The outermost fields of a fieldsV1 tree whose values differ between two bodies."""
-    leaves = _leaves(_decode(fields_v1), ()) if fields_v1 else ()
-    return tuple(sorted(path for path in leaves if value_at(before, path) != value_at(after, path)))
+    return tuple(sorted(_changed(_decode(fields_v1), before, after, ()))) if fields_v1 else ()
 
 
-def manager_of(live: LiveObject, path: Path, status: bool = False, since: str = "") -> ManagedFields | None:
-    """The latest entry of a manager that owns a field, None without any.
+def _changed(tree: Tree, before: object, after: object, prefix: Path) -> Iterator[Path]:
+    old_at, new_at = reader(before), reader(after)
+    for step, below in tree.items():
+        old, new = (old_at(step), new_at(step)) if step != "." else (None, None)
+        if old != new:
+            if below:
+                yield from _changed(below, old, new, (*prefix, step))
+            else:
+                yield (*prefix, step)
+
+
+def managers_of(
+    live: LiveObject, paths: Sequence[Path], status: bool = False, since: str = ""
+) -> list[ManagedFields | None]:
+    """The latest entry of a manager that owns each field, None without any.
 
     An entry names fields in its own version. If no entry in the version of the object has the field, it is that of the
     last other manager that has written in another version, and not before `since`.
@@ -53,10 +91,11 @@ def manager_of(live: LiveObject, path: Path, status: bool = False, since: str = 
     `status` selects the entries of the subresource `status`; otherwise all others count.
     """
     entries = [entry for entry in live.managed_fields if (entry.subresource == "status") is status]
-    owners = [entry for entry in entries if _has(_decode(bytes(entry.fields_v1)), path)]
+    trees = [(entry, _decode(bytes(entry.fields_v1))) for entry in entries]
     converted = [entry for entry in entries if not is_in_version(entry, live) and entry.time >= since]
     others = [entry for entry in converted if (entry.manager, entry.operation) != (MANAGER, "Apply")]
-    return max(owners or others, key=lambda entry: entry.time, default=None)
+    owners = ([entry for entry, tree in trees if _has(tree, path)] for path in paths)
+    return [max(found or others, key=lambda entry: entry.time, default=None) for found in owners]
 
 
 def is_in_version(entry: ManagedFields, live: LiveObject) -> bool:
@@ -79,33 +118,6 @@ def path_text(path: Path) -> str:
     return text
 
 
-def value_at(body: object, path: Path) -> object:
-    """The value of a field in an object's body; None where the body lacks it."""
-    for step in path:
-        kind, _, name = step.partition(":")
-        if kind == "f" and isinstance(body, Mapping):
-            body = body.get(name)
-        elif kind == "k" and isinstance(body, list):
-            body = keyed(body, name)
-        elif kind == "v" and isinstance(body, list):
-            wanted = msgspec.json.decode(name)
-            body = wanted if wanted in body else None
-        elif kind == "i" and isinstance(body, list):
-            body = body[int(name)] if int(name) < len(body) else None
-        else:
-            return None
-    return body
-
-
-def keyed(items: Sequence[object], name: str) -> Mapping[str, Any] | None:
-    """The item of a list map with the keys that fieldsV1 writes after `k:`; None where the list lacks it."""
-    keys = msgspec.json.decode(name)
-    for item in items:
-        if isinstance(item, Mapping) and all(item.get(key) == value for key, value in keys.items()):
-            return item
-    return None
-
-
 def _paths(tree: Mapping[str, Any], prefix: Path) -> Iterator[Path]:
     for step, below in tree.items():
         if step == ".":
@@ -117,12 +129,13 @@ def _paths(tree: Mapping[str, Any], prefix: Path) -> Iterator[Path]:
         yield from _paths(below, (*prefix, step))
 
 
-def _leaves(tree: Mapping[str, Any], prefix: Path) -> Iterator[Path]:
+def leaves(tree: Tree, prefix: Path = ()) -> Iterator[Path]:
+    """The fields below which a tree has no others."""
     for step, below in tree.items():
         if step != ".":
-            if not below:
+            if not below or (len(below) == 1 and "." in below):
                 yield (*prefix, step)
-            yield from _leaves(below, (*prefix, step))
+            yield from leaves(below, (*prefix, step))
 
 
 def _has(tree: Mapping[str, Any], path: Path) -> bool:

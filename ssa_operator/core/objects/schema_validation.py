@@ -41,10 +41,21 @@ class SchemaResult:
     """What could not be checked, as sentences."""
     matches: int = 0
     """The API server counts its checks, and of several alternatives shows the errors of the one with most."""
+    _known: dict[tuple[object, ...], list[FieldError]] = field(default_factory=dict)
+    """The errors by what they have beside the value, which no mapping can have as a key."""
+
+    def __post_init__(self) -> None:
+        errors, self.errors = self.errors, []
+        self.add(*errors)
 
     def add(self, *errors: FieldError | None) -> None:
         """Add errors that it doesn't have yet."""
-        self.errors += [error for error in errors if error is not None and error not in self.errors]
+        for error in errors:
+            if error is not None:
+                known = self._known.setdefault((error.path, error.field, error.type, error.detail), [])
+                if error not in known:
+                    known.append(error)
+                    self.errors.append(error)
 
     def merge(self, *others: SchemaResult) -> None:
         """Add the errors of others."""

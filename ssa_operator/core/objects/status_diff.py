@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.managed_fields import keyed
+from ssa_operator.core.objects.merge_keys import ListIndex
 
 _decode = decoder(dict[str, Any])
 
@@ -59,15 +57,16 @@ def _includes_conditions(current: Mapping[str, Any], desired: Sequence[Mapping[s
 
 def _covered(owned: Mapping[str, Any], desired: Any) -> bool:
     """Whether every field of a fieldsV1 tree is desired; the next write would remove any other."""
+    index = ListIndex(desired) if isinstance(desired, list) else ListIndex(())
     for key, below in owned.items():
         kind, _, name = key.partition(":")
         if kind == "f":
             if not isinstance(desired, Mapping) or name not in desired or not _covered(below, desired[name]):
                 return False
         elif kind == "k":
-            item = keyed(desired, name) if isinstance(desired, list) else None
-            if item is None or not _covered(below, item):
+            found = index.positions(key)
+            if not found or not _covered(below, desired[found[0]]):
                 return False
-        elif kind == "v" and (not isinstance(desired, list) or msgspec.json.decode(name) not in desired):
+        elif kind == "v" and not index.positions(key):
             return False
     return True

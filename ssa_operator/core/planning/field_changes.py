@@ -17,8 +17,10 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject, ManagedFields
-from ssa_operator.core.objects.managed_fields import Path, is_in_version, owned, path_text, value_at
+from ssa_operator.core.objects.managed_fields import Path, Tree, is_in_version, is_owned, leaves, path_text
+from ssa_operator.core.objects.merge_keys import IndexedBody, keys_of
 from ssa_operator.core.objects.source_location import FieldPath
+from ssa_operator.core.policies.adoption import union_of_fields
 
 _BOOKKEEPING = frozenset({"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"})
 """Fields of the metadata that the API server writes by itself."""
@@ -98,30 +100,34 @@ def field_changes(before: LiveObject, after: LiveObject, manager: str = MANAGER)
 
 def left_fields(before: LiveObject, after: LiveObject, manager: str = MANAGER) -> tuple[LeftField, ...]:
     """The fields that an apply of `manager` gives up, and that other managers keep as they are."""
-    others, given_up = _other_entries(after, manager), _owned_by(before, manager)
+    others, given_up, kept = _other_entries(after, manager), _owned_by(before, manager), _owned_by(after, manager)
+    body = IndexedBody(after.body)
     left = []
-    for path in sorted(given_up - _owned_by(after, manager)):
-        owners = tuple(owner for owner, fields in others if path in fields)
-        if owners and value_at(after.body, path) is not None and _is_leaf(given_up, path):
+    for path in sorted(leaves(given_up)):
+        if is_owned(kept, path):
+            continue
+        owners = tuple(owner for owner, fields in others if is_owned(fields, path))
+        if owners and body.value_at(path) is not None:
             left.append(LeftField(path=path, owners=owners))
     return tuple(left)
 
 
-def field_path(path: Path, body: Mapping[str, Any]) -> FieldPath:
+def field_path(path: Path, body: IndexedBody) -> FieldPath:
     """A path of managedFields as names and positions in a body, up to the last part that the body has."""
     found: list[str | int] = []
-    value: Any = body
+    value: Any = body.body
     for step in path:
-        kind, _, name = step.partition(":")
-        if kind == "f":
-            found.append(name)
-            value = value.get(name) if isinstance(value, Mapping) else None
-        elif kind == "k" and isinstance(value, list):
-            position = _position(value, json.loads(name))
-            if position is None:
+        if step.startswith("f:"):
+            found.append(step[2:])
+            value = value.get(step[2:]) if isinstance(value, Mapping) else None
+        elif isinstance(value, list):
+            # A key that is null is a default of the API server's.
+            keys = {key: wanted for key, wanted in keys_of(step).items() if wanted is not None}
+            positions = body.index(value).exact(keys)
+            if not positions:
                 break
-            found.append(position)
-            value = value[position]
+            found.append(positions[0])
+            value = value[positions[0]]
         else:
             break
     return tuple(found)
@@ -131,8 +137,8 @@ def _cause(
     path: Path,
     old: object,
     new: object,
-    ours_before: frozenset[Path] | None,
-    ours_after: frozenset[Path],
+    ours_before: Tree | None,
+    ours_after: Tree,
     owners: Sequence[FieldOwner],
 ) -> ChangeCause:
     """The cause of a change. `ours_before` is None where the last apply was in another version: it may have owned any
@@ -150,36 +156,32 @@ def _cause(
     return ChangeCause.TEMPLATE
 
 
-def _owned_by(live: LiveObject, manager: str) -> frozenset[Path]:
-    fields: set[Path] = set()
-    for entry in live.managed_fields:
-        if _is_apply_of(entry, manager):
-            fields |= owned(bytes(entry.fields_v1))
-    return frozenset(fields)
+def _owned_by(live: LiveObject, manager: str) -> Tree:
+    entries = (entry for entry in live.managed_fields if _is_apply_of(entry, manager))
+    return union_of_fields([json.loads(bytes(entry.fields_v1)) for entry in entries])
 
 
 def _is_apply_of(entry: ManagedFields, manager: str) -> bool:
     return (entry.manager, entry.operation, entry.subresource) == (manager, "Apply", "")
 
 
-def _other_entries(live: LiveObject, manager: str) -> list[tuple[FieldOwner, frozenset[Path]]]:
+def _other_entries(live: LiveObject, manager: str) -> list[tuple[FieldOwner, Tree]]:
     return [
-        (FieldOwner(entry.manager, entry.operation, entry.subresource, entry.time), owned(bytes(entry.fields_v1)))
+        (FieldOwner(entry.manager, entry.operation, entry.subresource, entry.time), json.loads(bytes(entry.fields_v1)))
         for entry in live.managed_fields
         if entry.subresource != "status" and (entry.manager, entry.operation) != (manager, "Apply")
     ]
 
 
-def _covers(fields: frozenset[Path], path: Path) -> bool:
-    """Whether some fields have a path, something below it, or a whole value that it is in."""
-    if any(_is_leaf(fields, path[:length]) for length in range(1, len(path))):
-        return True
-    return any(field[: len(path)] == path for field in fields)
-
-
-def _is_leaf(fields: frozenset[Path], path: Path) -> bool:
-    """Whether nothing below a path is listed: the manager owns the whole value."""
-    return path in fields and not any(len(field) > len(path) and field[: len(path)] == path for field in fields)
+def _covers(fields: Tree, path: Path) -> bool:
+    """Whether a tree has a path, something below it, or a whole value that it is in."""
+    for step in path:
+        if step not in fields:
+            return False
+        fields = fields[step]
+        if not fields:
+            return True
+    return True
 
 
 def _differences(
@@ -192,8 +194,8 @@ def _differences(
             yield from _differences(old.get(name), new.get(name), keys, (*path, f"f:{name}"))
         return
     names = keys.get(_without_values(path))
-    if names and _are_keyed(old, names) and _are_keyed(new, names):
-        before, after = ({_key(item, names): item for item in items} for items in (old, new))
+    before, after = (_by_key(items, names or ()) for items in (old, new))
+    if before is not None and after is not None:
         if before.keys() == after.keys() and before == after:
             yield path, old, new  # only the order differs
             return
@@ -225,21 +227,12 @@ def _without_values(path: Path) -> Path:
     return tuple("k:" if step.startswith("k:") else step for step in path)
 
 
-def _are_keyed(items: Any, names: Sequence[str]) -> bool:
-    if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
-        return False
-    keys = [_key(item, names) for item in items]
-    return len(set(keys)) == len(keys)
+def _by_key(items: Any, names: Sequence[str]) -> Mapping[str, Any] | None:
+    """The items of a list map, None if the value is none, or if two items have the same keys."""
+    if not names or not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
+        return None
+    found = {_encode({name: item.get(name) for name in names}): item for item in items}
+    return found if len(found) == len(items) else None
 
 
-def _key(item: Mapping[str, Any], names: Sequence[str]) -> str:
-    return json.dumps({name: item.get(name) for name in names}, separators=(",", ":"))
-
-
-def _position(items: Sequence[Any], keys: Mapping[str, Any]) -> int | None:
-    for position, item in enumerate(items):
-        if isinstance(item, Mapping) and all(
-            item.get(key) == value for key, value in keys.items() if value is not None
-        ):
-            return position
-    return None
+_encode = json.JSONEncoder(separators=(",", ":")).encode

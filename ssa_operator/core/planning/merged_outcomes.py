@@ -18,11 +18,12 @@ from typing import Any, TypeAlias
 
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.objects.merge_keys import ListIndex, keys_of
 from ssa_operator.core.objects.quantity import amount
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action, FailureReason, Step
-from ssa_operator.core.policies.adoption import items_at, union_of_fields, unkept_fields, without_fields
+from ssa_operator.core.policies.adoption import union_of_fields, unkept_fields, without_fields
 from ssa_operator.core.policies.unchanged import is_same_content
 
 Fields = Mapping[str, Any]
@@ -124,31 +125,36 @@ def _merged_list(
     """Two lists, merged by keys if any manager owns the items of the list one by one; else the wanted one."""
     names = _key_names(tree)
     if names:
-        result = list(live)
+        result, index, steps = list(live), ListIndex(live), _Steps(tree)
         for item in wanted:
-            key = _key(item, names)
-            found = list(items_at(key, result)) if isinstance(item, Mapping) else []
+            found = index.selected(_key(item, names)) if isinstance(item, Mapping) else ()
             if found:
-                position = next(at for at, each in enumerate(result) if each is found[0])
-                below = tree.get(key) or _below(tree, item)
-                result[position] = _merged(found[0], item, below, path, is_amount)
+                result[found[0]] = _merged(live[found[0]], item, steps.below(item), path, is_amount)
             else:
                 result.append(item)
         return result
     if any(step.startswith("v:") for step in tree):
-        return [*live, *(item for item in wanted if item not in live)]
+        index = ListIndex(live)
+        return [*live, *(item for item in wanted if not index.equal(item))]
     if len(live) == len(wanted):
         # What an item has besides are the API server's defaults, as in the volumeClaimTemplates of a StatefulSet.
         return [_merged(before, item, {}, path, is_amount) for before, item in zip(live, wanted, strict=True)]
     return list(wanted)
 
 
-def _below(tree: Fields, item: Any) -> Fields:
-    """The tree of the item of a list map that has other keys than the manifest writes, as a defaulted protocol."""
-    for step, below in tree.items():
-        if step.startswith("k:") and list(items_at(step, [item])):
-            return below if isinstance(below, Mapping) else {}
-    return {}
+class _Steps:
+    """The steps of a fieldsV1 tree that are keys of a list map."""
+
+    def __init__(self, tree: Fields) -> None:
+        self._names = _key_names(tree)
+        self._trees = [below for step, below in tree.items() if step.startswith("k:")]
+        self._index = ListIndex([keys_of(step) for step in tree if step.startswith("k:")])
+
+    def below(self, item: Mapping[str, Any]) -> Fields:
+        """The tree below the step of an item, which may lack a key that has a default, as a protocol."""
+        found = self._index.exact({name: item[name] for name in self._names if name in item})
+        below = self._trees[found[0]] if found else {}
+        return below if isinstance(below, Mapping) else {}
 
 
 def _key_names(tree: Fields) -> tuple[str, ...]:
@@ -173,12 +179,11 @@ def _fields(wanted: Any, tree: Fields) -> dict[str, Any]:
 
 
 def _item_fields(wanted: Sequence[Any], tree: Fields) -> Iterator[tuple[str, dict[str, Any]]]:
-    names = _key_names(tree)
+    names, steps, is_set = _key_names(tree), _Steps(tree), any(step.startswith("v:") for step in tree)
     for item in wanted:
         if names and isinstance(item, Mapping):
-            key = _key(item, names)
-            yield key, {".": {}, **_fields(item, tree.get(key) or _below(tree, item))}
-        elif any(step.startswith("v:") for step in tree):
+            yield _key(item, names), {".": {}, **_fields(item, steps.below(item))}
+        elif is_set:
             yield f"v:{json.dumps(item)}", {}
 
 

@@ -17,7 +17,7 @@ does the same in util/csaupgrade.
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from typing import Any
@@ -27,6 +27,7 @@ from ssa_operator.core.objects.json_decoding import decode_text
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject, OwnerReference
 from ssa_operator.core.objects.manifest import Manifest, may_own
+from ssa_operator.core.objects.merge_keys import ListIndex, selected
 
 
 class AdoptPolicy(StrEnum):
@@ -159,7 +160,7 @@ def adopt_fields_patch(live: LiveObject, api_version: str, former: AbstractSet[s
     joined = [entry for entry in candidates if entry.get("apiVersion") == candidates[0].get("apiVersion")]
     fields = union_of_fields([entry.get("fieldsV1") or {} for entry in joined])
     new_own = {**candidates[0], "manager": MANAGER, "operation": "Apply", "fieldsV1": fields}
-    return _patch(live, [new_own, *(entry for entry in kept if entry not in own)])
+    return _patch(live, [new_own, *(entry for entry in kept if entry.get("subresource") or not _is_own(entry))])
 
 
 def without_former_fields(
@@ -205,8 +206,7 @@ def _former_and_others(
 def unkept_fields(fields: Mapping[str, Any], body: Any, kept: Mapping[str, Any]) -> dict[str, Any]:
     """The outermost fields of a fieldsV1 tree that neither a body nor the tree `kept` has."""
     found: dict[str, Any] = {}
-    for name, below in fields.items():
-        items = list(items_at(name, body))
+    for name, below, items in selected(fields, body):
         if name == ".":
             continue
         if not items and name not in kept:
@@ -229,9 +229,12 @@ def without_fields(value: Any, fields: Mapping[str, Any]) -> Any:
                     del result[key]
         return result
     if isinstance(value, list):
-        removed = {id(item) for name, below in fields.items() if not below for item in items_at(name, value)}
-        changed = {id(item): below for name, below in fields.items() if below for item in items_at(name, value)}
-        return [without_fields(item, changed.get(id(item), {})) for item in value if id(item) not in removed]
+        index, below_of = ListIndex(value), dict[int, Any]()
+        for name, below in fields.items():
+            for at in index.selected(name) if not name.startswith("i:") else ():
+                below_of[at] = below
+        removed = {at for at, below in below_of.items() if not below}
+        return [without_fields(item, below_of.get(at, {})) for at, item in enumerate(value) if at not in removed]
     return value
 
 
@@ -289,8 +292,7 @@ def _split(fields: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[s
     """The fields of a fieldsV1 tree that a body has, and the other fields."""
     within: dict[str, Any] = {}
     others: dict[str, Any] = {}
-    for name, below in fields.items():
-        items = list(items_at(name, body))
+    for name, below, items in selected(fields, body):
         if not items:
             others[name] = below
         elif not below:
@@ -302,21 +304,6 @@ def _split(fields: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[s
             if outer:
                 others[name] = outer
     return within, others
-
-
-def items_at(name: str, body: Any) -> Iterator[Any]:
-    """The items of a body that one element of a fieldsV1 path (`f:spec`, `k:{"name":"a"}`, `v:"a"`) selects."""
-    kind, _, key = name.partition(":")
-    if kind == "f" and isinstance(body, Mapping) and key in body:
-        yield body[key]
-    elif kind == "k" and isinstance(body, list):
-        keys = json.loads(key)
-        # A key that an item lacks has a default, as a port's protocol does.
-        for item in body:
-            if isinstance(item, Mapping) and all(item.get(field, value) == value for field, value in keys.items()):
-                yield item
-    elif kind == "v" and isinstance(body, list):
-        yield from (item for item in body if item == json.loads(key))
 
 
 def union_of_fields(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

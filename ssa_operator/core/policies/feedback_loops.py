@@ -111,9 +111,9 @@ def follows_others(record: ApplyRecord | None, before: LiveObject | None, after:
     if record is None or before is None or record.uid != before.uid:
         return False
     fields = split_entry(record.own_entry)[1]
-    taken = lost_fields(fields, before.owned_fields())
+    taken = frozenset(lost_fields(fields, before.owned_fields()))
     overwritten = changed_fields(fields, before.body, after.body)
-    return bool(taken) and not any(path[: len(field)] == field for path in overwritten for field in taken)
+    return bool(taken) and not any(path[:length] in taken for path in overwritten for length in range(1, len(path) + 1))
 
 
 def with_changes(

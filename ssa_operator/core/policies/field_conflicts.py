@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, split_entry
-from ssa_operator.core.objects.managed_fields import Path, changed_fields, lost_fields, manager_of, path_text
+from ssa_operator.core.objects.managed_fields import Path, changed_fields, lost_fields, managers_of, path_text
 from ssa_operator.core.policies.backoff import exponential
 from ssa_operator.core.policies.unchanged import ApplyRecord, is_untouched
 
@@ -211,8 +211,8 @@ def find_field_changes(
     if not live.managed_fields:
         return (FieldChange(fields=("metadata.managedFields",)),)
     found: dict[tuple[str, str, str], list[Path]] = {}
-    for path in missing:
-        owner = manager_of(live, path, subresource == "status", since=time_before.decode())
+    owners = managers_of(live, missing, subresource == "status", since=time_before.decode())
+    for path, owner in zip(missing, owners, strict=True):
         manager = (owner.manager, owner.operation, owner.subresource) if owner is not None else ("", "", "")
         found.setdefault(manager, []).append(path)
     return tuple(

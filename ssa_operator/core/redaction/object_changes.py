@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
-from ssa_operator.core.objects.managed_fields import value_at
 from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.objects.merge_keys import IndexedBody
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.field_changes import (
     ChangeCause,
@@ -115,15 +115,16 @@ def changed_fields(
     before: LiveObject, after: LiveObject, mask: Mask, manifest: Manifest | None = None, manager: str = MANAGER
 ) -> tuple[ChangedField, ...]:
     """The fields that an apply of `manager` changes, with masked values."""
-    old, new = mask.masked(before.body), mask.masked(after.body)
+    old, new = IndexedBody(mask.masked(before.body)), IndexedBody(mask.masked(after.body))
+    sent = None if manifest is None else IndexedBody(manifest.body)
     return tuple(
         ChangedField(
             field=mask.text(str(change)),
-            before=value_at(old, change.path),
-            after=value_at(new, change.path),
+            before=old.value_at(change.path),
+            after=new.value_at(change.path),
             cause=change.cause,
             owners=change.owners,
-            location=_location(change, manifest),
+            location=_location(change, manifest, sent),
         )
         for change in field_changes(before, after, manager)
     )
@@ -155,10 +156,10 @@ def _recreated(outcome: Outcome) -> Body | None:
     return {**body, "metadata": {**body["metadata"], "name": manifest.identity.name}}
 
 
-def _location(change: FieldChange, manifest: Manifest | None) -> SourceLocation | None:
-    if manifest is None or change.cause in (ChangeCause.SERVER, ChangeCause.ADOPTED):
+def _location(change: FieldChange, manifest: Manifest | None, sent: IndexedBody | None) -> SourceLocation | None:
+    if manifest is None or sent is None or change.cause in (ChangeCause.SERVER, ChangeCause.ADOPTED):
         return None
-    path = field_path(change.path, manifest.body)
+    path = field_path(change.path, sent)
     # A field that is no longer rendered has no line.
     return manifest.document.location_of(path) if len(path) == len(change.path) else None
 

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from ssa_operator.core.objects.crd_schema import MISFIT, declared
 from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.managed_fields import keyed
+from ssa_operator.core.objects.merge_keys import ListIndex
 from ssa_operator.core.objects.messages import MESSAGE_LIMIT, bounded
 from ssa_operator.core.objects.render_result import StatusFields
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
@@ -209,8 +209,8 @@ def _last_conditions(conditions: Any, names: Mapping[str, Any]) -> Iterator[Mapp
     if not isinstance(conditions, list) or owned is None:
         return
     if owned:
-        keys = [key.removeprefix("k:") for key in owned if key.startswith("k:")]
-        conditions = [condition for key in keys if (condition := keyed(conditions, key)) is not None]
+        index = ListIndex(conditions)
+        conditions = [conditions[found[0]] for key in owned if key[:2] == "k:" and (found := index.positions(key))]
     for condition in conditions:
         if isinstance(condition, Mapping) and condition.get("type") not in OPERATOR_TYPES:
             yield condition

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
+from ssa_operator.core.objects.merge_keys import IndexedBody
 from ssa_operator.core.planning.field_changes import ChangeCause, field_changes, field_path, left_fields
 
 Fields = dict[str, Any]
@@ -75,7 +76,7 @@ def test_items_of_list_maps_are_compared_by_their_keys() -> None:
     after = live({"c": [two | {"image": "two:2"}, one]}, owner(spec_fields(c=keys)))
     (change,) = field_changes(before, after)
     assert str(change) == "spec.c[name=two].image"
-    assert field_path(change.path, after.body) == ("spec", "c", 0, "image")
+    assert field_path(change.path, IndexedBody(after.body)) == ("spec", "c", 0, "image")
 
 
 def test_what_the_api_server_keeps_by_itself_and_the_status_are_no_change() -> None:

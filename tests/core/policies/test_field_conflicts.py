@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.managed_fields import lost_fields, path_text, value_at
+from ssa_operator.core.objects.managed_fields import lost_fields, path_text
+from ssa_operator.core.objects.merge_keys import IndexedBody
 from ssa_operator.core.policies.field_conflicts import (
     AppliedChildren,
     ConflictHistory,
@@ -161,8 +162,8 @@ def test_a_foreign_change_of_a_status_is_detected_by_the_status_entries() -> Non
 
 def test_a_path_leads_to_the_value_of_its_field() -> None:
     path = ("f:spec", "f:template", "f:spec", "f:containers", CONTAINER, "f:ports", PORT, "f:containerPort")
-    assert value_at(LAST_APPLIED.body, path) == 80
-    assert value_at(LAST_APPLIED.body, (*path[:4], 'k:{"name":"no"}', "f:image")) is None
+    assert IndexedBody(LAST_APPLIED.body).value_at(path) == 80
+    assert IndexedBody(LAST_APPLIED.body).value_at((*path[:4], 'k:{"name":"no"}', "f:image")) is None
     assert path_text(("f:metadata", "f:finalizers", 'v:"a.b/c"')) == 'metadata.finalizers["a.b/c"]'
     assert path_text(("f:metadata", "f:labels", "f:a.b/c")) == "metadata.labels[a.b/c]"
 

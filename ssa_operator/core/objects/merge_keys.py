@@ -1,0 +1,181 @@
+"""Finds the items of lists by their merge keys, as managedFields name them.
+
+Promises:
+- A list is read once, however many of its items are looked for.
+- An item that lacks a key has its default: it is found if its other keys fit, and no item has all keys.
+- A list that somebody describes by more kinds of keys than MERGE_KEYS costs no more than one with as many.
+
+fieldsV1 selects an item of a list map by `k:{"name":"web"}`, one of a set by `v:"a"`, and one of another list by `i:0`:
+https://github.com/kubernetes-sigs/structured-merge-diff, fieldpath/serialize.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+MERGE_KEYS = 8
+"""Kinds of keys by which the items of one list are looked for, and the names in one key: Kubernetes' own lists have one
+kind, of two names at most. More are forged.
+"""
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+_Present: TypeAlias = tuple[str, ...]
+"""The names of a key that an item has."""
+
+_Groups: TypeAlias = "dict[_Present, dict[tuple[Hashable, ...], list[int]]]"
+"""The positions of items, by the names of the key that they have and the values of these."""
+
+
+class ListIndex:
+    """The items of one list. The list must not change."""
+
+    __slots__ = ("_groups", "_items", "_values")
+
+    def __init__(self, items: Sequence[object]) -> None:
+        self._items = items
+        self._groups: dict[tuple[str, ...], _Groups] = {}
+        self._values: dict[Hashable, list[int]] | None = None
+
+    def positions(self, step: str) -> Sequence[int]:
+        """The positions of the items that a step of fieldsV1 selects, in order. None for a step that selects no items,
+        or that can't be read.
+        """
+        kind, _, name = step.partition(":")
+        if kind == "i":
+            at = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else len(self._items)
+            return (at,) if at < len(self._items) else ()
+        if kind == "v":
+            return self.equal(_decoded(name))
+        return self.exact(keys_of(step))
+
+    def selected(self, step: str) -> Sequence[int]:
+        """The same, and for a key that no item has the first item that has a part of it and lacks the others."""
+        return self.positions(step) or self.partial(keys_of(step))[:1]
+
+    def equal(self, value: object) -> Sequence[int]:
+        """The positions of the items that are this value."""
+        if self._values is None:
+            self._values = {}
+            for at, item in enumerate(self._items):
+                self._values.setdefault(_hashable(item), []).append(at)
+        return self._values.get(_hashable(value), ())
+
+    def exact(self, keys: Mapping[str, Any]) -> Sequence[int]:
+        """The positions of the items that have these values under these keys. A key that is null is absent."""
+        names, present, values = _names(keys)
+        return self._grouped(names).get(present, {}).get(values, ())
+
+    def partial(self, keys: Mapping[str, Any]) -> Sequence[int]:
+        """The positions of the items that have some of these keys and lack the others; at most two of those that lack
+        the same ones.
+        """
+        names, whole, values = _names(keys)
+        value_of = dict(zip(whole, values, strict=True))
+        if len(names) > MERGE_KEYS:
+            return ()
+        found: list[int] = []
+        for present, positions in self._grouped(names).items():
+            if present and present != whole and value_of.keys() >= set(present):
+                found += positions.get(tuple(value_of[name] for name in present), ())[:2]
+        return sorted(found)
+
+    def _grouped(self, names: tuple[str, ...]) -> _Groups:
+        if names not in self._groups:
+            if len(self._groups) == MERGE_KEYS or not names:
+                return {}
+            groups: _Groups = {}
+            for at, item in enumerate(self._items):
+                if isinstance(item, Mapping):
+                    present = tuple(name for name in names if item.get(name) is not None)
+                    values = tuple(_hashable(item[name]) for name in present)
+                    groups.setdefault(present, {}).setdefault(values, []).append(at)
+            self._groups[names] = groups
+        return self._groups[names]
+
+
+def keys_of(step: str) -> Mapping[str, Any]:
+    """The keys in a step of fieldsV1; empty for a step without keys."""
+    keys = _decoded(step[2:]) if step.startswith("k:") else None
+    return keys if isinstance(keys, Mapping) else {}
+
+
+def _decoded(text: str) -> Any:
+    """The value that a step of fieldsV1 writes; _UNREADABLE for a text that is no JSON."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return _UNREADABLE
+
+
+_UNREADABLE = float("nan")
+"""Equal to no value."""
+
+
+def _names(keys: Mapping[str, Any]) -> tuple[tuple[str, ...], _Present, tuple[Hashable, ...]]:
+    names = tuple(sorted(keys))
+    present = tuple(name for name in names if keys[name] is not None)
+    return names, present, tuple(_hashable(keys[name]) for name in present)
+
+
+def _hashable(value: object) -> Hashable:
+    """A value that is equal for equal values."""
+    return value if isinstance(value, (str, int, float, bool, type(None))) else _encode(value)
+
+
+def selected(fields: Mapping[str, Any], body: object) -> Iterator[tuple[str, Any, Sequence[Any]]]:
+    """The steps of a fieldsV1 tree, each with what is below it and with the parts of a body that it selects. Positions
+    select nothing.
+    """
+    index = ListIndex(body) if isinstance(body, list) else None
+    for step, below in fields.items():
+        kind, _, name = step.partition(":")
+        if isinstance(body, Mapping):
+            yield step, below, [body[name]] if kind == "f" and name in body else []
+        elif isinstance(body, list) and index is not None and kind != "i":
+            yield step, below, [body[at] for at in index.selected(step)]
+        else:
+            yield step, below, []
+
+
+def reader(value: object) -> Callable[[str], Any]:
+    """The function that gives the part of a value that a step of fieldsV1 selects; None where the value lacks it."""
+    if isinstance(value, Mapping):
+        return lambda step: value.get(step[2:]) if step.startswith("f:") else None
+    if isinstance(value, list):
+        index = ListIndex(value)
+        return lambda step: value[found[0]] if (found := index.positions(step)) else None
+    return lambda _: None
+
+
+class IndexedBody:
+    """A part of an object in whose lists items are found by an index, which is made once a list."""
+
+    __slots__ = ("_indexes", "body")
+
+    def __init__(self, body: object) -> None:
+        self.body = body
+        self._indexes: dict[int, tuple[Sequence[object], ListIndex]] = {}
+
+    def index(self, items: Sequence[object]) -> ListIndex:
+        """The index of a list of the body."""
+        known = self._indexes.get(id(items))
+        if known is None or known[0] is not items:
+            known = self._indexes[id(items)] = (items, ListIndex(items))
+        return known[1]
+
+    def value_at(self, path: Sequence[str]) -> Any:
+        """The value of a field that fieldsV1 names by these steps; None where the body lacks it."""
+        value: Any = self.body
+        for step in path:
+            if isinstance(value, list):
+                found = self.index(value).positions(step)
+                value = value[found[0]] if found else None
+            elif isinstance(value, Mapping) and step.startswith("f:"):
+                value = value.get(step[2:])
+            else:
+                return None
+        return value
