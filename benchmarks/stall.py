@@ -25,7 +25,15 @@ from pathlib import Path
 from typing import Any
 
 from ssa_operator.controller.reconcile.render_turns import RenderTurns
+from ssa_operator.core.objects.field_attribution import attribute
+from ssa_operator.core.objects.json_decoding import decode_text
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject
+from ssa_operator.core.objects.messages import near_names
 from ssa_operator.core.objects.source_location import parse_field
+from ssa_operator.core.objects.string_formats import is_format
+from ssa_operator.core.planning.field_changes import field_changes
+from ssa_operator.core.policies.field_conflicts import find_field_changes
+from ssa_operator.core.policies.recreate import Probe, proves_nothing
 from ssa_operator.rendering.folder.sources import Folder, load_all
 from ssa_operator.rendering.render import render
 
@@ -61,7 +69,45 @@ Step = Callable[[], object]
 STEPS: Mapping[str, Callable[[], Step]] = {
     "a refused field of 65 quotation marks": lambda: partial(parse_field, "data[" + '"' * 65 + "]"),
     "a refused field of a million brackets": lambda: partial(parse_field, '["' + "[a" * 500_000),
+    "an annotation of quotation marks": lambda: partial(decode_or_none, "[" * 200 + '\\"' * 130_000),
+    "a duration of 50 000 parts": lambda: partial(is_format, "duration", "00s" * 50_000 + "!"),
+    "a refusal by 30 000 quotas": lambda: partial(proves_nothing, Probe("web", b""), (), QUOTAS * 30_000, None),
+    "a quantity of 400 000 digits": lambda: rendered("a: {{ spec.size | bytes }}", {"size": "9" * 400_000}),
+    "a child by a name of 100 000 characters": lambda: rendered(
+        "a: {{ child('ConfigMap', spec.size).data }}", {"size": "a" * 100_000}
+    ),
+    "a mistyped name beside 3 000 names": lambda: partial(
+        near_names, "ab" * 50, [("aab" * 33)[:99] + str(number % 10) for number in range(3000)]
+    ),
+    "4 000 env entries that somebody changed": lambda: partial(
+        find_field_changes, child(4000).own_entry(), child(4000), child(4000, "someone")
+    ),
+    "4 000 env entries by their writers": lambda: partial(attribute, child(4000, "someone"), None),
+    "4 000 env entries that an apply reverts": lambda: partial(field_changes, child(4000, "someone"), child(4000)),
 }
+
+
+QUOTAS = "exceeded quota: a, requested: "
+
+
+def child(count: int, writer: str = "") -> LiveObject:
+    """A child with many environment variables of the operator's, whose values another writer may have changed."""
+    keys = [f'k:{{"name":"N{number}"}}' for number in range(count)]
+    own: dict[str, Any] = {key: {".": {}, "f:name": {}, **({} if writer else {"f:value": {}})} for key in keys}
+    entries = [{"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": {"f:env": own}}}]
+    if writer:
+        theirs: dict[str, Any] = {key: {"f:value": {}} for key in keys}
+        entries.append({"manager": writer, "operation": "Update", "fieldsV1": {"f:spec": {"f:env": theirs}}})
+    metadata = {"name": "web", "namespace": "default", "uid": "1", "resourceVersion": "7", "managedFields": entries}
+    env = [{"name": f"N{number}", "value": writer} for number in range(count)]
+    return LiveObject.of({"apiVersion": "example.com/v1", "kind": "Any", "metadata": metadata, "spec": {"env": env}})
+
+
+def decode_or_none(text: str) -> object:
+    """The JSON of a text, None if it is none."""
+    with contextlib.suppress(ValueError):
+        return decode_text(text)
+    return None
 
 
 def main() -> None:
