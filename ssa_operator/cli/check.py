@@ -155,7 +155,7 @@ def _fixed(inputs: _Inputs, findings: list[Finding]) -> list[Finding]:
     from ssa_operator.cli.finding_fixes import apply_fixes
 
     for _ in range(_FIX_ROUNDS):
-        replaced = apply_fixes(findings)
+        replaced = apply_fixes(findings, inputs.templates)
         if not replaced:
             break
         for sentence in replaced:

@@ -25,6 +25,7 @@ from ssa_operator.cli.explored_folder import ExploredFolder, FoundFailure
 from ssa_operator.cli.explored_kinds import ExploredKind, with_read_metadata, with_room_for_metadata
 from ssa_operator.cli.explored_sequences import PATTERN, ExploredSequence, read_sequence
 from ssa_operator.cli.golden_cases import CASES, INVALID, read_case
+from ssa_operator.cli.options import examples_of
 from ssa_operator.cli.parent_files import read_objects
 from ssa_operator.controller.exploration.explorer import Explorer, from_changes
 from ssa_operator.controller.exploration.results import Failure, Played, Rule, Subject
@@ -106,7 +107,7 @@ class FolderExploration:
     def _examples(self) -> list[Document]:
         given = self._options.examples
         if given is None:
-            given = [path for root in self._suite.templates if (path := root.parent / "examples").is_dir()]
+            given = examples_of(None, self._suite.templates)
         return read_objects(given)
 
     def _subject(self, kind: ExploredKind, parent: Document, examples: Sequence[Document]) -> Subject:

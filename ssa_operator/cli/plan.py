@@ -153,8 +153,10 @@ async def _plan(options: Options, target: Target, save: Path | None) -> PlanSumm
 
 
 def _write(file: Path, data: bytes) -> None:
+    from ssa_operator.rendering.folder.contained_files import write_output
+
     with writing(file):
-        file.write_bytes(data)
+        write_output(file, data)
 
 
 def _plan_against(file: Path, options: Options) -> PlanSummary:

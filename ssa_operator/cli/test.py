@@ -256,10 +256,11 @@ class CaseRun:
         from ssa_operator.cli.case_coverage import coverage_data, coverage_lines
         from ssa_operator.cli.case_reports import junit_xml, print_results, results_data
         from ssa_operator.cli.options import OutputFormat
+        from ssa_operator.rendering.folder.contained_files import write_output
 
         if self.junit is not None:
             with writing(self.junit):
-                self.junit.write_bytes(junit_xml(results))
+                write_output(self.junit, junit_xml(results))
         if self.output is CaseFormat.JSON:
             covered = {"coverage": coverage_data(report)} if report is not None else {}
             printing.data(results_data(results) | covered, OutputFormat.JSON, document=self.watch)

@@ -150,7 +150,10 @@ def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
         return Sources(folders=old, problems=(RenderProblem(f"the templates folder {root} does not exist; create it"),))
     except OSError as error:
         return Sources(folders=old, problems=(RenderProblem(f"the templates folder {root} can't be read: {error}"),))
-    problems = [problem for path, problem in snapshot.problems.items() if path.startswith(f"{SHARED}/")]
+    problems = [problem for path, problem in snapshot.problems.items() if _is_in(SHARED, path)]
+    problems += [
+        problem for path, problem in snapshot.problems.items() if "/" not in path and path not in snapshot.folders
+    ]
     problems += [
         RenderProblem(f"{path} is in no resource's folder; move it to <plural>.<group>/ or to {SHARED}/")
         for path in snapshot.files
@@ -178,7 +181,7 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
     snapshot, overrides = read.snapshot, read.given.overrides
     files = {path: text for path, text in snapshot.files.items() if path.startswith((f"{name}/", f"{SHARED}/"))}
     own = {path.removeprefix(f"{name}/"): text for path, text in files.items() if path.startswith(f"{name}/")}
-    problems = [problem for path, problem in snapshot.problems.items() if path.startswith(f"{name}/")]
+    problems = [problem for path, problem in snapshot.problems.items() if _is_in(name, path)]
     problems += [*overrides.problems, *overrides.folder_problems.get(name, ())]
     data = _data(name, snapshot)
     override = overrides.by_folder.get(name, ())
@@ -235,6 +238,11 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
         digest=digest,
         problems=tuple(problems),
     )
+
+
+def _is_in(folder: str, path: str) -> bool:
+    """Whether a path is a folder or in it."""
+    return path == folder or path.startswith(f"{folder}/")
 
 
 def _data(name: str, snapshot: Snapshot) -> dict[str, bytes | str]:
