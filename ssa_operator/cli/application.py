@@ -26,7 +26,7 @@ from typer._click import Context, HelpFormatter, Parameter
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption, UsageError
 from typer.core import TyperCommand, TyperGroup
 
-from ssa_operator.cli import standard_output
+from ssa_operator.cli import standard_output, streams
 from ssa_operator.cli.command_error import UNWRITABLE, CommandError
 
 DEBUG = "SSA_OPERATOR_DEBUG"
@@ -184,7 +184,7 @@ def run(application: typer.Typer) -> None:
         try:
             code = application(prog_name=name, standalone_mode=False)
         finally:
-            sys.stdout.flush()
+            streams.flush()
     except CommandError as error:
         _fail(f"{name}: {error}" if error.code != INTERRUPTED else "", error.code, error)
     except NoArgsIsHelpError as error:
@@ -230,7 +230,7 @@ def complete(application: typer.Typer) -> None:
 
     command = typer.main.get_command(application)
     found = Completion(command, {}, "kubectl ssa", "").complete()
-    typer.echo(f"{found}\n:4" if found else ":4")
+    streams.lines(f"{found}\n:4" if found else ":4")
 
 
 def _one_line(message: str) -> str:
@@ -264,7 +264,7 @@ def _fail(message: str, code: int, error: BaseException) -> None:
         if _debug():
             _write_traceback(error)
         if message:
-            typer.echo(message, err=True)
+            streams.error(message)
     finally:
         sys.exit(code)  # also where standard error can't be written
 
@@ -282,5 +282,5 @@ def _write_traceback(error: BaseException | None) -> None:
     while error is not None:
         shown = str(error) if isinstance(error, CommandError | ClickException) else "(message not shown)"
         frames = "".join(traceback.format_tb(error.__traceback__))
-        sys.stderr.write(f"Traceback (most recent call last):\n{frames}{type(error).__name__}: {shown}\n\n")
+        streams.error(f"Traceback (most recent call last):\n{frames}{type(error).__name__}: {shown}\n\n")
         error = error.__cause__ or error.__context__

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError, writing
 from ssa_operator.cli.options import (
     TEMPLATES,
@@ -79,7 +80,7 @@ def capture(
     check_cases_folder(folder.root.parent / CASES)
     path = folder.root.parent / CASES / folder.name / name
     for written in _write(live, path, templates, crd_folders):
-        typer.echo(f"wrote {written}")
+        streams.line(f"wrote {written}")
 
 
 def _is_case_name(name: str) -> bool:

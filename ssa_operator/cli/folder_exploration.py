@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import typer
-
+from ssa_operator.cli import streams
 from ssa_operator.cli.case_runs import Project
 from ssa_operator.cli.case_suites import Suite, suite_cases
 from ssa_operator.cli.command_error import CommandError
@@ -173,7 +172,7 @@ class FolderExploration:
                 if not starts:
                     self._found.skipped = reason
                     return
-                typer.echo(f"{self._folder.name}: {reason}", err=True)
+                streams.error(f"{self._folder.name}: {reason}")
                 number -= 1
                 continue
             if played.failure is not None:
@@ -187,7 +186,7 @@ class FolderExploration:
         self._found.phases.update(played.phases)
         if not self._options.quiet:
             result = str(played.failure.rule) if played.failure else "ok"
-            typer.echo(f"{name}: {counted(len(played.changes), 'change')}: {result}", err=True)
+            streams.error(f"{name}: {counted(len(played.changes), 'change')}: {result}")
         return played
 
     async def _replay(self, subject: Subject, changes: Sequence[SpecChange], path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError, writing
 from ssa_operator.cli.options import TEMPLATES, OutputFormat, OutputOption, example
 
@@ -308,9 +309,9 @@ def _print_files(files: Mapping[Path, str], output: OutputFormat, made: Parts) -
     if output is not OutputFormat.TABLE:
         _report(files, made, output, texts=True)
         return
-    typer.echo("\n".join(f"# {path}\n{text}" for path, text in files.items()), nl=False)
+    streams.lines("\n".join(f"# {path}\n{text}" for path, text in files.items()))
     for note in made.notes:
-        typer.echo(f"note: {note}", err=True)
+        streams.error(f"note: {note}")
 
 
 def _report(files: Mapping[Path, str], made: Parts, output: OutputFormat, *, texts: bool = False) -> None:
@@ -326,11 +327,11 @@ def _report(files: Mapping[Path, str], made: Parts, output: OutputFormat, *, tex
         printing.data({"files": shown, "parameters": parameters, "notes": list(made.notes)}, output)
         return
     for path in files:
-        typer.echo(f"created {path}")
+        streams.line(f"created {path}")
     for each in parameters:
-        typer.echo(f"field {each['field']}: {_short(each['default'])} ({', '.join(each['manifests'])})")
+        streams.line(f"field {each['field']}: {_short(each['default'])} ({', '.join(each['manifests'])})")
     for note in made.notes:
-        typer.echo(f"note: {note}", err=True)
+        streams.error(f"note: {note}")
 
 
 def _short(value: object) -> str:

@@ -24,6 +24,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ssa_operator.core.objects.visible_text import visible_line
+
 GIVEN_LIMIT = 2**26
 """Bytes of a file of objects; the CRDs of a large operator take a few MiB."""
 
@@ -64,12 +66,14 @@ def real_path(path: Path, within: Path) -> Path:
     root, found = os.path.realpath(within), os.path.realpath(path)
     if found != root and not found.startswith(root.rstrip("/") + "/"):
         raise RefusedFileError(
-            f"a symbolic link leads to {found}, which is outside of {within}; copy what it names", path
+            f"a symbolic link leads to {visible_line(found)}, which is outside of {within}; copy what it names", path
         )
     parts = Path(found).relative_to(root).parts
     given = Path(_absolute(path)).parts
     if hidden := [part for part in parts if _is_hidden(part) and part not in given]:
-        raise RefusedFileError(f"a symbolic link leads to {found}, and {hidden[0]} is hidden; copy what it names", path)
+        raise RefusedFileError(
+            f"a symbolic link leads to {visible_line(found)}, and {hidden[0]} is hidden; copy what it names", path
+        )
     return Path(found)
 
 
@@ -144,7 +148,7 @@ def write_bytes(path: Path, data: bytes, within: Path | None = None) -> None:
 
 def write_output(path: Path, data: bytes) -> None:
     """Write a file that a user names for output, which may be a device such as /dev/stdout. Raises OSError."""
-    if _is_stream(path) or _absolute(path) == os.devnull:
+    if _absolute(path).startswith("/dev/") or _is_stream(path):
         path.write_bytes(data)
     else:
         write_bytes(path, data)

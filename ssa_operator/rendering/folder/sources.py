@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from ssa_operator.core.objects.messages import did_you_mean
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.core.objects.visible_text import visible_line
 from ssa_operator.rendering.folder.installation import Installation, Overrides, folder_values, read_overrides
 from ssa_operator.rendering.folder.resource_settings import RESOURCE_NAME
 from ssa_operator.rendering.folder.settings import DEFAULT, SETTINGS, Settings, parse_settings
@@ -155,7 +156,7 @@ def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
         problem for path, problem in snapshot.problems.items() if "/" not in path and path not in snapshot.folders
     ]
     problems += [
-        RenderProblem(f"{path} is in no resource's folder; move it to <plural>.<group>/ or to {SHARED}/")
+        RenderProblem(f"{visible_line(path)} is in no resource's folder; move it to <plural>.<group>/ or to {SHARED}/")
         for path in snapshot.files
         if "/" not in path
     ]
@@ -166,7 +167,9 @@ def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
         if RESOURCE_NAME.fullmatch(name):
             folders[name] = _load_folder(name, root, _Read(snapshot, given), old.get(name))
         else:
-            problems.append(RenderProblem(f"{name} is not the name of a resource; call the folder <plural>.<group>"))
+            problems.append(
+                RenderProblem(f"{visible_line(name)} is not the name of a resource; call the folder <plural>.<group>")
+            )
     return Sources(folders=folders, problems=tuple(problems))
 
 
