@@ -73,6 +73,13 @@ class Group(TyperGroup):
         super().__init__(**settings)
         _add_completion(self.params)
 
+    def _main_shell_completion(self, *arguments: Any, **settings: Any) -> None:
+        if any(name.endswith("_COMPLETE") for name in os.environ):
+            from ssa_operator.cli import shell_completion
+
+            shell_completion.register()
+        super()._main_shell_completion(*arguments, **settings)
+
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         _format_parameters(self, ctx, formatter)
         self.format_commands(ctx, formatter)
@@ -211,25 +218,10 @@ def complete(application: typer.Typer) -> None:
     """Print the completions of the arguments of this process, the last one being incomplete, and the directive that
     kubectl expects after them (https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/).
     """
-    from typer._click.shell_completion import ShellComplete
-
-    class Completion(ShellComplete):
-        """The completions without a shell."""
-
-        name = "kubectl"
-        source_template = ""
-
-        def source_vars(self) -> dict[str, Any]:
-            return {}
-
-        def get_completion_args(self) -> tuple[list[str], str]:
-            return sys.argv[1:-1], sys.argv[-1] if len(sys.argv) > 1 else ""
-
-        def format_completion(self, item: Any) -> str:
-            return str(item.value)
+    from ssa_operator.cli.shell_completion import Kubectl
 
     command = typer.main.get_command(application)
-    found = Completion(command, {}, "kubectl ssa", "").complete()
+    found = Kubectl(command, {}, "kubectl ssa", "").complete()
     streams.lines(f"{found}\n:4" if found else ":4")
 
 
