@@ -26,7 +26,7 @@ from typer._click import Context, HelpFormatter, Parameter
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption, UsageError
 from typer.core import TyperCommand, TyperGroup
 
-from ssa_operator.cli import standard_output
+from ssa_operator.cli import standard_output, streams
 from ssa_operator.cli.command_error import UNWRITABLE, CommandError
 
 DEBUG = "SSA_OPERATOR_DEBUG"
@@ -72,6 +72,13 @@ class Group(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         _add_completion(self.params)
+
+    def _main_shell_completion(self, *arguments: Any, **settings: Any) -> None:
+        if any(name.endswith("_COMPLETE") for name in os.environ):
+            from ssa_operator.cli import shell_completion
+
+            shell_completion.register()
+        super()._main_shell_completion(*arguments, **settings)
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         _format_parameters(self, ctx, formatter)
@@ -184,7 +191,7 @@ def run(application: typer.Typer) -> None:
         try:
             code = application(prog_name=name, standalone_mode=False)
         finally:
-            sys.stdout.flush()
+            streams.flush()
     except CommandError as error:
         _fail(f"{name}: {error}" if error.code != INTERRUPTED else "", error.code, error)
     except NoArgsIsHelpError as error:
@@ -211,26 +218,11 @@ def complete(application: typer.Typer) -> None:
     """Print the completions of the arguments of this process, the last one being incomplete, and the directive that
     kubectl expects after them (https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/).
     """
-    from typer._click.shell_completion import ShellComplete
-
-    class Completion(ShellComplete):
-        """The completions without a shell."""
-
-        name = "kubectl"
-        source_template = ""
-
-        def source_vars(self) -> dict[str, Any]:
-            return {}
-
-        def get_completion_args(self) -> tuple[list[str], str]:
-            return sys.argv[1:-1], sys.argv[-1] if len(sys.argv) > 1 else ""
-
-        def format_completion(self, item: Any) -> str:
-            return str(item.value)
+    from ssa_operator.cli.shell_completion import Kubectl
 
     command = typer.main.get_command(application)
-    found = Completion(command, {}, "kubectl ssa", "").complete()
-    typer.echo(f"{found}\n:4" if found else ":4")
+    found = Kubectl(command, {}, "kubectl ssa", "").complete()
+    streams.lines(f"{found}\n:4" if found else ":4")
 
 
 def _one_line(message: str) -> str:
@@ -264,7 +256,7 @@ def _fail(message: str, code: int, error: BaseException) -> None:
         if _debug():
             _write_traceback(error)
         if message:
-            typer.echo(message, err=True)
+            streams.error(message)
     finally:
         sys.exit(code)  # also where standard error can't be written
 
@@ -282,5 +274,5 @@ def _write_traceback(error: BaseException | None) -> None:
     while error is not None:
         shown = str(error) if isinstance(error, CommandError | ClickException) else "(message not shown)"
         frames = "".join(traceback.format_tb(error.__traceback__))
-        sys.stderr.write(f"Traceback (most recent call last):\n{frames}{type(error).__name__}: {shown}\n\n")
+        streams.error(f"Traceback (most recent call last):\n{frames}{type(error).__name__}: {shown}\n\n")
         error = error.__cause__ or error.__context__

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import (
     TEMPLATES,
@@ -171,9 +172,7 @@ def _data(parents: FileParents) -> list[dict[str, object]]:
 @contextlib.contextmanager
 def _progress(parents: FileParents, *, quiet: bool) -> Iterator[Callable[[], None]]:
     """Shows the parents at each call: as a live tree in a terminal, and else each change as a line."""
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = streams.console()
     if quiet:
         yield lambda: None
     elif console.is_terminal:
@@ -214,4 +213,4 @@ class _Lines:
         for key, parent in self._parents.parents.items():
             if parent.report is not None and self._shown.get(key) != parent.state:
                 self._shown[key] = parent.state
-                typer.echo(f"{parent.live.identity} {parent.state}")
+                streams.line(f"{parent.live.identity} {parent.state}")

@@ -13,6 +13,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.annotated_yaml import yaml_lines
 from ssa_operator.cli.blamed_object import BlamedObject
 from ssa_operator.core.objects.field_attribution import Attribution, Writer
@@ -35,7 +36,7 @@ GUTTER_SHARE = 0.45
 
 def print_text(found: Sequence[BlamedObject]) -> None:
     """Print some objects."""
-    console = Console(highlight=False)
+    console = streams.console()
     layout = _layout(console, [_cells(each, field) for each in found for field in each.fields])
     for each in found:
         if each is not found[0]:

@@ -3,7 +3,8 @@
 Promises:
 - The command writes nothing to the cluster, and no content of a Secret to a file.
 - The case passes at once: its expected files are what it renders.
-- An existing case is not overwritten. If the command fails, it leaves no files.
+- A name in the API server's answer is the name of one folder, or an error.
+- Nothing that exists is overwritten or removed. If the command fails, it leaves no files.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError, writing
 from ssa_operator.cli.options import (
     TEMPLATES,
@@ -57,12 +59,12 @@ def capture(
     The files are in tests/<plural>.<group>/<case>/ beside the templates. Stand-ins replace the content of Secrets.
     """
     from ssa_operator.cli import connection
-    from ssa_operator.cli.golden_cases import CASES
+    from ssa_operator.cli.golden_cases import CASES, check_cases_folder
     from ssa_operator.cli.object_reference import parse_references
 
     check_folders(templates)
     crd_folders = crds_of(templates, crds)
-    if "/" in case or case.startswith((".", "_")):
+    if case and not _is_case_name(case):
         raise CommandError(f"--case is {case!r}, which is not a name of a folder of a case", code=2)
     references = parse_references(parent)
     if len(references) != 1:
@@ -71,9 +73,21 @@ def capture(
     live = connection.run(_read(references[0], templates, namespace_of(namespace), target))
     folder = live.planned.parent.folder
     name = case or live.planned.parent.live.identity.name
+    if not _is_case_name(name):
+        raise CommandError(
+            f"the parent has the name {name!r}, which is not a name of a folder; name the case with --case"
+        )
+    check_cases_folder(folder.root.parent / CASES)
     path = folder.root.parent / CASES / folder.name / name
     for written in _write(live, path, templates, crd_folders):
-        typer.echo(f"wrote {written}")
+        streams.line(f"wrote {written}")
+
+
+def _is_case_name(name: str) -> bool:
+    """Whether a name is that of a case's folder; those that begin with an underscore are no cases."""
+    from ssa_operator.rendering.folder.contained_files import is_file_name
+
+    return is_file_name(name) and not name.startswith("_")
 
 
 async def _read(reference: ObjectReference, templates: Sequence[Path], namespace: str, target: Target) -> LiveCase:
@@ -111,18 +125,24 @@ async def _read(reference: ObjectReference, templates: Sequence[Path], namespace
 
 def _write(live: LiveCase, path: Path, templates: Sequence[Path], crds: Sequence[Path]) -> list[Path]:
     """Write the case, and return its files. Raises CommandError."""
+    import os
+    import secrets
     import shutil
 
     from ssa_operator.cli.captured_case import captured_case
     from ssa_operator.cli.case_runs import load_project, update_case
+    from ssa_operator.cli.golden_cases import project_of_case
+    from ssa_operator.rendering.folder.contained_files import real_path
 
-    if path.exists():
+    if os.path.lexists(path):
         raise CommandError(f"{path} exists; remove it, or name another case with --case", code=2)
     project = load_project(templates, crds)
-    temporary = path.with_name(f".{path.name}")
-    shutil.rmtree(temporary, ignore_errors=True)
     with writing(path):
-        temporary.mkdir(parents=True)
+        real_path(path, project_of_case(path))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A name that nothing has, because what is there may be anybody's.
+        temporary = path.with_name(f".capture-{secrets.token_hex(8)}")
+        temporary.mkdir()
     try:
         captured_case(live).align(temporary, project)
         update_case(temporary, project)

@@ -28,6 +28,7 @@ from ssa_operator.cli.golden_cases import (
     STATUS,
     WAITS,
     Case,
+    project_of_case,
     read_case,
 )
 from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent, live_objects
@@ -38,6 +39,7 @@ from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.redaction.masked_object import Mask
 from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.core.redaction.snapshot_mask import is_secret
+from ssa_operator.rendering.folder.contained_files import remove, write_bytes
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.sources import NO_INSTALLATION, Sources, load_all
 from ssa_operator.rendering.jinja.coverage import Coverage
@@ -190,6 +192,6 @@ def write_files(texts: Iterable[tuple[Path, str]]) -> None:
     for path, text in texts:
         with writing(path):
             if text:
-                path.write_text(text, encoding="utf-8")
+                write_bytes(path, text.encode(), project_of_case(path.parent))
             else:
-                path.unlink(missing_ok=True)
+                remove(path, project_of_case(path.parent))

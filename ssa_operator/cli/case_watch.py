@@ -1,7 +1,7 @@
 """Watches the files that golden cases depend on.
 
 Promises:
-- Every file counts, also the text files of cases, but no hidden one.
+- Every file counts, also the text files of cases, but no hidden one, and none outside of the project.
 - One burst of changes in several folders is one change, and no change is missed while the cases run.
 """
 
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
+from ssa_operator.rendering.folder.contained_files import is_within, project_of
 from ssa_operator.rendering.folder.hot_reload import changes, file_changes
 from ssa_operator.rendering.folder.snapshot import FolderState
 
@@ -42,13 +44,19 @@ async def changes_of(roots: Iterable[Path], files: Iterable[Path]) -> AsyncItera
 def _state(root: Path) -> FolderState:
     """The files below a folder. Raises OSError if it can't be read."""
     next(root.iterdir(), None)
+    project = project_of(root)
     found: dict[str, tuple[int, ...]] = {}
-    for path in sorted(root.rglob("*")):
-        relative = path.relative_to(root)
-        if any(part.startswith((".", "__")) for part in relative.parts):
-            continue
-        with contextlib.suppress(OSError):
-            status = path.stat()
-            size = () if path.is_dir() else (status.st_size, status.st_mtime_ns)
-            found[str(relative)] = (status.st_dev, status.st_ino, *size)
-    return found
+    for folder, folders, files in os.walk(root):
+        # Hidden folders are not walked, and neither are links.
+        folders[:] = [name for name in folders if not name.startswith((".", "__"))]
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            if name.startswith((".", "__")) or not is_within(path, project):
+                continue
+            with contextlib.suppress(OSError):
+                status, relative = path.stat(), str(path.relative_to(root))
+                if name in folders:
+                    found[f"{relative}/"] = (status.st_dev, status.st_ino)
+                else:
+                    found[relative] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    return dict(sorted(found.items()))

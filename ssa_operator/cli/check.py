@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import (
     TEMPLATES,
@@ -93,7 +94,7 @@ def check(
     from ssa_operator.core.objects.messages import counted
 
     if explain:
-        typer.echo(_explanation(explain))
+        streams.lines(_explanation(explain))
         return
     check_folders(templates)
     inputs = _Inputs(
@@ -155,11 +156,11 @@ def _fixed(inputs: _Inputs, findings: list[Finding]) -> list[Finding]:
     from ssa_operator.cli.finding_fixes import apply_fixes
 
     for _ in range(_FIX_ROUNDS):
-        replaced = apply_fixes(findings)
+        replaced = apply_fixes(findings, inputs.templates)
         if not replaced:
             break
         for sentence in replaced:
-            typer.echo(f"fixed {sentence}", err=True)
+            streams.error(f"fixed {sentence}")
         findings = _findings(inputs)
     return findings
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.application import Application
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import Name, OutputFormat, OutputOption, example
@@ -46,8 +47,8 @@ def start(
 
     with command_errors(), show_progress() as report:
         started = asyncio.run(cluster.start(cluster.ClusterSpec(name=name, audit=audit, detached=True), report))
-    typer.echo(f"Cluster {name} is ready at {started.url}", err=True)
-    typer.echo(f"export KUBECONFIG={started.kubeconfig}")
+    streams.error(f"Cluster {name} is ready at {started.url}")
+    streams.line(f"export KUBECONFIG={started.kubeconfig}")
 
 
 @app.command(epilog=example("ssa-operator cluster stop"))
@@ -60,7 +61,7 @@ def stop(name: Name = "default") -> None:
 
     with command_errors(), show_progress() as report:
         stopped = asyncio.run(cluster.stop(name, report))
-    typer.echo(f"Cluster {name} {'is stopped and removed' if stopped else 'does not exist'}", err=True)
+    streams.error(f"Cluster {name} {'is stopped and removed' if stopped else 'does not exist'}")
 
 
 @app.command(epilog=example("ssa-operator cluster status --output json"))
@@ -78,7 +79,7 @@ def status(name: Name = "default", output: OutputOption = OutputFormat.TABLE) ->
     if output is OutputFormat.TABLE:
         for key, value in described.items():
             shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
-            typer.echo(f"{key + ':':<12} {'-' if shown is None else shown}")
+            streams.line(f"{key + ':':<12} {'-' if shown is None else shown}")
     else:
         printing.data(described, output)
     if found.state != "running":
@@ -99,17 +100,16 @@ def kubeconfig(name: Name = "default") -> None:
         raise CommandError(
             f"cluster {name} is {found.state}: {found.message}; start it: ssa-operator cluster start --name {name}"
         )
-    typer.echo(found.cluster.kubeconfig)
+    streams.line(str(found.cluster.kubeconfig))
 
 
 @contextmanager
 def show_progress() -> Iterator[ProgressCallback]:
     """Show progress on standard error while the block runs: a bar on a terminal, else a line for each new step."""
-    from rich.console import Console
     from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
-    console = Console(stderr=True, highlight=False)
+    console = streams.console(stderr=True)
     if not console.is_terminal:
         yield ProgressLines(console.print)
         return

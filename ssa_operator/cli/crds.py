@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.application import Application
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import CRDS, Context, Crds, Kubeconfig, Timeout, check_crd_folders, example
@@ -29,9 +30,9 @@ def apply(crds: Crds = CRDS, timeout: Timeout = 30.0, context: Context = None, k
         async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
             await crd_installation.install(client, documents, timeout)
         for document in documents:
-            typer.echo(f"{document.body['metadata']['name']} established")
+            streams.line(f"{document.body['metadata']['name']} established")
         for remark in crd_installation.remarks(documents):
-            typer.echo(remark, err=True)
+            streams.error(remark)
 
     _run(work())
 
@@ -58,7 +59,7 @@ def wait(
         async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
             await crd_installation.established(client, wanted, timeout)
         for name in wanted:
-            typer.echo(f"{name} established")
+            streams.line(f"{name} established")
 
     _run(work())
 

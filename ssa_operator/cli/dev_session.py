@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-from rich.console import Console
 
-from ssa_operator.cli import connection, session
+from ssa_operator.cli import connection, session, streams
 from ssa_operator.cli.cluster import ProgressLines
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.dev_cluster import local_cluster
@@ -70,8 +69,8 @@ class DevSession(Struct, frozen=True, kw_only=True):
     async def run(self) -> None:
         """Run until interrupted, or with `until_ready` until the examples are Ready. Raises CommandError."""
         examples = _load(self.examples)
-        console = Console(highlight=False)
-        report = ignore_progress if console.is_terminal else ProgressLines(Console(stderr=True, highlight=False).print)
+        console = streams.console()
+        report = ignore_progress if console.is_terminal else ProgressLines(streams.console(stderr=True).print)
         async with (
             # Without the controllers no example would be ready in time.
             local_cluster(self.name, report, complete=self.until_ready is not None) as local,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
@@ -72,8 +73,6 @@ def diff(
 async def _diff(arguments: list[str], options: Options, namespace: str, output: OutputFormat, target: Target) -> int:
     import secrets
 
-    from rich.console import Console
-
     from ssa_operator.cli import previews, printing
     from ssa_operator.cli.changes import changes_data, print_changes
     from ssa_operator.cli.object_reference import parse_references
@@ -95,7 +94,7 @@ async def _diff(arguments: list[str], options: Options, namespace: str, output: 
         salt = secrets.token_bytes(16)
         found = [await _changes(opened, each, salt) for each in named]
     if output is OutputFormat.TABLE:
-        console = Console(highlight=False, soft_wrap=True)
+        console = streams.console(soft_wrap=True)
         for each in found:
             print_changes(console, each)
     else:

@@ -15,9 +15,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
-from rich.console import Console
 from rich.text import Text
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.tree_view import COLOURS
 from ssa_operator.core.objects.labelled_graph import LabelledEdge, LabelledGraph, Node, NodeKey
@@ -64,7 +64,7 @@ _CYCLE = "#c00000"
 
 def print_text(graphs: Sequence[DrawnGraph]) -> None:
     """Print a list: each manifest after what it waits for, and below it what it reads."""
-    console = Console(highlight=False)
+    console = streams.console()
     for drawn in graphs:
         if drawn is not graphs[0]:
             console.print()

@@ -15,9 +15,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-import typer
-
-from ssa_operator.cli import connection, session
+from ssa_operator.cli import connection, session, streams
 from ssa_operator.cli.case_suites import Suite, load_suite
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.explored_folder import ExploredFolder
@@ -119,5 +117,5 @@ async def _explore_suite(client: Client, suite: Suite, options: ExplorationOptio
         finally:
             await explored.close()
             for name in explored.remains:
-                typer.echo(f"{name} is still being deleted", err=True)
+                streams.error(f"{name} is still being deleted")
         return results

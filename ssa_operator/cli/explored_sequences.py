@@ -17,6 +17,7 @@ from ssa_operator.cli.canonical_yaml import canonical_text
 from ssa_operator.cli.command_error import CommandError, writing
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.spec_changes import PatchError, SpecChange
+from ssa_operator.rendering.folder.contained_files import write_bytes
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
 
 API_VERSION = "ssa-operator.dev/v1"
@@ -53,8 +54,7 @@ class ExploredSequence(Struct, frozen=True, kw_only=True):
     def write(self, path: Path) -> None:
         """Write its file. Raises CommandError."""
         with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(self.text(), encoding="utf-8")
+            write_bytes(path, self.text().encode())
 
 
 def read_sequence(path: Path) -> tuple[ExploredSequence, Document]:

@@ -3,36 +3,41 @@
 Promises:
 - Only the text that a finding names is replaced. Line ends, the byte order mark and the mode of the file stay.
 - An edit whose old text isn't where the finding saw it is left out.
+- No symbolic link leads out of the templates folder.
 - Each replacement is reported with file and line.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ssa_operator.cli.command_error import CommandError, writing
+from ssa_operator.rendering.folder.contained_files import read_given, write_bytes
 
 if TYPE_CHECKING:
     from ssa_operator.checks.findings import Edit, Finding
 
 
-def apply_fixes(findings: Iterable[Finding]) -> list[str]:
-    """Replace what the findings fix, and return a sentence for each replacement. Raises CommandError."""
+def apply_fixes(findings: Iterable[Finding], roots: Sequence[Path]) -> list[str]:
+    """Replace what the findings fix in files of the templates folders `roots`, and return a sentence for each
+    replacement. Raises CommandError.
+    """
     by_file: dict[str, set[tuple[int, Edit]]] = {}
     for finding in findings:
         if finding.location is not None and finding.edits:
             edits = {(finding.location.line, edit) for edit in finding.edits}
             by_file.setdefault(finding.location.file, set()).update(edits)
-    return [sentence for file, edits in sorted(by_file.items()) for sentence in _edit_file(Path(file), edits)]
+    return [sentence for file, edits in sorted(by_file.items()) for sentence in _edit_file(Path(file), edits, roots)]
 
 
-def _edit_file(path: Path, edits: Iterable[tuple[int, Edit]]) -> list[str]:
+def _edit_file(path: Path, edits: Iterable[tuple[int, Edit]], roots: Sequence[Path]) -> list[str]:
+    within = next((root for root in roots if path.is_relative_to(root)), None)
     sentences: list[str] = []
     try:
-        text = path.read_bytes().decode()
+        text = read_given(path, within).decode()
         mark = "\ufeff" if text.startswith("\ufeff") else ""
         lines = text.removeprefix(mark).split("\n")
         # The columns of a line stay right if its last edit comes first.
@@ -44,7 +49,7 @@ def _edit_file(path: Path, edits: Iterable[tuple[int, Edit]]) -> list[str]:
                 sentences.append(f"{path}:{number}: {edit.old} -> {edit.new}")
         if sentences:
             with writing(path):
-                path.write_bytes((mark + "\n".join(lines)).encode())
+                write_bytes(path, (mark + "\n".join(lines)).encode(), within)
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{path} can't be fixed: {error}") from error
     return sentences

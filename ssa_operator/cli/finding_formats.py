@@ -8,7 +8,6 @@ Promises:
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,15 +15,19 @@ import msgspec
 
 from ssa_operator import __version__
 from ssa_operator.checks.findings import CODES, Finding
+from ssa_operator.cli import streams
+from ssa_operator.core.objects.visible_text import escaped_json, visible_line, without_controls
 
 
 def write_findings(findings: Sequence[Finding], output: str) -> None:
     """Print findings in one of the formats: text, json, sarif, github."""
-    sys.stdout.write(_FORMATS[output](findings))
+    write = streams.lines if output == "text" else streams.data
+    if text := _FORMATS[output](findings):
+        write(text)
 
 
 def _text(findings: Sequence[Finding]) -> str:
-    return "".join(f"{finding}\n" for finding in findings)
+    return "".join(f"{visible_line(str(finding))}\n" for finding in findings)
 
 
 def _json(findings: Sequence[Finding]) -> str:
@@ -79,11 +82,11 @@ def _github(findings: Sequence[Finding]) -> str:
 
 def _escaped(text: str, *, property_value: bool = False) -> str:
     escapes = {"%": "%25", "\r": "%0D", "\n": "%0A"} | ({":": "%3A", ",": "%2C"} if property_value else {})
-    return "".join(escapes.get(each, each) for each in text)
+    return without_controls("".join(escapes.get(each, each) for each in text))
 
 
 def _encoded(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+    return escaped_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n"
 
 
 _FORMATS: Mapping[str, Callable[[Sequence[Finding]], str]] = {

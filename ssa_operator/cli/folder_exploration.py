@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import typer
-
+from ssa_operator.cli import streams
 from ssa_operator.cli.case_runs import Project
 from ssa_operator.cli.case_suites import Suite, suite_cases
 from ssa_operator.cli.command_error import CommandError
@@ -25,6 +24,7 @@ from ssa_operator.cli.explored_folder import ExploredFolder, FoundFailure
 from ssa_operator.cli.explored_kinds import ExploredKind, with_read_metadata, with_room_for_metadata
 from ssa_operator.cli.explored_sequences import PATTERN, ExploredSequence, read_sequence
 from ssa_operator.cli.golden_cases import CASES, INVALID, read_case
+from ssa_operator.cli.options import examples_of
 from ssa_operator.cli.parent_files import read_objects
 from ssa_operator.controller.exploration.explorer import Explorer, from_changes
 from ssa_operator.controller.exploration.results import Failure, Played, Rule, Subject
@@ -106,7 +106,7 @@ class FolderExploration:
     def _examples(self) -> list[Document]:
         given = self._options.examples
         if given is None:
-            given = [path for root in self._suite.templates if (path := root.parent / "examples").is_dir()]
+            given = examples_of(None, self._suite.templates)
         return read_objects(given)
 
     def _subject(self, kind: ExploredKind, parent: Document, examples: Sequence[Document]) -> Subject:
@@ -172,7 +172,7 @@ class FolderExploration:
                 if not starts:
                     self._found.skipped = reason
                     return
-                typer.echo(f"{self._folder.name}: {reason}", err=True)
+                streams.error(f"{self._folder.name}: {reason}")
                 number -= 1
                 continue
             if played.failure is not None:
@@ -186,7 +186,7 @@ class FolderExploration:
         self._found.phases.update(played.phases)
         if not self._options.quiet:
             result = str(played.failure.rule) if played.failure else "ok"
-            typer.echo(f"{name}: {counted(len(played.changes), 'change')}: {result}", err=True)
+            streams.error(f"{name}: {counted(len(played.changes), 'change')}: {result}")
         return played
 
     async def _replay(self, subject: Subject, changes: Sequence[SpecChange], path: Path) -> None:

@@ -5,6 +5,7 @@ Promises:
   time.
 - A file that no case has, invalid YAML, and a case whose template folder does not exist are errors with file and line.
 - One invalid case hides no other one.
+- No symbolic link leads out of the project (`rendering/folder/contained_files.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from msgspec import Struct
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.core.objects.messages import did_you_mean
 from ssa_operator.core.objects.render_result import Document
+from ssa_operator.rendering.folder.contained_files import RefusedFileError, project_of, read_text, real_path
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
@@ -77,6 +79,7 @@ def find_cases(folder: Path, resources: Iterable[str]) -> list[Path]:
 
     Raises CommandError if there are cases of another template folder, because no templates would render them.
     """
+    check_cases_folder(folder)
     known = set(resources)
     found: list[Path] = []
     for each in _folders(folder):
@@ -88,6 +91,19 @@ def find_cases(folder: Path, resources: Iterable[str]) -> list[Path]:
     return found
 
 
+def check_cases_folder(folder: Path) -> None:
+    """Raises CommandError if the folder of the cases is a link out of the project."""
+    try:
+        real_path(folder, project_of(folder.parent))
+    except RefusedFileError as error:
+        raise CommandError(f"{folder} can't be read: {error.strerror}", code=INVALID) from error
+
+
+def project_of_case(path: Path) -> Path:
+    """The folder that the links of a case may not leave: the project that its folder `tests` is in."""
+    return project_of(path.parent.parent)
+
+
 def _folders(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
@@ -96,20 +112,25 @@ def _folders(folder: Path) -> list[Path]:
 
 def read_case(path: Path) -> Case:
     """The case in a folder. Raises CommandError with every fault."""
+    within = project_of_case(path)
+    try:
+        real_path(path, within)
+    except RefusedFileError as error:
+        raise CommandError(f"{path}: can't be read: {error.strerror}", code=INVALID) from error
     problems = list(_unknown_files(path))
     documents: dict[str, tuple[Document, ...]] = {}
     for name in (PARENT, CHILDREN, OTHERS):
         try:
-            documents[name] = tuple(load_objects([path / name])) if (path / name).exists() else ()
+            documents[name] = tuple(load_objects([path / name], within)) if (path / name).exists() else ()
         except FileError as error:
             problems += map(str, error.problems)
     now = 0.0
     expected: dict[str, list[dict[str, Any]]] = {}
     lines: dict[str, list[str]] = {}
     try:
-        now = _read_now(path / NOW)
-        expected = {name: _read_documents(path / name) for name in (EXPECTED, STATUS)}
-        lines = {name: _read_text(path / name).splitlines() for name in (WAITS, PROBLEMS)}
+        now = _read_now(path / NOW, within)
+        expected = {name: _read_documents(path / name, within) for name in (EXPECTED, STATUS)}
+        lines = {name: _read_text(path / name, within).splitlines() for name in (WAITS, PROBLEMS)}
     except CommandError as error:
         problems.append(str(error))
     if PARENT in documents and len(documents[PARENT]) != 1:
@@ -138,10 +159,10 @@ def _unknown_files(path: Path) -> Iterator[str]:
             yield f"{each}:1: is no file of a case; {hint}"
 
 
-def _read_now(path: Path) -> float:
+def _read_now(path: Path, within: Path) -> float:
     if not path.exists():
         return 0.0
-    text = _read_text(path).strip()
+    text = _read_text(path, within).strip()
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
@@ -150,23 +171,23 @@ def _read_now(path: Path) -> float:
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
-def _read_text(path: Path) -> str:
+def _read_text(path: Path, within: Path) -> str:
     """The text of a file, '' if there is none."""
     if not path.exists():
         return ""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_text(path, within)
     except UnicodeDecodeError as error:
         raise CommandError(f"{path}:1: is not UTF-8 text", code=INVALID) from error
     except OSError as error:
         raise CommandError(f"{path}:1: can't be read: {error.strerror}", code=INVALID) from error
 
 
-def _read_documents(path: Path) -> list[dict[str, Any]]:
+def _read_documents(path: Path, within: Path) -> list[dict[str, Any]]:
     """The documents of an expected file without empty ones. Raises CommandError if it is no YAML of mappings."""
     documents: list[dict[str, Any]] = []
     try:
-        for node in parse(StaticText(_read_text(path), str(path))):
+        for node in parse(StaticText(_read_text(path, within), str(path))):
             document = node.build(SlotValues())
             if not isinstance(document, dict):
                 raise CommandError(f"{node.location}: must be a mapping", code=INVALID)

@@ -8,13 +8,13 @@ Promises:
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import (
     TEMPLATES,
@@ -132,4 +132,4 @@ def _print(graphs: Sequence[DrawnGraph], output: GraphFormat) -> None:
         GraphFormat.DOT: drawn_graph.dot,
         GraphFormat.SVG: drawn_graph.svg,
     }[output]
-    sys.stdout.write(draw(graphs[0]))
+    streams.lines(draw(graphs[0]))

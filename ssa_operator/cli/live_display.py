@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.listings import Watches
 from ssa_operator.cli.options import OutputFormat
 from ssa_operator.cli.tree_view import Line
@@ -32,7 +32,7 @@ async def show_changes(watches: Watches, read: Read, draw: Draw, output: OutputF
     """Read and show data until cancelled: once, and after each change."""
     from ssa_operator.cli import printing
 
-    if output is OutputFormat.TABLE and sys.stdout.isatty():
+    if output is OutputFormat.TABLE and streams.is_terminal():
         await _show_in_place(watches, read, draw)
         return
     last: Any = None
@@ -42,12 +42,13 @@ async def show_changes(watches: Watches, read: Read, draw: Draw, output: OutputF
             found = await read()
         if output is OutputFormat.TABLE:
             lines = _with_problems(draw(found, time.time()), watches)
-            sys.stdout.write("".join(f"{line}\n" for line in (lines if shown is None else changes(shown, lines))))
+            for line in lines if shown is None else changes(shown, lines):
+                streams.line(str(line))
             shown = lines
         elif found != last:
             printing.data(found, output, document=True)
         last = found
-        sys.stdout.flush()
+        streams.flush()
         await watches.change()
 
 
@@ -67,10 +68,9 @@ def changes(before: Sequence[Line], after: Sequence[Line]) -> list[str]:
 
 
 async def _show_in_place(watches: Watches, read: Read, draw: Draw) -> None:
-    from rich.console import Console
     from rich.live import Live as Screen
 
-    console = Console(highlight=False)
+    console = streams.console()
     with Screen(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
         while True:
             async with watches.round():

@@ -10,8 +10,6 @@ Promises:
 from __future__ import annotations
 
 import logging
-import re
-import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,11 +17,10 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.options import LogFormat, LogLevel
 from ssa_operator.controller.reconcile_context import current
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-"""Characters that end a line or control a terminal."""
+from ssa_operator.core.objects.visible_text import escaped_json, visible_line
 
 KEPT_LINES = 1000
 """The most log lines that a screen keeps."""
@@ -56,7 +53,7 @@ class _Text(logging.Formatter):
         return self._time
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        record.message = _CONTROL.sub(" ", record.message)
+        record.message = visible_line(record.message)
         fields = getattr(record, "reconcile", None)
         if fields and logging.getLogger("ssa_operator").level <= logging.DEBUG:
             record.message += f" reconcileID={fields['reconcileID']}"
@@ -73,14 +70,14 @@ class _Json(logging.Formatter):
         }
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
-        return _CONTROL.sub(" ", msgspec.json.encode(entry).decode())
+        return escaped_json(msgspec.json.encode(entry).decode())
 
 
 class _StandardError(logging.Handler):
     """Writes to the present `sys.stderr`, because the live tree replaces it."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        sys.stderr.write(self.format(record) + "\n")
+        streams.error(self.format(record))
 
 
 class _Kept(logging.Handler):

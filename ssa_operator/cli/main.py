@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from ssa_operator import __version__
-from ssa_operator.cli import application
+from ssa_operator.cli import application, streams
 from ssa_operator.cli.application import Application
 
 COMMANDS = (
@@ -69,7 +69,7 @@ def application_of(names: Sequence[str] = COMMANDS) -> Application:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(__version__)
+        streams.line(__version__)
         raise typer.Exit
 
 

@@ -8,18 +8,20 @@ Promises:
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError, writing
 from ssa_operator.cli.options import TEMPLATES, OutputFormat, OutputOption, example
 
 if TYPE_CHECKING:
     import tempfile
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ssa_operator.cli.scaffold.names import ResourceNames
     from ssa_operator.cli.scaffold.project import Parts
@@ -163,6 +165,7 @@ def new(
         made = parts(request)
     except ScaffoldError as error:
         raise CommandError(str(error), code=2) from error
+    given_folders = [each for each in (templates, crds, examples, project) if each is not None]
     templates = templates or (project or Path()) / TEMPLATES[0]
     base = templates.parent
     folders = Folders(templates=templates, crds=crds or base / "crds", examples=examples or base / "examples")
@@ -176,7 +179,7 @@ def new(
         return
     _refuse_existing(files, templates / made.names.folder)
     for path, text in files.items():
-        _write(path, text)
+        _write(path, text, given_folders)
     _report(files, made, output)
 
 
@@ -204,6 +207,7 @@ def _manifests(path: Path) -> list[Mapping[str, Any]]:
 
     files: list[Path] = [path]
     if path.is_dir():
+        path = path.resolve() if path.is_symlink() else path
         files = sorted(each for each in path.rglob("*") if each.suffix in (".yaml", ".yml", ".json") and each.is_file())
     found = read_objects(files)
     if not found:
@@ -217,9 +221,10 @@ def _files(made: Parts, folders: Folders, from_crd: Path | None) -> dict[Path, s
     """The text of each file to write."""
     from ssa_operator.cli.golden_cases import PARENT
     from ssa_operator.cli.scaffold.template_text import yaml_document
+    from ssa_operator.rendering.folder.contained_files import read_text
 
     names = made.names
-    crd = yaml_document(made.crd) if from_crd is None else from_crd.read_text(encoding="utf-8-sig")
+    crd = yaml_document(made.crd) if from_crd is None else read_text(from_crd)
     files = {folders.crds / f"{names.folder}.yaml": crd}
     files |= {folders.templates / names.folder / name: text for name, text in made.templates.items()}
     files[folders.examples / f"{names.singular}.yaml"] = yaml_document(made.example)
@@ -281,15 +286,17 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
         return TemporaryDirectory(prefix="ssa-operator-new-")
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, text: str, given: Sequence[Path] = ()) -> None:
+    """Write a file in its project, or in a folder that the user names, which may be a link."""
+    from ssa_operator.rendering.folder.contained_files import write_bytes
+
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_bytes(path, text.encode(), next((folder for folder in given if path.is_relative_to(folder)), None))
 
 
 def _refuse_existing(files: Mapping[Path, str], folder: Path) -> None:
     """Raises CommandError if a file of the resource exists."""
-    existing = [str(path) for path in files if path.exists()]
+    existing = [str(path) for path in files if os.path.lexists(path)]
     if not existing and folder.is_dir() and any(folder.iterdir()):
         existing = [str(folder)]
     if existing:
@@ -302,9 +309,9 @@ def _print_files(files: Mapping[Path, str], output: OutputFormat, made: Parts) -
     if output is not OutputFormat.TABLE:
         _report(files, made, output, texts=True)
         return
-    typer.echo("\n".join(f"# {path}\n{text}" for path, text in files.items()), nl=False)
+    streams.lines("\n".join(f"# {path}\n{text}" for path, text in files.items()))
     for note in made.notes:
-        typer.echo(f"note: {note}", err=True)
+        streams.error(f"note: {note}")
 
 
 def _report(files: Mapping[Path, str], made: Parts, output: OutputFormat, *, texts: bool = False) -> None:
@@ -320,11 +327,11 @@ def _report(files: Mapping[Path, str], made: Parts, output: OutputFormat, *, tex
         printing.data({"files": shown, "parameters": parameters, "notes": list(made.notes)}, output)
         return
     for path in files:
-        typer.echo(f"created {path}")
+        streams.line(f"created {path}")
     for each in parameters:
-        typer.echo(f"field {each['field']}: {_short(each['default'])} ({', '.join(each['manifests'])})")
+        streams.line(f"field {each['field']}: {_short(each['default'])} ({', '.join(each['manifests'])})")
     for note in made.notes:
-        typer.echo(f"note: {note}", err=True)
+        streams.error(f"note: {note}")
 
 
 def _short(value: object) -> str:

@@ -28,6 +28,7 @@ from ssa_operator.core.objects.labelled_graph import labelled_graph
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.rendering.folder.contained_files import yaml_files
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.object_files import SUFFIXES
 from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
@@ -144,5 +145,5 @@ def _example_files(files: Files) -> Iterator[Path]:
             continue
         if not root.is_dir():
             raise CommandError(f"there is no file or folder {root}; correct --examples", code=2)
-        yield from sorted(each for each in root.iterdir() if each.suffix in SUFFIXES)
-        yield from sorted(each for each in root.glob("*/*") if each.suffix in SUFFIXES)
+        # Where a folder leads that the user names is their choice.
+        yield from yaml_files(root.resolve() if root.is_symlink() else root, SUFFIXES, depth=2)

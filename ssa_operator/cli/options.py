@@ -197,7 +197,7 @@ def examples_of(given: Sequence[Path] | None, templates: Sequence[Path]) -> list
     """The files and folders that `--examples` gives, or the folders `examples` beside the templates that exist."""
     if given is not None:
         return list(given)
-    return [path for folder in templates if (path := folder.parent / "examples").is_dir()]
+    return [path for folder in templates if (path := _beside(folder, "examples")).is_dir()]
 
 
 def installation_of(values: Sequence[Path] | None, namespace: str | None = None) -> Installation:
@@ -233,7 +233,20 @@ def crds_of(templates: Sequence[Path], named: Sequence[Path] | None) -> list[Pat
     if named:
         check_crd_folders(named)
         return list(named)
-    return list(dict.fromkeys(folder.parent / "crds" for folder in templates))
+    return list(dict.fromkeys(_beside(folder, "crds") for folder in templates))
+
+
+def _beside(templates: Path, name: str) -> Path:
+    """A folder beside the templates folder. Raises CommandError if it is a link out of the project."""
+    path = templates.parent / name
+    if path.is_symlink():
+        from ssa_operator.rendering.folder.contained_files import RefusedFileError, project_of, real_path
+
+        try:
+            real_path(path, project_of(path.parent))
+        except RefusedFileError as error:
+            raise CommandError(f"{path} can't be read: {error.strerror}, or name it with --{name}", code=2) from error
+    return path
 
 
 def check_crd_folders(crds: Sequence[Path]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError, writing
 from ssa_operator.cli.options import (
     TEMPLATES,
@@ -121,11 +122,11 @@ def _print(summary: PlanSummary, output: PlanFormat) -> None:
 
     match output:
         case PlanFormat.TEXT:
-            typer.echo(f"{summary.headline}\n")
+            streams.lines(f"{summary.headline}\n\n")
             printing.table(*plan_summary.table(summary))
-            typer.echo(plan_summary.text(summary))
+            streams.lines(plan_summary.text(summary))
         case PlanFormat.MARKDOWN:
-            typer.echo(plan_summary.markdown(summary), nl=False)
+            streams.lines(plan_summary.markdown(summary))
         case PlanFormat.JSON | PlanFormat.YAML:
             printing.data(plan_summary.data(summary), OutputFormat(output.value))
 
@@ -153,8 +154,10 @@ async def _plan(options: Options, target: Target, save: Path | None) -> PlanSumm
 
 
 def _write(file: Path, data: bytes) -> None:
+    from ssa_operator.rendering.folder.contained_files import write_output
+
     with writing(file):
-        file.write_bytes(data)
+        write_output(file, data)
 
 
 def _plan_against(file: Path, options: Options) -> PlanSummary:

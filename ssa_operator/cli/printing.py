@@ -6,14 +6,15 @@ Promises:
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.options import OutputFormat
+from ssa_operator.core.objects.visible_text import escaped_json, escaped_quoted_yaml, is_risky, visible_line
 
 if TYPE_CHECKING:
     from ssa_operator.cli.tree_view import Line
@@ -26,19 +27,26 @@ class _Dumper(yaml.CSafeDumper):
         return True
 
 
+def _string_node(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
+    # Double quotes have escapes for all that a terminal would obey, and no line of their own.
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if is_risky(text) else None)
+
+
+_Dumper.add_representer(str, _string_node)
+
+
 def objects(found: Sequence[Mapping[str, Any]], output: OutputFormat, comments: Sequence[str] = ()) -> None:
     """Print Kubernetes objects. In YAML, each has its comment above it, if there are comments."""
     if output is OutputFormat.JSON:
         value: Any = found[0] if len(found) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(found)}
         data(value, output)
     else:
-        heads = [f"# {comment}\n" for comment in comments] or [""] * len(found)
-        sys.stdout.write("---\n".join(head + yaml_text(each) for head, each in zip(heads, found, strict=True)))
+        heads = [f"# {visible_line(comment)}\n" for comment in comments] or [""] * len(found)
+        streams.data("---\n".join(head + yaml_text(each) for head, each in zip(heads, found, strict=True)))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table as kubectl does: one line for each row, without wrapping or truncation."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -46,19 +54,18 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for column in columns.columns:
         column.no_wrap = True
     for row in rows:
-        columns.add_row(*map(Text, row))
-    width = Console(width=2**16).measure(columns).maximum
-    Console(highlight=False, width=width).print(columns)
+        columns.add_row(*(Text(visible_line(each)) for each in row))
+    width = streams.console(width=2**16).measure(columns).maximum
+    streams.console(width=width).print(columns)
 
 
 def lines(found: Iterable[Line]) -> None:
     """Print the lines of a tree: with styles in a terminal, and otherwise as text without wrapping."""
-    if not sys.stdout.isatty():
-        sys.stdout.write("".join(f"{line}\n" for line in found))
+    if not streams.is_terminal():
+        for line in found:
+            streams.line(str(line))
         return
-    from rich.console import Console
-
-    console = Console(highlight=False)
+    console = streams.console()
     for line in found:
         console.print(line.text(), soft_wrap=True)
 
@@ -74,16 +81,16 @@ def lines_or_data(found: Iterable[Line], value: Any, output: OutputFormat) -> No
 def data(value: Any, output: OutputFormat, *, document: bool = False) -> None:
     """Print any JSON value as JSON or YAML. With `document` others follow: JSON is one line, and YAML ends in `---`."""
     if output is OutputFormat.JSON and document:
-        sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+        streams.data(escaped_json(msgspec.json.encode(value).decode()) + "\n")
     elif output is OutputFormat.JSON:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+        streams.data(escaped_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n")
     else:
-        sys.stdout.write(yaml_text(value) + ("---\n" if document else ""))
+        streams.data(yaml_text(value) + ("---\n" if document else ""))
 
 
 def yaml_text(value: Any) -> str:
-    """Any JSON value as YAML."""
+    """Any JSON value as YAML that controls no terminal and no log (`core/objects/visible_text.py`)."""
     text: str = yaml.dump(
-        value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=2**20
+        value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=2**31 - 1
     )
-    return text
+    return escaped_quoted_yaml(text)

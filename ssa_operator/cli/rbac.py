@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import (
     TEMPLATES,
@@ -173,7 +174,7 @@ def rbac(
     from ssa_operator.core.policies.rbac_roles import Account, roles
 
     if helm_values:
-        typer.echo(values_text(needed), nl=False)
+        streams.lines(values_text(needed))
         return
     account = Account(name=service_account, namespace=operator_namespace)
     options = "".join(f" --namespace {name}" for name in namespaces) + (f" --shards {shards}" if shards else "")
@@ -193,7 +194,7 @@ def rbac(
 
 def _warn(needed: NeededPermissions) -> None:
     for warning in needed.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        streams.error(f"warning: {warning}")
 
 
 def _check(
@@ -230,7 +231,7 @@ def _report(missing: Sequence[PermissionNeed], as_user: str, output: OutputForma
 
     who = as_user or "the current account"
     if output is None and not missing:
-        typer.echo(f"{who} has all permissions that the templates need")
+        streams.line(f"{who} has all permissions that the templates need")
     else:
         _print_needs(missing, output)
     if missing:
@@ -331,7 +332,7 @@ def _print_manifests(
         lines += ["---", printing.yaml_text(binding_body(role, account, _LABELS)).rstrip("\n")]
     for role in of_accounts.roles:
         lines += ["---", *of_accounts.comment(role), *_role_lines(role)]
-    typer.echo("\n".join(lines))
+    streams.lines("\n".join(lines))
 
 
 def values_text(needed: NeededPermissions) -> str:

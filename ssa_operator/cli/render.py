@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.options import (
     TEMPLATES,
@@ -121,7 +122,7 @@ def render(
     _print(found.steps, output, as_applied)
     for wait in found.waits:
         # A comment in YAML. JSON has no comments, so it goes to standard error.
-        typer.echo(f"# {wait}", err=output is OutputFormat.JSON)
+        (streams.error if output is OutputFormat.JSON else streams.line)(f"# {wait}")
     problems = [*found.problems, *(found.waits if strict else ())]
     if problems:
         raise CommandError("\n".join(problems))
@@ -168,9 +169,9 @@ def _render_offline(
 def _warn(created: CreatedParent) -> None:
     """Name what the API server removes from a parent, and what can't be checked without it."""
     for pruned in created.pruned:
-        typer.echo(f"warning: {pruned}", err=True)
+        streams.error(f"warning: {pruned}")
     for unchecked in created.unchecked:
-        typer.echo(f"note: {unchecked}", err=True)
+        streams.error(f"note: {unchecked}")
 
 
 def _render_live(

@@ -10,7 +10,6 @@ Promises:
 from __future__ import annotations
 
 import asyncio
-import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError, writing
 from ssa_operator.cli.options import (
     TEMPLATES,
@@ -250,24 +250,23 @@ class CaseRun:
         return results, report
 
     def _write(self, results: Sequence[CaseResult], report: CoverageReport | None) -> None:
-        from rich.console import Console
-
         from ssa_operator.cli import printing
         from ssa_operator.cli.case_coverage import coverage_data, coverage_lines
         from ssa_operator.cli.case_reports import junit_xml, print_results, results_data
         from ssa_operator.cli.options import OutputFormat
+        from ssa_operator.rendering.folder.contained_files import write_output
 
         if self.junit is not None:
             with writing(self.junit):
-                self.junit.write_bytes(junit_xml(results))
+                write_output(self.junit, junit_xml(results))
         if self.output is CaseFormat.JSON:
             covered = {"coverage": coverage_data(report)} if report is not None else {}
             printing.data(results_data(results) | covered, OutputFormat.JSON, document=self.watch)
             return
-        print_results(Console(highlight=False, soft_wrap=True), results)
+        print_results(streams.console(soft_wrap=True), results)
         if report is not None:
             for line in coverage_lines(report):
-                typer.echo(line)
+                streams.line(line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,7 +311,7 @@ class Exploration:
             printing.data(exploration_data(results), OutputFormat.JSON)
         else:
             for line in exploration_lines(results):
-                typer.echo(line)
+                streams.line(line)
         if any(each.failures for each in results):
             raise CommandError("not all sequences of changes end as new parents do")
         if not any(each.sequences for each in results):
@@ -330,8 +329,8 @@ async def _watch(run: CaseRun, coverage_min: float | None) -> NoReturn:
         try:
             _check(*run.run(), coverage_min)
         except CommandError as error:
-            typer.echo(f"{error}", err=True)
-        sys.stdout.flush()
+            streams.error(f"{error}")
+        streams.flush()
     raise AssertionError("a watch ends only when it is cancelled")
 
 

@@ -77,10 +77,16 @@ async def test_a_captured_case_passes_at_once_and_holds_no_secret(
     generated = (await desk.read("secrets", "hello-credentials"))["data"]["own"]
     checksum = (await desk.read("configmaps", "hello"))["metadata"]["annotations"]["checksum"]
     case = tmp_path / "tests" / ECHOES / "is-ready"
+    # A folder of somebody else stays, whatever its name is.
+    other = case.with_name(".is-ready") / "kept"
+    other.parent.mkdir(parents=True)
+    other.touch()
 
     code, out, err = await run("capture", "echo/hello", "--case=is-ready", *live)
     names = ["children.yaml", "expected.yaml", "now.txt", "others.yaml", "parent.yaml", "status.yaml"]
     assert (code, out, err) == (0, "".join(f"wrote {case / name}\n" for name in names), "")
+    assert sorted(case.parent.iterdir()) == [other.parent, case]
+    assert other.exists()
 
     # It passes, and renders what the cluster has.
     assert await run("test", str(case), *arguments) == (0, "1 case: 1 passed\n", "")

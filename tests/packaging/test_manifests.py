@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.conftest import Kubectl
 from tests.packaging.checkout import ROOT
@@ -30,6 +31,28 @@ def installed(manifests: Path, kubectl: Kubectl) -> Iterator[None]:
     kubectl("apply", "--server-side", f"--filename={manifests}")
     yield
     kubectl("delete", PATIENCE, f"--kustomize={ROOT / 'deploy' / 'base'}")
+
+
+def test_the_pod_has_no_privilege_and_only_labelled_namespaces_connect_to_it() -> None:
+    (deployment,) = yaml.safe_load_all((ROOT / "deploy" / "base" / "deployment.yaml").read_text())
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    assert [volume for volume in pod["volumes"] if "hostPath" in volume] == []
+    (policy,) = yaml.safe_load_all((ROOT / "deploy" / "base" / "network-policy.yaml").read_text())
+    assert (
+        policy["spec"]["podSelector"]["matchLabels"].items()
+        <= deployment["spec"]["template"]["metadata"]["labels"].items()
+    )
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    (rule,) = policy["spec"]["ingress"]
+    assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"metrics": "enabled"}}}]
 
 
 @pytest.mark.cluster

@@ -2,6 +2,7 @@
 
 Promises:
 - A location names a template file relative to the templates folder, and a line counted from 1.
+- Line ends and control characters in the name of a file are shown as escapes.
 - Every error shows the location in one form: `echoes.example.com/deployment.yaml.j2:7`, followed by the including
   lines, innermost first.
 """
@@ -13,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import Struct
+
+from ssa_operator.core.objects.visible_text import visible_line
 
 FieldPath: TypeAlias = tuple[str | int, ...]
 """A field of an object: names of mappings and positions of lists, outermost first."""
@@ -26,8 +29,10 @@ class SourceLocation(Struct, frozen=True):
     included_from: tuple[SourceLocation, ...] = ()
 
     def __str__(self) -> str:
-        chain = "".join(f" (included from {location.file}:{location.line})" for location in self.included_from)
-        return f"{self.file}:{self.line}{chain}"
+        chain = "".join(
+            f" (included from {visible_line(location.file)}:{location.line})" for location in self.included_from
+        )
+        return f"{visible_line(self.file)}:{self.line}{chain}"
 
 
 def field_text(path: FieldPath) -> str:

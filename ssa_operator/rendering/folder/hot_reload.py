@@ -4,6 +4,7 @@ Promises:
 - `changes` yields once at the start and after each burst of changes, so that a load at each yield misses no change. It
   yields no state that may be half of a copy (`standstill.py`).
 - The folder doesn't have to exist. It may vanish, return, or be replaced by another one. So may a file.
+- Only folders of the state are watched. A link that leads out of the folder is neither walked nor watched.
 - Without events from the file system, `changes` finds changes by polling, within a second.
 """
 
@@ -73,10 +74,10 @@ async def _next_state(
 ) -> FolderState | None:
     """The state that follows `known`; the same after these seconds, and if the watched folder was deleted."""
     poll = _POLL_INTERVAL if seconds is None else min(_POLL_INTERVAL, max(1, math.ceil(seconds * 1000)))
-    watched = root if known is not None and state is not _file_state else _nearest(root)
     events = awatch(
-        watched,
-        recursive=watched is root,
+        *_watched(root, known, state),
+        # A recursive watch follows each link, also one to the root of the file system.
+        recursive=False,
         step=_BURST_GAP,
         debounce=_BURST_LIMIT,
         rust_timeout=poll,
@@ -91,6 +92,13 @@ async def _next_state(
         except FileNotFoundError:
             pass
     return await asyncio.to_thread(state, root)
+
+
+def _watched(root: Path, known: FolderState | None, state: StateOf) -> list[Path]:
+    """The folders whose events may be changes: those of the state, in which no link leads out."""
+    if known is None or state is _file_state:
+        return [_nearest(root)]
+    return [root, *(root / name for name in known if name.endswith("/"))]
 
 
 def _current_state(root: Path, read_state: ReadState = folder_state) -> FolderState | None:

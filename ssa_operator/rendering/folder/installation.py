@@ -17,6 +17,7 @@ from msgspec import Struct
 from ssa_operator import __version__
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.rendering.folder.contained_files import read_given
 from ssa_operator.rendering.jinja.strategic_merge import merge_mappings
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.values.manifest_values import UnfitValueError
@@ -93,9 +94,9 @@ def folder_values(name: str, text: str, overrides: Iterable[Mapping[str, Any]]) 
 def _read(path: Path) -> str:
     location = SourceLocation(str(path), 1)
     try:
-        if path.stat().st_size > VALUES_LIMIT:
+        encoded = read_given(path)
+        if len(encoded) > VALUES_LIMIT:
             raise DocumentError(f"is larger than {VALUES_LIMIT // 2**20} MiB", location)
-        encoded = path.read_bytes()
         return encoded.decode("utf-8-sig").replace("\r\n", "\n")
     except OSError as error:
         raise DocumentError(f"can't be read: {error.strerror}; name an existing file with --values", location) from None

@@ -3,6 +3,7 @@
 Promises:
 - The files follow the same YAML rules as the manifests of templates.
 - Every fault names its file and line.
+- No symbolic link leads out of the project of a file (`contained_files.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from ssa_operator.core.objects.render_result import Document, RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.rendering.folder.contained_files import project_of, read_text, yaml_files
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues
@@ -41,16 +43,17 @@ def objects(text: str, name: str) -> list[Document]:
     return [each for each in found if isinstance(each, Document)]
 
 
-def load_objects(paths: Iterable[Path]) -> list[Document]:
-    """The objects of files, and of the YAML files directly in folders, in the order of their names.
+def load_objects(paths: Iterable[Path], within: Path | None = None) -> list[Document]:
+    """The objects of files, and of the YAML files directly in folders, in the order of their names. Links may not leave
+    the folder `within`, by default the project of a file.
 
     Raises FileError with every fault.
     """
     documents: list[Document] = []
     problems: list[RenderProblem] = []
-    for path in _files(paths):
+    for path, root in _files(paths, within):
         try:
-            documents.extend(objects(path.read_text(encoding="utf-8-sig"), str(path)))
+            documents.extend(objects(read_text(path, root), str(path)))
         except FileError as error:
             problems.extend(error.problems)
         except UnicodeDecodeError:
@@ -62,9 +65,10 @@ def load_objects(paths: Iterable[Path]) -> list[Document]:
     return documents
 
 
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
+def _files(paths: Iterable[Path], within: Path | None) -> Iterator[tuple[Path, Path | None]]:
+    """Each file, and the folder that its links may not leave; None for that of its project."""
     for path in paths:
         if path.is_dir():
-            yield from sorted(each for each in path.iterdir() if each.suffix in SUFFIXES)
+            yield from ((each, within or project_of(path)) for each in yaml_files(path, SUFFIXES))
         else:
-            yield path
+            yield path, within

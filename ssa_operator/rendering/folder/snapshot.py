@@ -7,10 +7,14 @@ Promises:
 - A file that can't be read is a problem with its name. The other files are read nevertheless.
 - The operator reads all files below `files/` in a template folder, whatever their names and content, except those that
   are too large and those that a symbolic link finds outside of it.
+- A symbolic link that leads out of the templates folder is not followed, and is a problem that names its target
+  (`contained_files.py`). So is what is neither a file nor a folder.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,10 +24,14 @@ from msgspec import Struct
 
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.rendering.folder.contained_files import is_within, read_bytes
 from ssa_operator.rendering.jinja.folder_files import FILE_LIMIT, FILES
 from ssa_operator.rendering.values.limits import OUTPUT_LIMIT
 
 SUFFIXES = (".j2", ".yaml", ".yml")
+
+MAX_ENTRIES = 100_000
+"""The most files and folders that are walked."""
 
 _ATTEMPTS = 10
 
@@ -35,7 +43,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     """The files of the templates folder at one moment; paths are relative to it."""
 
     folders: tuple[str, ...]
-    """The names of its folders."""
+    """The names of its folders, and of links to folders that are refused."""
     files: Mapping[str, str]
     """The text of each file."""
     problems: Mapping[str, RenderProblem]
@@ -64,7 +72,7 @@ def read_snapshot(root: Path) -> Snapshot:
 def folder_state(root: Path) -> FolderState:
     """The state of the folder. Raises OSError if `root` itself can't be read."""
     next(root.iterdir(), None)
-    return dict(sorted(_walk(root, "", frozenset())))
+    return dict(sorted(_Walk(root).below("", frozenset())))
 
 
 def _read_files(root: Path, paths: FolderState) -> Snapshot:
@@ -78,13 +86,13 @@ def _read_files(root: Path, paths: FolderState) -> Snapshot:
             data[relative] = _read_data(root, relative, known)
             continue
         location = SourceLocation(relative, 1)
-        if known and known[2] > OUTPUT_LIMIT:
+        if known and len(known) > 1 and known[2] > OUTPUT_LIMIT:
             problems[relative] = RenderProblem(
                 f"is larger than {OUTPUT_LIMIT // 2**20} MiB; no template needs to be", location
             )
             continue
         try:
-            encoded = (root / relative).read_bytes()
+            encoded = read_bytes(root / relative, root, OUTPUT_LIMIT)
             text = encoded.decode("utf-8-sig")
         except OSError as error:
             problems[relative] = RenderProblem(f"can't be read: {error.strerror}", location)
@@ -93,8 +101,11 @@ def _read_files(root: Path, paths: FolderState) -> Snapshot:
             problems[relative] = RenderProblem("is not UTF-8 text; save it as UTF-8", SourceLocation(relative, line))
         else:
             files[relative] = text.replace("\r\n", "\n")
-    folders = tuple(path[:-1] for path in paths if path.count("/") == 1 and path.endswith("/"))
-    return Snapshot(folders=folders, files=files, problems=problems, data=data)
+    folders = tuple(path.removesuffix("/") for path in paths if path.count("/") == 1 and path.endswith("/"))
+    refused = tuple(
+        path for path, known in paths.items() if "/" not in path and len(known) == 1 and not path.endswith(SUFFIXES)
+    )
+    return Snapshot(folders=(*folders, *refused), files=files, problems=problems, data=data)
 
 
 def is_data(path: str) -> bool:
@@ -109,47 +120,75 @@ def _is_read_as_data(path: str) -> bool:
 def _read_data(root: Path, relative: str, known: tuple[int, ...]) -> bytes | str:
     if not known:
         return "can't be read: its symbolic link leads nowhere"
-    if len(known) == 1:
-        return f"is a symbolic link that leads out of {FILES}/; copy the file"
-    if known[2] > FILE_LIMIT:
+    files = root / relative.split("/", 1)[0] / FILES
+    if len(known) == 1 and _leads_out(root, relative):
+        target = os.path.realpath(root / relative)
+        return f"is a symbolic link that leads out of {FILES}/, to {target}; copy the file"
+    if len(known) > 1 and known[2] > FILE_LIMIT:
         return f"is larger than {FILE_LIMIT // 2**20} MiB"
     try:
-        return (root / relative).read_bytes()
+        return read_bytes(root / relative, files, FILE_LIMIT)
     except OSError as error:
         return f"can't be read: {error.strerror}"
 
 
 def _leads_out(root: Path, path: str) -> bool:
     """Whether a path below `files/` is elsewhere in truth. What the links of a mounted ConfigMap name is within it."""
-    folder = (root / path.split("/", 1)[0]).resolve()
-    files = (folder / FILES).resolve()
-    return not (files.is_relative_to(folder) and (root / path).resolve().is_relative_to(files))
+    folder = root / path.split("/", 1)[0]
+    return not (is_within(folder / FILES, folder) and is_within(root / path, folder / FILES))
 
 
-def _walk(root: Path, relative: str, above: frozenset[tuple[int, int]]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Paths and their file status; a folder's path ends with a slash. `above` stops the walk at circular links."""
-    try:
-        entries = list((root / relative).iterdir())
-    except OSError:
-        return
-    for entry in entries:
-        if entry.name.startswith("."):
-            continue
-        path = relative + entry.name
+class _Walk:
+    """Walks the folder."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._left = MAX_ENTRIES
+
+    def below(
+        self, relative: str, above: frozenset[tuple[int, int]], *, linked: bool = False
+    ) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Paths and their file status; a folder's path ends with a slash. A path that is refused has one number.
+
+        `above` stops the walk at circular links. `linked` is whether a link led here: in such a folder no link to a
+        folder is followed, because links within each other make more paths than files.
+        """
         try:
-            found = entry.stat()
+            entries = list((self._root / relative).iterdir())
         except OSError:
-            # A broken link; the read reports it.
-            if entry.name.endswith(SUFFIXES) or is_data(path):
-                yield path, ()
-            continue
-        if is_data(path) and _leads_out(root, path):
-            yield path, (found.st_ino,)
-            continue
-        status = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-        if stat.S_ISDIR(found.st_mode):
-            if status[:2] not in above:
-                yield f"{path}/", status[:2]
-                yield from _walk(root, f"{path}/", above | {status[:2]})
-        elif stat.S_ISREG(found.st_mode) and (entry.name.endswith(SUFFIXES) or _is_read_as_data(path)):
-            yield path, status
+            return
+        self._left -= len(entries)
+        if self._left < 0:
+            raise OSError(errno.EFBIG, f"{self._root} has more than {MAX_ENTRIES} files and folders")
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            path = relative + entry.name
+            is_read = entry.name.endswith(SUFFIXES) or _is_read_as_data(path)
+            try:
+                own = entry.lstat()
+                is_link = stat.S_ISLNK(own.st_mode)
+                found = entry.stat() if is_link else own
+            except OSError:
+                # A broken link; the read reports it.
+                if is_read:
+                    yield path, ()
+                continue
+            is_folder = stat.S_ISDIR(found.st_mode)
+            if is_link and not self._follows(path, entry, linked=linked and is_folder):
+                if is_folder or is_read:
+                    yield path, (own.st_ino,)
+                continue
+            status = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+            if is_folder:
+                if status[:2] not in above:
+                    yield f"{path}/", status[:2]
+                    yield from self.below(f"{path}/", above | {status[:2]}, linked=linked or is_link)
+            elif is_read:
+                yield path, status if stat.S_ISREG(found.st_mode) else (own.st_ino,)
+
+    def _follows(self, path: str, entry: Path, *, linked: bool) -> bool:
+        """Whether a link counts."""
+        if linked:
+            return False
+        return not _leads_out(self._root, path) if is_data(path) else is_within(entry, self._root)

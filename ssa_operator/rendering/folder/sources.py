@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from ssa_operator.core.objects.messages import did_you_mean
 from ssa_operator.core.objects.render_result import RenderProblem
 from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.core.objects.visible_text import visible_line
 from ssa_operator.rendering.folder.installation import Installation, Overrides, folder_values, read_overrides
 from ssa_operator.rendering.folder.resource_settings import RESOURCE_NAME
 from ssa_operator.rendering.folder.settings import DEFAULT, SETTINGS, Settings, parse_settings
@@ -150,9 +151,12 @@ def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
         return Sources(folders=old, problems=(RenderProblem(f"the templates folder {root} does not exist; create it"),))
     except OSError as error:
         return Sources(folders=old, problems=(RenderProblem(f"the templates folder {root} can't be read: {error}"),))
-    problems = [problem for path, problem in snapshot.problems.items() if path.startswith(f"{SHARED}/")]
+    problems = [problem for path, problem in snapshot.problems.items() if _is_in(SHARED, path)]
     problems += [
-        RenderProblem(f"{path} is in no resource's folder; move it to <plural>.<group>/ or to {SHARED}/")
+        problem for path, problem in snapshot.problems.items() if "/" not in path and path not in snapshot.folders
+    ]
+    problems += [
+        RenderProblem(f"{visible_line(path)} is in no resource's folder; move it to <plural>.<group>/ or to {SHARED}/")
         for path in snapshot.files
         if "/" not in path
     ]
@@ -163,7 +167,9 @@ def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
         if RESOURCE_NAME.fullmatch(name):
             folders[name] = _load_folder(name, root, _Read(snapshot, given), old.get(name))
         else:
-            problems.append(RenderProblem(f"{name} is not the name of a resource; call the folder <plural>.<group>"))
+            problems.append(
+                RenderProblem(f"{visible_line(name)} is not the name of a resource; call the folder <plural>.<group>")
+            )
     return Sources(folders=folders, problems=tuple(problems))
 
 
@@ -178,7 +184,7 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
     snapshot, overrides = read.snapshot, read.given.overrides
     files = {path: text for path, text in snapshot.files.items() if path.startswith((f"{name}/", f"{SHARED}/"))}
     own = {path.removeprefix(f"{name}/"): text for path, text in files.items() if path.startswith(f"{name}/")}
-    problems = [problem for path, problem in snapshot.problems.items() if path.startswith(f"{name}/")]
+    problems = [problem for path, problem in snapshot.problems.items() if _is_in(name, path)]
     problems += [*overrides.problems, *overrides.folder_problems.get(name, ())]
     data = _data(name, snapshot)
     override = overrides.by_folder.get(name, ())
@@ -235,6 +241,11 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
         digest=digest,
         problems=tuple(problems),
     )
+
+
+def _is_in(folder: str, path: str) -> bool:
+    """Whether a path is a folder or in it."""
+    return path == folder or path.startswith(f"{folder}/")
 
 
 def _data(name: str, snapshot: Snapshot) -> dict[str, bytes | str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ssa_operator.rendering.folder import contained_files
 from ssa_operator.rendering.folder import snapshot as reading
 from ssa_operator.rendering.folder.settings import Settings
 from ssa_operator.rendering.folder.sources import Folder, Sources, load, load_all
@@ -277,6 +278,7 @@ def test_files_that_can_not_be_read_are_problems_of_their_folder(tmp_path: Path)
         f"{ECHOES}/b.yaml:2: is not UTF-8 text; save it as UTF-8",
         f"{ECHOES}/c.yaml:1: can't be read: No such file or directory",
         f"{ECHOES}/d.yaml:1: is larger than 3 MiB; no template needs to be",
+        f"{ECHOES}/e.yaml:1: can't be read: it is a FIFO; only regular files are read and written",
     ]
     assert sources.folders["others"].problems == ()
 
@@ -310,14 +312,14 @@ def test_a_swap_while_it_is_read_gives_one_version_and_never_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config_map_mount(tmp_path / ECHOES, "2026_1", {"a.yaml": HEAD + "v: 1\n", "b.yaml": HEAD + "v: 1\n"})
-    read_bytes = Path.read_bytes
+    read_bytes = contained_files.read_bytes
 
-    def swapping(path: Path) -> bytes:
+    def swapping(path: Path, within: Path, limit: int) -> bytes:
         if path.name == "b.yaml" and not (tmp_path / ECHOES / "..2026_2").exists():
             config_map_mount(tmp_path / ECHOES, "2026_2", {"a.yaml": HEAD + "v: 2\n", "b.yaml": HEAD + "v: 2\n"})
-        return read_bytes(path)
+        return read_bytes(path, within, limit)
 
-    monkeypatch.setattr(Path, "read_bytes", swapping)
+    monkeypatch.setattr(reading, "read_bytes", swapping)
     assert rendered_values(echoes(load(tmp_path))) == [2, 2]
 
 
@@ -326,14 +328,14 @@ def test_a_folder_that_never_stops_changing_keeps_its_previous_state(
 ) -> None:
     write(tmp_path, {f"{ECHOES}/a.yaml": HEAD})
     good = load(tmp_path)
-    read_bytes = Path.read_bytes
+    read_bytes = contained_files.read_bytes
 
-    def changing(path: Path) -> bytes:
-        encoded = read_bytes(path)
+    def changing(path: Path, within: Path, limit: int) -> bytes:
+        encoded = read_bytes(path, within, limit)
         path.write_bytes(encoded + b"#")
         return encoded
 
-    monkeypatch.setattr(Path, "read_bytes", changing)
+    monkeypatch.setattr(reading, "read_bytes", changing)
     unsteady = load(tmp_path, good)
     assert unsteady.folders == good.folders
     assert "changes while it is read" in problems(unsteady)[0]

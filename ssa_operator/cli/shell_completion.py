@@ -1,0 +1,116 @@
+"""Writes completions for shells: each is one word of the command line, whatever it is called.
+
+Promises:
+- No shell runs or expands a part of a completion: not when it completes, and not when the user runs the line. Names
+  come from folders of a repository, from a kubeconfig and from the API server.
+- A word that the terminal would not show as it is, with a control character for instance, is not completed.
+
+typer's own classes leave that to the names: its script for zsh evaluates what they print, and bash inserts it as it is.
+The scripts that users have installed stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from typer._click.shell_completion import CompletionItem, ShellComplete, add_completion_class
+from typer._completion_classes import BashComplete, FishComplete, PowerShellComplete, ZshComplete
+
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+"""A word that no shell changes."""
+
+
+def register() -> None:
+    """Have typer use this module's classes."""
+    for name, shell in (
+        ("bash", _Bash),
+        ("zsh", _Zsh),
+        ("fish", _Fish),
+        ("powershell", _PowerShell),
+        ("pwsh", _PowerShell),
+    ):
+        add_completion_class(shell, name)
+
+
+class Kubectl(ShellComplete):
+    """Completions without a shell, as kubectl asks for them. It passes them to any shell, so they are plain words."""
+
+    name = "kubectl"
+    source_template = ""
+
+    def source_vars(self) -> dict[str, Any]:
+        return {}
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        return sys.argv[1:-1], sys.argv[-1] if len(sys.argv) > 1 else ""
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
+        return [each for each in super().get_completions(args, incomplete) if _PLAIN.fullmatch(each.value)]
+
+    def format_completion(self, item: CompletionItem) -> str:
+        return str(item.value)
+
+
+def _shown(items: Iterable[CompletionItem]) -> list[CompletionItem]:
+    return [each for each in items if each.value.isprintable()]
+
+
+def quoted(word: str) -> str:
+    """A word as bash and zsh read it. It holds neither a blank nor a wildcard: bash expands the names of files in what
+    a completion prints, and both split it at blanks.
+    """
+    if _PLAIN.fullmatch(word):
+        return word
+    parts = ("".join(f"\\x{byte:02x}" for byte in each.encode()) if not each.isalnum() else each for each in word)
+    return f"$'{''.join(parts)}'"
+
+
+class _Bash(BashComplete):
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
+        return _shown(super().get_completions(args, incomplete))
+
+    def format_completion(self, item: CompletionItem) -> str:
+        return quoted(item.value)
+
+
+class _Zsh(ZshComplete):
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
+        return _shown(super().get_completions(args, incomplete))
+
+    def complete(self) -> str:
+        """Commands that the installed script evaluates. zsh quotes a word that it inserts."""
+        found = self.get_completions(*self.get_completion_args())
+        if not found:
+            return "_files"
+        words = [_described(each) for each in found]
+        return (
+            f"local -a ssa_operator_words; ssa_operator_words=({' '.join(words)}); _describe -V word ssa_operator_words"
+        )
+
+
+def _described(item: CompletionItem) -> str:
+    """A word with its description, as zsh's `_describe` takes it, quoted."""
+    value = item.value.replace("\\", "\\\\").replace(":", "\\:")
+    return quoted(f"{value}:{item.help}" if item.help else value)
+
+
+class _Fish(FishComplete):
+    """fish quotes a word that it inserts."""
+
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
+        return _shown(super().get_completions(args, incomplete))
+
+
+class _PowerShell(PowerShellComplete):
+    def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem]:
+        return [each for each in _shown(super().get_completions(args, incomplete)) if ":::" not in each.value]
+
+    def format_completion(self, item: CompletionItem) -> str:
+        word = item.value
+        # PowerShell takes typographic quotes for quotes.
+        if not _PLAIN.fullmatch(word) or word.startswith("@"):
+            word = "'" + re.sub("(['\u2018-\u201b])", r"\1\1", word) + "'"
+        return super().format_completion(CompletionItem(word, item.type, item.help))

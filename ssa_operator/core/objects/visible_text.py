@@ -1,0 +1,90 @@
+"""Shows texts of other origins without what controls a terminal or the log of a CI system.
+
+Promises:
+- Control characters, and characters that change the order of text or are invisible, are shown as escapes: `\\x1b`,
+  `\\u202e`. Letters, emoji and combining characters of any language stay.
+- No line begins a workflow command of GitHub (`::error::`, `##[group]`) or of Azure (`##vso[task]`), which read the
+  output of a job, also that of a container.
+- Escapes of JSON and of YAML keep the data the same.
+- Text that needs no escape is returned as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+_UNSAFE = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 and C1, without tab and line feed
+    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # line separators, and marks of direction (bidi)
+    "\u180e\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb"  # invisible; the joiners of Persian and of emoji stay
+    "\ud800-\udfff\U000e0000-\U000e007f"  # halves of characters, as in undecodable names of files; invisible tags
+)
+_CONTROL = re.compile(f"[{_UNSAFE}]")
+_CONTROL_OF_LINE = re.compile(f"[{_UNSAFE}\n]")
+# https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs: `::name::` after white space at the
+# beginning of a line, and `##[name]` anywhere. `::1` is an address.
+_COMMAND = r"^[^\S\n]*::[^\n]*::"
+_WORKFLOW_COMMAND = re.compile(r"^([^\S\n]*):(?=:[^\n]*::)|#(?=#\w*\[)", re.MULTILINE)
+_RISKY = re.compile(rf"[{_UNSAFE}]|{_COMMAND}|##\w*\[", re.MULTILINE)
+_HASHES = re.compile(r"##(?=\w*\[)")
+
+
+def visible(text: str) -> str:
+    """A text of several lines as it may be written for people."""
+    return without_workflow_commands(without_controls(text)) if is_risky(text) else text
+
+
+def visible_line(text: str) -> str:
+    """The same for a text that is one line, such as the name of a file: with its line ends as escapes."""
+    return visible(_CONTROL_OF_LINE.sub(_escape, text) if "\n" in text else text)
+
+
+def without_controls(text: str) -> str:
+    """A text that need not begin a line, with escapes for control characters."""
+    return _CONTROL.sub(_escape, text)
+
+
+def without_workflow_commands(text: str) -> str:
+    """A text that has escapes of its own, such as colours, without workflow commands."""
+    return _WORKFLOW_COMMAND.sub(_broken, text)
+
+
+def is_risky(text: str) -> bool:
+    """Whether `visible` changes a text."""
+    return _RISKY.search(text) is not None
+
+
+def escaped_json(text: str) -> str:
+    """A JSON text with the same data, in which strings have escapes for what `visible` shows as escapes."""
+    return _HASHES.sub(r"#\\u0023", _CONTROL.sub(_json_escape, text)) if is_risky(text) else text
+
+
+def escaped_quoted_yaml(text: str) -> str:
+    """The same for a YAML text whose risky strings are in double quotes."""
+    return _HASHES.sub(r"#\\x23", _CONTROL.sub(_escape, text)) if is_risky(text) else text
+
+
+def _escape(found: re.Match[str]) -> str:
+    """An escape that Python, YAML and people read."""
+    letter = found[0]
+    if letter in _SHORT:
+        return _SHORT[letter]
+    code = ord(letter)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_SHORT = {"\n": "\\n", "\r": "\\r"}
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    return "".join(
+        f"\\u{int.from_bytes(pair, 'big'):04x}" for pair in _pairs(found[0].encode("utf-16-be", "surrogatepass"))
+    )
+
+
+def _pairs(encoded: bytes) -> list[bytes]:
+    return [encoded[at : at + 2] for at in range(0, len(encoded), 2)]
+
+
+def _broken(found: re.Match[str]) -> str:
+    return f"{found[1]}\\x3a" if found[1] is not None else "\\x23"
