@@ -1,6 +1,4 @@
-"""Whoever may write one parent learns nothing of a Secret by guesses: what is shown of a guess does not depend on whether
-it is right.
-"""
+"""The author of a parent learns nothing of a Secret by guesses: right and wrong ones look alike."""
 
 from __future__ import annotations
 
@@ -26,9 +24,14 @@ CHANNELS = {
     "an error of a template": READS + COPY + CONFIG + "data:\n  a: '{{ expired(guess) }}'\n",
     "a missing field": READS + COPY + CONFIG + "data:\n  a: '{{ spec[guess] }}'\n",
     "an answer about a manifest without the Secret": READS + COPY + CONFIG + "  labels: {a: '{{ guess }}!'}\n",
-    "an answer about a manifest with the Secret": READS + CONFIG + "  labels: {a: '{{ guess }}!'}\ndata: {a: '{{ pw }}'}\n",
+    "an answer about a manifest with the Secret": READS
+    + CONFIG
+    + "  labels: {a: '{{ guess }}!'}\ndata: {a: '{{ pw }}'}\n",
     "an instruction": READS + COPY + CONFIG + "  annotations:\n    ssa-operator.dev/recreate: '{{ guess }}'\n",
-    "the name of an object": READS + COPY + CONFIG + "data:\n  a: {{ lookup('v1', 'ConfigMap', guess | lower).data.a }}\n",
+    "the name of an object": READS
+    + COPY
+    + CONFIG
+    + "data:\n  a: {{ lookup('v1', 'ConfigMap', guess | lower).data.a }}\n",
 }
 
 
@@ -72,7 +75,8 @@ async def test_a_guess_in_the_status_is_shown_whether_it_is_right_or_wrong(
     (folder / "a.yaml.j2").write_text(READS + COPY)
     (folder / "_status.yaml.j2").write_text(
         "{% if lookup('v1', 'Secret', 'vault').data.pw is defined %}\n"
-        "conditions: [{type: Guessed, status: 'True', reason: Guess, message: '{{ annotations.guess }}'}]\n{% endif %}\n"
+        "conditions: [{type: Guessed, status: 'True', reason: Guess, message: '{{ annotations.guess }}'}]\n"
+        "{% endif %}\n"
         "phase: '{{ lookup('v1', 'Secret', 'vault').data.pw | b64decode }}'\n"
     )
     async with operate():

@@ -258,7 +258,9 @@ class Observer:
             live = any(isinstance(query, Reference) for query in rendered.asked)
             # What the render waited for or found absent may exist. Or it read objects in another version.
             other = new or children.shown_versions(turn.uid) != shown
-            if (other and (rendered.waits or live or rendered.generated)) or lookups.watch(versions, hidden=hidden) != versions:
+            if (other and (rendered.waits or live or rendered.generated)) or lookups.watch(
+                versions, hidden=hidden
+            ) != versions:
                 continue
             generated = {identity: written.get(identity) for identity in rendered.generated if identity not in read}
             more = await self.get_unlabelled(parent, generated)
