@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.core.objects.secret_fields import HIDDEN
 from ssa_operator.core.redaction.secret_content import SecretContent
-from ssa_operator.core.redaction.secret_values import HIDDEN, Redactor, content_of, values_of
+from ssa_operator.core.redaction.secret_values import Redactor, content_of, values_of
 
 LINES = [f"{at:x}-line-{at * 7919:x}-of-{at * 104729:x}" for at in range(100)]
 LONG = "\n".join(LINES)

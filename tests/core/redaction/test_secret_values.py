@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.redaction.secret_values import HIDDEN, MIN_LENGTH, NO_SECRETS, Redactor, values_of
+from ssa_operator.core.objects.secret_fields import HIDDEN
+from ssa_operator.core.redaction.secret_values import MIN_LENGTH, NO_SECRETS, Redactor, values_of
 from tests.instruction_counts import is_linear
 
 LONG = "\n".join(f"{at:x}-line-{at * 7919:x}-of-{at * 104729:x}" for at in range(200))
