@@ -30,21 +30,24 @@ from rich.table import Table
 from benchmarks import machine
 from ssa_operator.controller.informers.lookup_answers import SelectionAnswers
 from ssa_operator.core.objects.cluster_view import Answer, Lookup, OfflineClusterView, Selection
+from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import DecodedBodies, LiveObject
-from ssa_operator.core.redaction.known_secrets import KnownSecrets, with_secrets
+from ssa_operator.core.objects.secret_fields import NO_SECRETS, ParentSecrets
+from ssa_operator.core.planning import outcome
+from ssa_operator.core.planning.step import Action, Step
+from ssa_operator.core.redaction.redacted_report import redacted_outcomes
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render
 
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-_TEXTS = (
-    "Ready",
-    "True",
-    "ConfigMap default/web-0001: applied, and the parent is ready since 2026-11-26T01:21:44Z",
-    "Deployment default/web-0001-server: 1 of 2 replicas are available",
-) * 5
-"""About what one reconcile redacts."""
-
+_TEXT = "Deployment default/web-0001-server: 1 of 2 replicas are available"
+_SECRET_TEMPLATE = """apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}
+data:
+  copied: {{ lookup("v1", "Secret", "s").data.key }}
+"""
 _TEMPLATE = """apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -97,8 +100,8 @@ class Result:
 
 
 def read_secret(parents: int, size: int, changes: int) -> SecretReads:
-    """Have parents read a Secret before and after each change, and redact what a reconcile reports: first for the CPU,
-    and again for the memory, because tracing it takes time.
+    """Have parents read a Secret of random words before and after each change, and redact what a reconcile reports:
+    first for the CPU, and again for the memory, because tracing it takes time.
     """
     started = time.process_time()
     _read(parents, size, changes, f"cpu {parents}")
@@ -110,19 +113,31 @@ def read_secret(parents: int, size: int, changes: int) -> SecretReads:
     return SecretReads(parents=len(known), memory=used / 2**20, cpu=seconds * 1000 / parents / (changes + 1))
 
 
-def _read(parents: int, size: int, changes: int, seed: str) -> list[KnownSecrets]:
-    chance, known = random.Random(seed), [KnownSecrets()] * parents
+def _read(parents: int, size: int, changes: int, seed: str) -> list[ParentSecrets]:
+    chance, known = random.Random(seed), [NO_SECRETS] * parents
+    templates = Templates("echoes.example.com", {"echoes.example.com/a.yaml.j2": _SECRET_TEMPLATE}, "")
+    parent = {"metadata": {"name": "p", "namespace": "n"}, "spec": {}}
+    child = Identity("", "ConfigMap", "n", "p")
     for version in range(changes + 1):
-        lines = "\n".join("".join(chance.choices(_LETTERS, k=64)) for _ in range(size // 65))
-        body = {
-            "metadata": {"uid": "uid", "resourceVersion": str(version)},
-            "data": {"key": base64.b64encode(lines.encode()).decode()},
-        }
+        words = base64.b64encode(chance.randbytes(size * 3 // 4)).decode().replace("/", " ").replace("+", " ")
+        data = {"key": base64.b64encode(words.encode()).decode()}
+        metadata = {"name": "s", "namespace": "n", "uid": "uid", "resourceVersion": str(version)}
+        view = _SecretView(secret={"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
         for at in range(parents):
-            known[at] = with_secrets(known[at], [body], (), (1, ""), str)
-            for text in _TEXTS:
-                known[at].redactor.redact(text)
+            (document,) = render(templates, parent, view).documents
+            known[at] = ParentSecrets(children={child: known[at].of(child) | document.secret}, read=True)
+            step = Step(action=Action.APPLY, identity=child, reason=_TEXT)
+            redacted_outcomes([outcome.Outcome(step=step, result=outcome.Result.FAILED, message=_TEXT)] * 20, known[at])
     return known
+
+
+class _SecretView(OfflineClusterView, frozen=True, kw_only=True):
+    """A cluster with one Secret."""
+
+    secret: dict[str, Any]
+
+    def answer(self, _: Lookup | Selection, /) -> Answer:
+        return Answer(objects=(self.secret,))
 
 
 class _View(OfflineClusterView, frozen=True, kw_only=True):

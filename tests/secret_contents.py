@@ -4,6 +4,7 @@ Promises:
 - Each content that a Secret had while the test ran is searched for, also one that was replaced or deleted since then.
 - Searched are statuses and Events, the log with its tracebacks, /objects, /metrics, and what commands print.
 - A content of less than SHORTEST characters is not searched for: it stands in other words, too. Nor is one of PUBLIC.
+- Nor is one that the author of a parent wrote into it as a guess: it is shown as any other text of the author.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ PUBLIC = frozenset({"database", "dbname", "host", "port", "provider", "type", "u
 https://servicebinding.io/spec/core/1.1.0/#well-known-secret-entries as clients of databases call them, and the reason
 for which the operator keeps generated values.
 """
+
+
+GUESS = "guess"
+"""The annotation of a parent whose author guesses."""
 
 
 class Outputs(logging.Handler):
@@ -61,7 +66,9 @@ class SecretSearch:
     def found(self) -> list[str]:
         """Where a content of a Secret is shown, as it is, as JSON writes it, or in base64."""
         requests = audited(self.cluster)
-        forms = {form: secret for secret in _contents(requests) for form in _forms(secret)}
+        guesses = _guesses(requests)
+        contents = (secret for secret in _contents(requests) if secret not in guesses)
+        forms = {form: secret for secret in contents for form in _forms(secret)}
         return [
             f"{where} shows {forms[form]!r}: {text}"
             for where, text in (*OUTPUTS.texts, *_published(requests))
@@ -79,6 +86,13 @@ def _contents(requests: Iterable[Mapping[str, Any]]) -> set[str]:
     )
     encoded = {value for data in stored for key, value in data.items() if key not in PUBLIC}
     return {text for value in encoded if len(text := base64.b64decode(value).decode(errors="replace")) >= SHORTEST}
+
+
+def _guesses(requests: Iterable[Mapping[str, Any]]) -> str:
+    """The guesses in the annotation GUESS of parents, by these requests of the audit log."""
+    bodies = (request.get("requestObject") for request in requests if not is_by_operator(request))
+    metadata = (body.get("metadata") or {} for body in bodies if isinstance(body, Mapping))
+    return "\n".join((each.get("annotations") or {}).get(GUESS, "") for each in metadata)
 
 
 def _published(requests: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -23,9 +23,10 @@ from ssa_operator.core.objects.field_origin import Origin
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.managed_fields import is_in_version
+from ssa_operator.core.objects.secret_fields import HIDDEN
 from ssa_operator.core.objects.source_location import SourceLocation, field_text
 from ssa_operator.core.planning.step import Action, Step
-from ssa_operator.core.redaction.secret_values import HIDDEN, NO_SECRETS, Redactor
+from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.rendering.status_redaction import redactor_of

@@ -38,6 +38,7 @@ from ssa_operator.core.objects.render_result import Document, Rendered
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.render_history import RenderHistory
+from ssa_operator.core.redaction.redacted_report import redacted_error
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
@@ -272,7 +273,7 @@ class FileParents:
         if found is None or not _is_as_new(parent.live, found.version):
             return
         found.live = parent.live
-        found.error = done.state.redactor.redact(str(done.error)) if done.error is not None else ""
+        found.error = redacted_error(done.error, done.state.secrets) if done.error is not None else ""
         found.report = done.report or found.report
         self._changed.set()
         self.on_reconciled(key, done)

@@ -19,6 +19,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 
 from ssa_operator import __version__
+from ssa_operator.core.objects.secret_fields import HIDDEN
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.watch.reflector import Reflector
 
@@ -257,7 +258,7 @@ class Metrics:
         synced: dict[tuple[str, str], bool] = {}
         caches: dict[tuple[str, int], int] = {}
         for reflector in reflectors:
-            labels = (reflector.resource.name, reflector.scope.redactor.redact(reflector.scope.namespace))
+            labels = (reflector.resource.name, HIDDEN if reflector.scope.hidden else reflector.scope.namespace)
             restarts[labels] += max(reflector.restarts, 0)
             synced[labels] = synced.get(labels, True) and reflector.synced.is_set()
             # The reflectors of several namespaces share one cache.

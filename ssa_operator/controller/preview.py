@@ -48,6 +48,7 @@ from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.rendering.status_redaction import redactor_of_render
 
 
 class Planned(Struct, frozen=True, kw_only=True):
@@ -172,7 +173,7 @@ class Preview:
             observed=plan.observed,
             rendered=rendered,
             plan=plan,
-            redactor=turn.state.redactor,
+            redactor=redactor_of_render(rendered, parent.folder.templates, parent.live.body),
             finalization=finalization,
         )
 
@@ -232,9 +233,7 @@ class Preview:
         if planned.suspended and not as_resumed:
             return outcomes_while_suspended(planned.plan)
         settings = planned.parent.folder.settings
-        cluster = replace(
-            self._cluster.of(planned.parent.live), redactor=planned.redactor, former_managers=settings.former_managers
-        )
+        cluster = replace(self._cluster.of(planned.parent.live), former_managers=settings.former_managers)
         return await act.dry_run(planned.plan, cluster)
 
 

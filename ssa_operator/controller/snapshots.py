@@ -19,10 +19,8 @@ from msgspec.structs import replace
 
 from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.controller.informers.object_claims import ObjectClaims
-from ssa_operator.controller.informers.parent_cache import Parent, ParentState
+from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.preview import Planned
-from ssa_operator.controller.queue import Cause
-from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.shared_informers import ParentError
 from ssa_operator.controller.snapshot_file import VERSION, StoredSnapshot, query_of
 from ssa_operator.core.objects.annotations import Reference
@@ -46,6 +44,7 @@ from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.folder.sources import Folder
 from ssa_operator.rendering.render import render
+from ssa_operator.rendering.status_redaction import redactor_of_render
 
 
 class Snapshot:
@@ -120,8 +119,7 @@ class Snapshot:
         live = parent.live
         view = _SnapshotView(snapshot=self, parent=live)
         rendered = verified(parent.folder, live.body, view, render(parent.folder, live.body, view))
-        turn = Turn(parent=parent, state=ParentState(), causes=Cause.PARENT)
-        redactor = turn.remember_secrets(rendered.secrets, rendered.generated_values)
+        redactor = redactor_of_render(rendered, parent.folder.templates, live.body)
         observed, finalization = self._observed(parent, rendered), None
         if live.deleting:
             finalization = make_finalization(observed, rendered, HookContext(now=self.taken))

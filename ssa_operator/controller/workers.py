@@ -34,6 +34,7 @@ from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.controller.reconcile.render_turns import SLOW
 from ssa_operator.controller.reconcile_context import Tracer, reconciling
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.core.planning.child_history import without_empty
 from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.planning.step import FailureReason
@@ -41,7 +42,7 @@ from ssa_operator.core.policies.backoff import backoff
 from ssa_operator.core.policies.repeated_lines import RepeatedLines
 from ssa_operator.core.policies.resync_budget import ResyncBudget, next_resync
 from ssa_operator.core.policies.retries import Retries, RetryBudget, after_error, after_report
-from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
+from ssa_operator.core.redaction.redacted_report import crash_text, redacted_error
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
 from ssa_operator.kube.auth.credentials import CredentialsError
@@ -117,12 +118,12 @@ class Workers:
         elif self._slow_renders:
             self._slow_renders.pop(key, None)
 
-    def _after_bug(self, key: ParentKey, error: Exception, redactor: Redactor) -> None:
+    def _after_bug(self, key: ParentKey, error: Exception, secrets: ParentSecrets) -> None:
         self._retry(key, UNEXPECTED_FAILURES)
-        if redactor:
+        if secrets.read:
             # Python's error messages quote values.
-            trace = redactor.redact("".join(traceback.format_exception(error)))
-            log.error("%s: the reconcile failed unexpectedly\n%s", key, trace)
+            trace = "".join(traceback.format_tb(error.__traceback__))
+            log.error("%s: the reconcile failed unexpectedly\n%s%s", key, trace, crash_text(error, secrets))
         else:
             log.error("%s: the reconcile failed unexpectedly", key, exc_info=error)
 
@@ -291,14 +292,14 @@ class Workers:
         state, error = done.state, done.error
         assert error is not None
         if not isinstance(error, ApiError | CredentialsError):
-            self._after_bug(key, error, state.redactor)
+            self._after_bug(key, error, state.secrets)
             return state
         retry_after, terminal, conflict = 0.0, False, False
         if isinstance(error, ApiError):
             if error.not_found:
                 return state
             retry_after, terminal, conflict = error.retry_after or 0.0, error.terminal, error.conflict
-        message = state.redactor.redact(str(error))
+        message = redacted_error(error, state.secrets)
         if message != state.retries.error and not conflict:
             # The reflectors log that the API server is unreachable. Not every parent repeats it.
             level = logging.DEBUG if isinstance(error, Unreachable | NotLeader) else logging.WARNING

@@ -3,6 +3,7 @@
 Promises:
 - Each problem has the template file, the line, and the lines that included it.
 - A message contains no value of the parent, except names of fields.
+- A message of an expression that reads a Secret's content quotes nothing of what it failed with.
 - A message contains no name of a Python class or function, because template authors don't know them.
 """
 
@@ -23,6 +24,7 @@ from ssa_operator.rendering.jinja.templates import SHARED, VALUES, Templates
 from ssa_operator.rendering.jinja.unknown_names import suggest_name
 from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.rendering.values.python_errors import translate_error
+from ssa_operator.rendering.values.secrecy import HIDDEN_ERROR, quotes_content
 from ssa_operator.rendering.values.undefined import MissingFieldError, path_of
 from ssa_operator.rendering.yaml.nodes import DocumentError
 
@@ -36,14 +38,15 @@ _ASSIGNED = (
 def problem_of(error: Exception, templates: Templates, name: str, variables: Mapping[str, Any]) -> RenderProblem:
     """The problem for an exception of a render; `name` is the file that was rendered."""
     if isinstance(error, DocumentError):
-        return RenderProblem(_with_line(str(error), templates, error.location), error.location)
+        message = HIDDEN_ERROR if quotes_content(error) else str(error)
+        return RenderProblem(_with_line(message, templates, error.location), error.location)
     lines = list(_template_lines(error))
     location = _location(lines) or SourceLocation(name, 1)
     if isinstance(error, TemplateSyntaxError):
         return RenderProblem(
             error.message or "syntax error", SourceLocation(error.name or name, error.lineno, tuple(lines))
         )
-    return RenderProblem(_message(error, variables), location)
+    return RenderProblem(HIDDEN_ERROR if quotes_content(error) else _message(error, variables), location)
 
 
 def location_of_error(error: BaseException, name: str) -> SourceLocation:

@@ -147,6 +147,7 @@ def wait_instead(document: Document, awaited: tuple[WaitTarget, ...], api: Templ
         version=split_api_version(document.body["apiVersion"])[1],
         dependencies=document.dependencies,
         annotations=annotations_of(document),
+        secret=document.secret,
         ready_when=document.ready_when,
     )
 
@@ -216,10 +217,14 @@ def _invalid_references(
     waiting_files = [result for result in results if isinstance(result, Wait) and result.identity is None]
     waits = {result.identity: result for result in results if isinstance(result, Wait) and result.identity}
     deadlocked = bool(waiting_files) and all(_is_deadlocked(wait, matches, waits, api) for wait in waiting_files)
-    names = [f"{identity.kind}/{identity.name}" for identity in dict.fromkeys(_identities(results, api))]
+    shown = [result for result in results if isinstance(result, RenderProblem) or not result.secret.name_object]
+    names = [f"{identity.kind}/{identity.name}" for identity in dict.fromkeys(_identities(shown, api))]
     hints = 0
     for reference, found in matches.items():
-        if len(found) > 1:
+        if reference in api.secret_queries:
+            if len(found) != 1 and (found or deadlocked or not (failed or waiting_files)):
+                yield reference, "a Secret's content names this child; no template renders it, or several do"
+        elif len(found) > 1:
             yield reference, _ambiguous(reference, found, read=reference in api.asked)
         elif not found and not failed and not waiting_files:
             hints += 1

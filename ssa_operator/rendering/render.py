@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import PREFIX, Reference
+from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import OFFLINE, ClusterView, Query
 from ssa_operator.core.objects.field_origin import LITERAL, Origin
 from ssa_operator.core.objects.predicate import Predicate
@@ -29,8 +30,10 @@ from ssa_operator.core.objects.render_result import (
     Wait,
     ready_when_of,
 )
+from ssa_operator.core.objects.secret_fields import WHOLE
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.core.policies.adoption import LAST_APPLIED
+from ssa_operator.core.redaction.snapshot_mask import is_secret
 from ssa_operator.rendering.error_locations import location_of_error, problem_of
 from ssa_operator.rendering.generated_documents import use_live_values
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
@@ -38,8 +41,9 @@ from ssa_operator.rendering.jinja.templates import ManifestFile, Templates
 from ssa_operator.rendering.live_reads import resolve_live_reads
 from ssa_operator.rendering.ready_when import with_ready_when
 from ssa_operator.rendering.references import Result, no_wait_children, resolve_references, resolve_wait_namespace
-from ssa_operator.rendering.status_redaction import redact_status, redactor_of
+from ssa_operator.rendering.status_redaction import redact_status
 from ssa_operator.rendering.values import limits
+from ssa_operator.rendering.values.secrecy import HIDDEN_ERROR, mark_error
 from ssa_operator.rendering.values.template_text import RenderedText
 from ssa_operator.rendering.values.tracked_containers import drop_unknown, strip_provenance
 from ssa_operator.rendering.values.tracked_values import AwaitedError, UnknownValue, untracked
@@ -97,7 +101,8 @@ def render(
         ready_when |= rules
         api = TemplateAPI(cluster, parent, no_wait=no_wait, traced=traced, ready_when=ready_when)
         results = _render_files(templates, parent, api)
-    results = resolve_references(resolve_live_reads(results, api, incomplete=templates.incomplete), api)
+    results = resolve_live_reads(_with_hidden_names(results, api), api, incomplete=templates.incomplete)
+    results = _with_hidden_names(resolve_references(results, api), api)
     return Rendered(
         documents=tuple([result for result in results if isinstance(result, Document)]),
         waits=tuple([result for result in results if isinstance(result, Wait)]),
@@ -111,6 +116,7 @@ def render(
         digest=templates.digest,
         secrets=tuple(api.secrets),
         generated_values=tuple(api.generated_values),
+        secret_queries=frozenset(api.secret_queries),
     )
 
 
@@ -151,6 +157,8 @@ def _variables(templates: Templates, parent: Mapping[str, Any], api: TemplateAPI
         "labels": _mapping_field(metadata, "labels"),
         "annotations": _copyable_annotations(_mapping_field(metadata, "annotations")),
     }
+    if is_secret(parent):
+        variables["object"] = api.secret_parent(parent)
     if templates.queries_cluster:
         variables.update(api.functions(), kubernetes_version=api.cluster.kubernetes_version)
     return variables
@@ -205,6 +213,8 @@ def _render_file(
         if api.file_provenance:
             file_dependencies = dependencies_of(api.file_provenance)
             results = [_with_file_dependencies(result, file_dependencies) for result in results]
+        if _holds_content(api):
+            results = [_without_content(result) for result in results]
         return [_with_origins(result) for result in results] if api.traced else results
 
     with limits.enforced(seconds):
@@ -218,6 +228,8 @@ def _render_file(
         except limits.TimeLimitError:
             raise
         except Exception as error:  # noqa: BLE001 - any error of a template is a problem of that template
+            if _holds_content(api):
+                mark_error(error)
             return [_problem(error, templates, file, variables)]
         finally:
             if api.generator:
@@ -233,6 +245,33 @@ def _with_origins(result: Result) -> Result:
 
 def _literal(_: FieldPath) -> Origin:
     return LITERAL
+
+
+def _holds_content(api: TemplateAPI) -> bool:
+    """Whether a Secret's content became text or a key of the file in progress without a provenance."""
+    return any(source.untracked for source in api.file_provenance)
+
+
+def _without_content(result: Result) -> Result:
+    """A result of a file of which any part may be a Secret's content."""
+    if isinstance(result, RenderProblem):
+        return replace(result, message=HIDDEN_ERROR)
+    return dataclasses.replace(result, secret=WHOLE)
+
+
+def _with_hidden_names(results: Sequence[Result], api: TemplateAPI) -> list[Result]:
+    """The results, in which no message names an object that a Secret's content names."""
+    for result in results:
+        if not isinstance(result, RenderProblem) and result.secret.instruct:
+            api.secret_queries.update(each.query for each in result.dependencies if each.after)
+    if not api.secret_queries:
+        return [*results]
+    return [_with_hidden_targets(result, api) if isinstance(result, Wait) else result for result in results]
+
+
+def _with_hidden_targets(wait: Wait, api: TemplateAPI) -> Wait:
+    hidden = [replace(each, hidden=True) if each.query in api.secret_queries else each for each in wait.awaited]
+    return dataclasses.replace(wait, awaited=tuple(hidden))
 
 
 def _with_file_dependencies(result: Result, more: tuple[Dependency, ...]) -> Result:
@@ -276,12 +315,13 @@ def render_status(
         try:
             nodes, slots = _nodes(templates, templates.status, variables)
             status = _status(nodes, slots)
-            if api.secrets:
-                redactor = redactor_of(api.secrets, templates, parent)
-                status, left_out = redact_status(status, redactor, api.file_provenance)
+            if slots.tracked or api.file_provenance:
+                status, left_out = redact_status(status, whole=_holds_content(api))
             fields = _fields(status, nodes, slots)
             location_of = partial(_status_location, nodes, slots) if fields else None
         except Exception as error:  # noqa: BLE001 - any error of a template is a problem of that template
+            if _holds_content(api):
+                mark_error(error)
             problems = (problem_of(error, templates, templates.status.name, variables),)
     return StatusFields(
         fields=fields,
@@ -292,6 +332,7 @@ def render_status(
         left_out=left_out,
         location_of=location_of,
         secrets=tuple(api.secrets),
+        secret_queries=frozenset(query for query in api.secret_queries if not isinstance(query, ApiKind)),
     )
 
 

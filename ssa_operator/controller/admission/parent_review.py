@@ -30,6 +30,7 @@ from ssa_operator.core.planning.plan import steps_of
 from ssa_operator.core.planning.step import FailureReason
 from ssa_operator.core.policies.admission import AdmissionRequest, is_judged, new_problems
 from ssa_operator.core.policies.impersonation import refusal
+from ssa_operator.core.redaction.redacted_report import redacted_steps
 
 _DEFINITE = frozenset({FailureReason.INVALID_MANIFEST, FailureReason.DEPENDENCY_CYCLE})
 """The refusals of a plan that no event but a change of the parent or its templates ends."""
@@ -65,7 +66,7 @@ class ParentReview:
         self, parents: ParentInformer, body: Mapping[str, Any], *, is_new: bool
     ) -> tuple[str, ...] | None:
         """What is wrong with the parent, None where that can't be judged. Raises ApiError."""
-        # A new object has no version yet, which templates and the redaction of Secrets read.
+        # A new object has no version yet, which templates read.
         metadata = {"resourceVersion": "0", **body["metadata"]}
         parent = parents.parent(LiveObject.of({**body, "metadata": metadata}))
         settings, impersonate = parent.folder.settings, self._operator.options.impersonate
@@ -77,22 +78,22 @@ class ParentReview:
         found = await self._operator.observer.render_unstored(parent, children_known=known)
         if found is None:
             return None
-        rendered, redactor = found
+        rendered, secrets = found
         observed = Observed(
             parent=parent.live,
             children=ObservedChildren(objects={}, own=(), kinds=self._kinds(rendered)),
             cluster_scope=settings.cluster_scope,
             max_children=settings.max_children,
-            confidential=is_confidential(parent, rendered.asked),
+            confidential=is_confidential(parent, rendered),
         )
         steps = (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing))
         broken = (
             RenderProblem(f"{step.identity} {step.reason}", step.location)
-            for step in steps
+            for step in redacted_steps(steps, secrets)
             if step.problem in _DEFINITE
         )
         errors = (problem for problem in rendered.problems if not problem.outdated)
-        return tuple(redactor.redact(str(problem)) for problem in (*errors, *broken))
+        return tuple(str(problem) for problem in (*errors, *broken))
 
     def _kinds(self, rendered: Rendered) -> dict[GroupKind, KindState]:
         """The kinds of the manifests that the cluster serves."""

@@ -28,6 +28,7 @@ from ssa_operator.controller.admission.parent_review import ParentReview
 from ssa_operator.controller.admission.webhook_server import WebhookServer, path_of
 from ssa_operator.controller.operator import Operator
 from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.secret_fields import SecretFields
 from ssa_operator.core.policies.webhook_configuration import (
     CONFIGURATION,
     JudgedResource,
@@ -37,7 +38,6 @@ from ssa_operator.core.policies.webhook_configuration import (
     webhook,
     webhook_name,
 )
-from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import ApplyOptions, DeleteOptions
@@ -68,6 +68,9 @@ CONFIGURATIONS = Resource(
 )
 
 _Result = TypeVar("_Result")
+
+
+_PATHS = SecretFields((("webhooks",),))
 
 
 class Webhook:
@@ -144,7 +147,7 @@ class Webhook:
             options.namespaces,
             options.selector,
         )
-        await self._apply(client, [made], Redactor(frozenset({certificate.token})))
+        await self._apply(client, [made])
 
     def _address(self, path: str, port: int) -> WebhookAddress:
         if self._service is not None:
@@ -153,8 +156,9 @@ class Webhook:
         host = f"[{self._url_host}]" if ":" in self._url_host else self._url_host
         return WebhookAddress(path=path, url=f"https://{host}:{port}")
 
-    async def _apply(self, client: Client, webhooks: list[dict[str, object]], redactor: Redactor = NO_SECRETS) -> None:
-        options = ApplyOptions(manager=field_manager(self._operator.namespace), redactor=redactor)
+    async def _apply(self, client: Client, webhooks: list[dict[str, object]]) -> None:
+        # The path of the webhook is a secret.
+        options = ApplyOptions(manager=field_manager(self._operator.namespace), secret=_PATHS)
         await client.apply(CONFIGURATIONS, "", CONFIGURATION, encode(configuration(webhooks)), options)
 
     async def _unregister(self, client: Client) -> None:

@@ -30,7 +30,7 @@ from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.readiness.rules import ReadinessState
 from ssa_operator.core.redaction.child_comparison import Names, child_state
-from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
+from ssa_operator.core.redaction.redacted_report import crash_text
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
@@ -38,6 +38,7 @@ from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import DeleteOptions
 from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.rendering.status_redaction import redactor_of_render
 
 QUIET = 0.4
 """Seconds without a reconcile after which a parent that is ready, or failed, is settled."""
@@ -68,7 +69,6 @@ class ExploredParent:
     reconciled_at: float = 0.0
     reconciles: int = 0
     event: asyncio.Event = field(default_factory=asyncio.Event)
-    redactor: Redactor = NO_SECRETS
 
 
 class ExploredParents:
@@ -176,13 +176,14 @@ class ExploredParents:
         if parent is None:
             return Settled(phase=Phase.REFUSED, message="")
         observed, rendered, plan = await self._parents.planned(explored.key)
+        redactor = redactor_of_render(rendered, None, observed.parent.body)
         steps = {step.identity: step for step in plan.steps}
         names = Names.of(parent.live, own_name=not subject.namespaced)
         children = {}
         for live in observed.children.own:
             if not live.deleting:
                 step = steps.get(live.identity)
-                children[live.identity] = child_state(live, step.manifest if step else None, names, explored.redactor)
+                children[live.identity] = child_state(live, step.manifest if step else None, names, redactor)
         report = parent.report
         outcomes = report.outcomes if report is not None else ()
         claimed = any(outcome.step.claimed_by_other for outcome in outcomes)
@@ -206,9 +207,8 @@ class ExploredParents:
             return
         explored.reconciled_at = time.monotonic()
         explored.reconciles += 1
-        explored.redactor = done.state.redactor
         if done.error is not None and not isinstance(done.error, (ApiError, CredentialsError)):
-            explored.crash = done.state.redactor.redact(f"{type(done.error).__name__}: {done.error}")
+            explored.crash = crash_text(done.error, done.state.secrets)
         for outcome in done.report.outcomes if done.report is not None else ():
             if outcome.result in _WRITES:
                 identity = outcome.step.identity

@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Protocol
 
@@ -27,7 +28,6 @@ from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.planning.observed import KindState, kind_state
 from ssa_operator.core.policies.shards import Shard
-from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.request import Scope
@@ -190,12 +190,12 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             needs_permission=informer.forbidden,
         )
 
-    async def watch(self, parent_uid: str, needs: Iterable[ChildNeed], redactor: Redactor = NO_SECRETS) -> bool:
+    async def watch(self, parent_uid: str, needs: Iterable[ChildNeed], hidden: AbstractSet[str] = frozenset()) -> bool:
         """Watch what a parent needs, too, and wait for the sync, until its deadline. Returns whether objects are known
         now that were not before. Kinds that the cluster doesn't serve are left out.
 
-        An operator that is limited to namespaces watches each of them alone. `redactor` hides the contents of Secrets
-        in names of watches.
+        An operator that is limited to namespaces watches each of them alone. `hidden` are namespaces that contents of
+        Secrets name.
         """
         needs = {self._in_known_version(parent_uid, need) for need in needs}
         served = [(need, resource) for need in needs if (resource := await self._resource(need)) is not None]
@@ -205,7 +205,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             namespace = need.namespace if self._namespaces and resource.namespaced else ""
             if namespace or not (self._namespaces and resource.namespaced):
                 scope = ChildScope(need.kind, resource.version, namespace)
-                informers[scope] = self._ensure_watched(scope, resource, redactor)
+                informers[scope] = self._ensure_watched(scope, resource, hidden=scope.namespace in hidden)
         self._uses.add(parent_uid, frozenset(informers))
         unsynced = [informer for informer in informers.values() if not informer.synced]
         await wait_for_sync(unsynced)
@@ -311,7 +311,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         namespace = next((each for each in ("", need.namespace) if each in versions[chosen].informers), None)
         return None if namespace is None else ChildScope(need.kind, chosen, namespace)
 
-    def _ensure_watched(self, scope: ChildScope, resource: Resource, redactor: Redactor) -> Informer:
+    def _ensure_watched(self, scope: ChildScope, resource: Resource, *, hidden: bool) -> Informer:
         versions = self._kinds.setdefault(scope.kind, {})
         watched = versions.get(scope.version)
         if watched is None:
@@ -324,8 +324,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             shard = self._shard
             selector = PARENT_UID_LABEL if shard is None else shard.child_selector
             keep = None if shard is None else lambda live: shard.owns(live.parent_uid)
-            known = redactor if redactor.contains_secret(scope.namespace) else NO_SECRETS
-            selected = Scope(watched.resource, scope.namespace, selector, redactor=known)
+            selected = Scope(watched.resource, scope.namespace, selector, hidden=hidden)
             informer.add(Reflector(self._client, selected, watched.cache, keep=keep))
         return informer
 

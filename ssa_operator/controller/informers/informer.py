@@ -100,9 +100,11 @@ def watch_problem(reflector: Reflector) -> str:
 
 def _permission_hint(scope: Scope) -> str:
     """The permission that the operator needs to watch a scope."""
-    name = scope.redactor.redact(scope.name)
-    what = f"{scope.resource.name} (at least {name}, by resourceNames)" if scope.name else scope.resource.name
-    where = scope.redactor.redact(scope.namespace) or ("all namespaces" if scope.resource.namespaced else "the cluster")
+    if scope.hidden:
+        return f"allow the operator to list and watch {scope.resource.name}"
+    named = f"{scope.resource.name} (at least {scope.name}, by resourceNames)"
+    what = named if scope.name else scope.resource.name
+    where = scope.namespace or ("all namespaces" if scope.resource.namespaced else "the cluster")
     return f"allow the operator to list and watch {what} in {where}"
 
 

@@ -18,6 +18,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Protocol
 
@@ -34,11 +35,10 @@ from ssa_operator.controller.informers.lookup_index import (
 from ssa_operator.controller.informers.served_kinds import ServedKinds
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.built_in_kinds import ApiKind
-from ssa_operator.core.objects.cluster_view import Answer, Lookup, Query, Selection
+from ssa_operator.core.objects.cluster_view import Answer, Lookup, Query, Question, Selection
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.watch_scope import WatchScope, choose_scope
-from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.request import Scope
@@ -88,7 +88,8 @@ class LookupInformers:
         self._query_counts: Counter[WatchScope] = Counter()
         self._wider_scopes: set[WatchScope] = set()
         self._forbidden_scopes: set[WatchScope] = set()
-        self._redactors: dict[WatchScope, Redactor] = {}
+        self._hidden: set[WatchScope] = set()
+        """The scopes that contents of Secrets name."""
         self._stopping_tasks: set[asyncio.Task[None]] = set()
         self._answers = SelectionAnswers()
 
@@ -147,21 +148,26 @@ class LookupInformers:
             label_selector=labels,
             name=query.name if isinstance(query, Lookup) else "",
             metadata_only=True,
-            redactor=self._redactors.get(scope, NO_SECRETS),
+            hidden=scope in self._hidden,
         )
         lives, _ = await self._client.list_scope(listed)
         return CachedAnswer(lives=lives).version != rendered
 
     def watch(
-        self, queries: Iterable[Query], parent: Lookup | None = None, redactor: Redactor = NO_SECRETS
+        self, queries: Iterable[Query], parent: Lookup | None = None, hidden: AbstractSet[Question] = frozenset()
     ) -> Mapping[LookupQuery, AnswerVersion]:
         """Watch what a render looked up, except `parent`, which has its own informer. Returns the version of each
-        answer. `redactor` hides the contents of Secrets in names of watches.
+        answer. `hidden` are the queries that contents of Secrets name.
         """
         lookups = [query for query in queries if isinstance(query, Lookup | Selection) and query != parent]
         versions = {query: self._answer(query).version for query in lookups}
         for query in lookups:
-            self._ensure_watched(WatchScope.of(query), redactor)
+            scope = WatchScope.of(query)
+            if query not in hidden:
+                self._show(scope)
+            elif scope not in self._informers:
+                self._hidden.add(scope)
+            self._ensure_watched(scope)
         return versions
 
     async def wait_for_sync(self, queries: Iterable[LookupQuery]) -> None:
@@ -282,7 +288,7 @@ class LookupInformers:
         """The informers of a scope and of the wider ones, the widest last."""
         return [found for each in (scope, *scope.wider) if (found := self._informers.get(each)) is not None]
 
-    def _ensure_watched(self, scope: WatchScope, redactor: Redactor = NO_SECRETS) -> None:
+    def _ensure_watched(self, scope: WatchScope) -> None:
         """Watch a scope, alone or as a part of a wider one, unless an informer answers for it already."""
         self._wider_scopes.discard(scope)
         informer = self._best_informer(scope)
@@ -294,7 +300,16 @@ class LookupInformers:
         chosen = self._choose_scope(scope, resource)
         if chosen != scope:
             self._wider_scopes.add(chosen)
-        self._start(chosen, resource, redactor)
+        self._start(chosen, resource)
+
+    def _show(self, scope: WatchScope) -> None:
+        """Show the name of a scope that another parent's templates name openly. What that parent learns of the watch
+        must not depend on whether a Secret names the object, too.
+        """
+        if scope in self._hidden:
+            self._hidden.discard(scope)
+            if scope in self._informers:
+                self._stop(scope)
 
     def _retry_wider(self, wider: WatchScope) -> None:
         """Watch a wider scope that was forbidden, beside the narrow ones in it, if it is still worthwhile."""
@@ -304,7 +319,7 @@ class LookupInformers:
         if resource is None or narrow is None or self._choose_scope(narrow, resource) != wider:
             return
         self._wider_scopes.add(wider)
-        self._start(wider, resource, NO_SECRETS)
+        self._start(wider, resource)
 
     def _choose_scope(self, scope: WatchScope, resource: Resource) -> WatchScope:
         """The scope to watch: this one, or a wider one that replaces many watches."""
@@ -315,12 +330,9 @@ class LookupInformers:
         out_of_limits = self._limited_to_namespaces and resource.namespaced and not wider.namespace
         return not out_of_limits and wider not in self._forbidden_scopes and wider not in self._informers
 
-    def _start(self, scope: WatchScope, resource: Resource, redactor: Redactor) -> None:
+    def _start(self, scope: WatchScope, resource: Resource) -> None:
         cache = Cache()
-        if redactor.contains_secret(scope.name) or redactor.contains_secret(scope.namespace):
-            self._redactors[scope] = redactor
-        known = self._redactors.get(scope, NO_SECRETS)
-        watched = Scope(resource, scope.namespace, name=scope.name, redactor=known)
+        watched = Scope(resource, scope.namespace, name=scope.name, hidden=scope in self._hidden)
         reflector = Reflector(self._client, watched, cache)
         cache.listen(partial(self._changed, scope), own_writes=True)
         informer = self._informers[scope] = Informer(resource, cache, lambda _: self._state_changed(scope))
@@ -348,6 +360,7 @@ class LookupInformers:
     def _stop(self, scope: WatchScope) -> None:
         # The informer's own listener may call this, so that its end can't be awaited here.
         informer = self._informers.pop(scope)
+        self._hidden.discard(scope)
         self._answers.forget_cache(informer.cache)
         self._wider_scopes.discard(scope)
         informer.cancel()

@@ -17,13 +17,12 @@ from ssa_operator.controller.informers.child_scopes import ChildScope
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.json_encoding import NOTHING
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.core.planning.child_history import ChildHistory
 from ssa_operator.core.planning.render_history import RenderHistory
 from ssa_operator.core.planning.repeatable import RepeatableApply
 from ssa_operator.core.policies.lost_records import NO_NOTICE, RecordsNotice, RecordTexts
 from ssa_operator.core.policies.retries import Retries
-from ssa_operator.core.redaction.known_secrets import KnownSecrets
-from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.core.status.status_history import StatusHistory
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
@@ -97,7 +96,8 @@ class ParentState(Struct, frozen=True, kw_only=True):
     renders: RenderHistory = field(default_factory=RenderHistory)
     status: StatusHistory = field(default_factory=StatusHistory)
     retries: Retries = field(default_factory=Retries)
-    secrets: KnownSecrets = field(default_factory=KnownSecrets)
+    secrets: ParentSecrets = NO_SECRETS
+    """Where the renders put the contents of Secrets."""
     records: RecordTexts = NOTHING
     """The records on the parent, as the last reconcile left them."""
     records_notice: RecordsNotice = NO_NOTICE
@@ -110,10 +110,6 @@ class ParentState(Struct, frozen=True, kw_only=True):
     """The value of the parent's annotation `reconcile-at` in the last reconcile."""
     repeatable: RepeatableResync | None = None
     """What the next resync may repeat without a render, None after any other reconcile."""
-
-    @property
-    def redactor(self) -> Redactor:
-        return self.secrets.redactor
 
     @property
     def reconciled_before(self) -> bool:

@@ -211,7 +211,7 @@ async def _adopt_fields(live: LiveObject, manifest: Manifest, resource: Resource
 
 async def _send(manifest: Manifest, body: bytes, resource: Resource, cluster: ClusterAccess) -> Applied:
     identity = manifest.identity
-    options = calls.ApplyOptions(dry_run=cluster.dry_run, redactor=cluster.redactor)
+    options = calls.ApplyOptions(dry_run=cluster.dry_run, secret=manifest.document.secret)
     return await cluster.client.apply(resource, identity.namespace, identity.name, body, options)
 
 
@@ -279,7 +279,7 @@ def _not_deleted(step: Step, why: str) -> Outcome:
 
 def _refused(step: Step, manifest: Manifest, error: ApiError) -> Outcome:
     """A refused apply: the API server's message, at the template line that wrote the first field in it."""
-    if "Only one reference can have Controller set to true" in error.message:
+    if "Only one reference can have Controller set to true" in error.words.message:
         message = (
             f"{step.identity} is controlled by another object; give it another name, or let go of it there ({error})"
         )

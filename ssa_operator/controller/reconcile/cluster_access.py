@@ -27,7 +27,6 @@ from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.impersonation import account_of
 from ssa_operator.core.policies.permissions import ServedKind
-from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 from ssa_operator.kube.api.client import Client
 
 
@@ -55,8 +54,6 @@ class ClusterAccess(Struct, frozen=True, kw_only=True):
     """Whether a controller, this one or another, writes the status of a kind's objects: they are ready only then."""
     other_shards: OtherShards | None = None
     """The parents of other shards, None without `--shard`."""
-    redactor: Redactor = NO_SECRETS
-    """Hides the contents of Secrets in messages of the API server."""
     former_managers: AbstractSet[str] = frozenset()
     """The field managers whose fields the operator adopts with an existing object."""
     dry_run: bool = False

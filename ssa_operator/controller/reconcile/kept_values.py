@@ -59,7 +59,7 @@ class ValueKeeper:
             records = replace(records, kept_values=records.kept_values | {live.identity})
             self.turn.parent = parent = await save_parent_records(self.cluster, parent, records)
         body = encode(secret_body(parent.live, secret, live, why))
-        options = ApplyOptions(manager=MANAGER, redactor=self.turn.state.redactor)
+        options = ApplyOptions(manager=MANAGER)
         await self.cluster.client.apply(_SECRET, secret.namespace, secret.name, body, options)
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.controller.informers.lookup_index import AnswerVersion, Dependent, LookupQuery
 from ssa_operator.controller.informers.object_claims import ObjectClaims
-from ssa_operator.controller.informers.parent_cache import Parent, ParentState
+from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, Cause
 from ssa_operator.controller.reconcile.child_needs import (
@@ -30,6 +30,7 @@ from ssa_operator.controller.reconcile.child_needs import (
 )
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.kept_values import restore_kept_values
+from ssa_operator.controller.reconcile.parent_secrets import with_render, with_status
 from ssa_operator.controller.reconcile.parent_view import ParentView
 from ssa_operator.controller.reconcile.render_turns import RenderTurns
 from ssa_operator.controller.reconcile.turn import Turn
@@ -37,12 +38,13 @@ from ssa_operator.controller.reconcile.unlabelled_objects import NO_OBJECTS, Unl
 from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.annotations import PREFIX, Reference
 from ssa_operator.core.objects.built_in_kinds import ApiKind
-from ssa_operator.core.objects.cluster_view import Availability, Query
+from ssa_operator.core.objects.cluster_view import Availability
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import may_own
 from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
+from ssa_operator.core.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.core.planning.child_history import ChildHistory, observe_conflicts, observe_loops
 from ssa_operator.core.planning.observed import ApplyScope, KindState, Observed, ObservedChildren, ObservedParents
 from ssa_operator.core.planning.ordering import Requeues
@@ -53,7 +55,6 @@ from ssa_operator.core.policies.adoption import may_adopt, may_be_child
 from ssa_operator.core.policies.field_conflicts import AppliedChildren
 from ssa_operator.core.policies.lost_records import unknown_notice, were_lost
 from ssa_operator.core.policies.parent_records import ParentRecords
-from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.core.status.previous_status import reported_children, reported_kinds, reported_successors
 from ssa_operator.kube.clock import Clock
 from ssa_operator.rendering.determinism import verified
@@ -94,15 +95,14 @@ class Observer:
             self._forget_if_gone(turn)
             return replace(observed, children=replace(observed.children, as_rendered=as_rendered)), rendered
 
-    async def render_unstored(self, parent: Parent, *, children_known: bool) -> tuple[Rendered, Redactor] | None:
-        """What the templates render for a parent that may never be stored, and what hides the Secrets that they read.
+    async def render_unstored(self, parent: Parent, *, children_known: bool) -> tuple[Rendered, ParentSecrets] | None:
+        """What the templates render for a parent that may never be stored, and where it has contents of Secrets.
         Nothing is watched or remembered for it, so a manifest waits for what is not watched yet. Raises ApiError.
 
         None where the templates read children that are not known, and where the parent's account may not read what
         they ask for, or that is not known.
         """
         await self._cluster.lookups.discover()
-        turn = Turn(parent=parent, state=ParentState(), causes=Cause.PARENT)
         async with self._render_turns.turn(parent.folder.name, parent.folder.digest):
             view = self._view(parent, own_children(self._cluster.children, parent))
             rendered = render(parent.folder, parent.live.body, view)
@@ -110,7 +110,7 @@ class Observer:
             return None
         if not children_known and any(isinstance(query, Reference) for query in rendered.asked):
             return None
-        return rendered, turn.remember_secrets(rendered.secrets, rendered.generated_values)
+        return rendered, with_render(NO_SECRETS, rendered, parent, self._cluster.children)
 
     async def render_status(
         self, turn: Turn, children: Sequence[LiveObject], ready_when: Mapping[Reference, Predicate] | None = None
@@ -124,11 +124,12 @@ class Observer:
             view = self._view(turn.parent, children)
             own = render_status(turn.parent.folder, turn.parent.live.body, view, ready_when)
             reviewed = view.account is None or not view.account.pending
-            versions = lookups.watch(view.readable(own.asked), view.parent_lookup, turn.remember_secrets(own.secrets))
+            turn.remember_secrets(with_status(turn.state.secrets, own))
+            versions = lookups.watch(view.readable(own.asked), view.parent_lookup, own.secret_queries)
             if view.account is not None and view.account.pending:
                 await view.account.review()
             await lookups.wait_for_sync(versions)
-            if reviewed and lookups.watch(versions) == versions:
+            if reviewed and lookups.watch(versions, hidden=own.secret_queries) == versions:
                 break
         turn.learn_permissions(view.account)
         self.follow(turn.parent, Cause.CHILD, versions, own.apis)
@@ -183,7 +184,7 @@ class Observer:
             applied = parent_records.read_parent_records(turn.parent.live).applied
             recorded = frozenset[GroupKind]() if applied is None else applied.kinds
             reported = recorded | reported_kinds(turn.parent.live)
-        await children.watch(turn.uid, recorded_needs(turn.parent, children, reported), turn.state.redactor)
+        await children.watch(turn.uid, recorded_needs(turn.parent, children, reported), _hidden_namespaces(turn))
         unseen = frozenset(kind for kind, known in self._kinds(turn, reported).items() if not known.synced)
         turn.state = replace(turn.state, unseen_kinds=unseen)
         self._forget_if_gone(turn)
@@ -240,14 +241,15 @@ class Observer:
                 await asyncio.to_thread(texts.parse)
                 continue
             await turn.steps.rest()
-            redactor = turn.remember_secrets(rendered.secrets, rendered.generated_values)
-            versions = lookups.watch(view.readable(rendered.asked), view.parent_lookup, redactor)
+            turn.remember_secrets(with_render(turn.state.secrets, rendered, parent, children))
+            hidden = rendered.secret_queries
+            versions = lookups.watch(view.readable(rendered.asked), view.parent_lookup, hidden)
             if view.account is not None and view.account.pending:
                 await view.account.review()
                 continue
             needs = rendered_needs(rendered, parent)
             # Another parent may have started their informers just now.
-            new = await children.watch(turn.uid, needs, redactor)
+            new = await children.watch(turn.uid, needs, _hidden_namespaces(turn))
             written = versions_of(rendered, parent, needs, children)
             needs |= recorded_needs(parent, children, turn.state.unseen_kinds, needs)
             needs |= unrendered_needs(own_children(children, parent), needs)
@@ -256,7 +258,9 @@ class Observer:
             live = any(isinstance(query, Reference) for query in rendered.asked)
             # What the render waited for or found absent may exist. Or it read objects in another version.
             other = new or children.shown_versions(turn.uid) != shown
-            if (other and (rendered.waits or live or rendered.generated)) or lookups.watch(versions) != versions:
+            if (other and (rendered.waits or live or rendered.generated)) or lookups.watch(
+                versions, hidden=hidden
+            ) != versions:
                 continue
             generated = {identity: written.get(identity) for identity in rendered.generated if identity not in read}
             more = await self.get_unlabelled(parent, generated)
@@ -331,7 +335,7 @@ class Observer:
             max_children=turn.parent.folder.settings.max_children,
             max_depth=turn.parent.folder.settings.max_depth,
             sharded=self._options.shard is not None,
-            confidential=is_confidential(turn.parent, rendered.asked),
+            confidential=is_confidential(turn.parent, rendered),
             reconcile_at=reconcile_at,
             now=self._now(),
             monotonic=monotonic,
@@ -442,6 +446,13 @@ def _as_rendered(
     return read
 
 
-def is_confidential(parent: Parent, asked: Iterable[Query]) -> bool:
+def _hidden_namespaces(turn: Turn) -> frozenset[str]:
+    """The namespaces that contents of Secrets name."""
+    children = turn.state.secrets.children
+    return frozenset(identity.namespace for identity, fields in children.items() if fields.names_namespace)
+
+
+def is_confidential(parent: Parent, rendered: Rendered) -> bool:
     """Whether what was rendered may hold a Secret's content, in whatever kind of object."""
-    return parent.resource.confidential or any(query.kind == "Secret" for query in asked)
+    asked = any(query.kind == "Secret" for query in rendered.asked)
+    return asked or parent.resource.confidential or bool(rendered.generated_values)

@@ -91,7 +91,8 @@ class ViewCheck:
         found = next((query for query, is_old in zip(asked, outdated, strict=True) if is_old), None)
         if found is None:
             return ""
-        return self.turn.state.redactor.redact(f"{found} has changed since the templates read it")
+        name = "an object" if self.turn.state.secrets.name_objects else str(found)
+        return f"{name} has changed since the templates read it"
 
     async def _is_outdated(self, query: Query) -> bool:
         """Whether the API server has another answer than the one that the templates read."""

@@ -85,7 +85,7 @@ class Publisher:
             "status": status,
         }
         try:
-            options = ApplyOptions(subresource="status", redactor=turn.state.redactor)
+            options = ApplyOptions(subresource="status")
             with parent.cache.writing(identity.namespace, identity.name):
                 applied = await self._cluster.operator_client.apply(
                     parent.resource, identity.namespace, identity.name, encode(body), options
@@ -93,7 +93,7 @@ class Publisher:
                 live = parent.cache.written(applied.live)
         except ApiError as error:
             if error.terminal and not error.not_found:
-                self._cluster.recorder.emit(parent.live, (status_refused(turn.state.redactor.redact(str(error))),))
+                self._cluster.recorder.emit(parent.live, (status_refused(str(error)),))
             raise
         turn.state = replace(turn.state, status=after_write(turn.state.status, status, live, now))
 
@@ -109,7 +109,7 @@ class Publisher:
                     self._logged.clear()
                 self._logged.add(key)
                 identity = parent.live.identity
-                log.warning("%s (for %s)", turn.state.redactor.redact(str(each)), identity)
+                log.warning("%s (for %s)", each, identity)
 
     def emit_events(self, turn: Turn, report: Report) -> None:
         """Emit Events of what is new in the report, and remember the report as the last one."""

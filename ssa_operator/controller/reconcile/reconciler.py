@@ -72,7 +72,12 @@ from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.impersonation import refusal
 from ssa_operator.core.policies.lost_records import NO_NOTICE, record_texts
 from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords, unreadable_records_message
-from ssa_operator.core.redaction.redacted_report import redacted_report
+from ssa_operator.core.redaction.redacted_report import (
+    redacted_error,
+    redacted_finalization,
+    redacted_outcomes,
+    with_left_out,
+)
 from ssa_operator.core.status.events import children_orphaned
 from ssa_operator.core.status.report import (
     Report,
@@ -217,8 +222,8 @@ class Reconciler:
     async def _release(self, turn: Turn, deletion: Finalization) -> Report:
         """Remove the finalizer, so that the API server deletes the parent."""
         turn.parent = await save_parent_records(self._cluster, turn.parent, ParentRecords())
-        report = make_deletion_report(turn.parent.live, deletion, (), StatusFields(), self._now())
-        return redacted_report(report, turn.state.redactor, ())
+        deletion = redacted_finalization(deletion, turn.state.secrets)
+        return make_deletion_report(turn.parent.live, deletion, (), StatusFields(), self._now())
 
     async def _leave_children(self, turn: Turn) -> Report:
         """Remove the finalizer of a parent whose children stay, after the status and an Event have said so."""
@@ -246,7 +251,6 @@ class Reconciler:
         check = ViewCheck(cluster, turn, plan)
         cluster = replace(
             cluster,
-            redactor=turn.state.redactor,
             former_managers=turn.parent.folder.settings.former_managers,
             why_outdated=None if turn.parent.live.deleting else check.why_outdated,
             why_parent_outdated=check.why_parent_outdated,
@@ -285,28 +289,33 @@ class Reconciler:
     async def _report(self, turn: Turn, plan: Plan, outcomes: Outcomes) -> Report:
         own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
         await turn.steps.rest()
-        report = make_report(turn.parent.live, plan, outcomes, own, self._now())
+        shown = redacted_outcomes(outcomes, turn.state.secrets)
+        report = make_report(turn.parent.live, plan, shown, own, self._now())
         await turn.steps.rest()
         self._learn_plan(turn, plan, report)
         obsolete = await delete_kept_values(self._cluster.of(turn.parent.live), turn, plan, outcomes)
         await trim_records(self._cluster, turn, plan, obsolete)
-        report = redacted_report(report, turn.state.redactor, own.left_out)
+        report = with_left_out(report, own.left_out)
         await turn.steps.rest()
         return self._scheduled(turn, plan, outcomes, _after_checks(report, turn))
 
     async def _report_suspended(self, turn: Turn, plan: Plan, outcomes: Outcomes, why: str) -> Report:
         own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
-        report = make_suspended_report(turn.parent.live, outcomes, own, self._now(), why)
-        report = _after_checks(redacted_report(report, turn.state.redactor, own.left_out), turn)
+        shown = redacted_outcomes(outcomes, turn.state.secrets)
+        report = make_suspended_report(turn.parent.live, shown, own, self._now(), why)
+        report = _after_checks(with_left_out(report, own.left_out), turn)
         return _after_sync(report, plan.observed)
 
     async def _report_deletion(
         self, turn: Turn, deletion: Finalization, outcomes: Outcomes, rendered: Rendered
     ) -> Report:
         own = await self.observer.render_status(turn, _live_objects(outcomes), rendered.ready_when)
-        report = make_deletion_report(turn.parent.live, deletion, outcomes, own, self._now())
+        secrets = turn.state.secrets
+        shown = redacted_finalization(deletion, secrets)
+        shown_outcomes = redacted_outcomes(outcomes, secrets)
+        report = make_deletion_report(turn.parent.live, shown, shown_outcomes, own, self._now())
         self._learn_plan(turn, deletion.plan, report)
-        report = redacted_report(report, turn.state.redactor, own.left_out)
+        report = with_left_out(report, own.left_out)
         return self._scheduled(turn, deletion.plan, outcomes, report)
 
     async def _report_leaving(self, turn: Turn) -> Report:
@@ -320,7 +329,7 @@ class Reconciler:
     async def _report_forbidden(self, turn: Turn, error: ApiError) -> Report:
         """The report on a parent whose reconcile a missing permission ended."""
         turn.lacks_permission = True
-        return await self._report_idle(turn, _stalled(ReadyReason.FORBIDDEN, str(error)))
+        return await self._report_idle(turn, _stalled(ReadyReason.FORBIDDEN, redacted_error(error, turn.state.secrets)))
 
     async def _report_unreadable(self, turn: Turn, why: str) -> Report:
         """The report on a parent with a record that can't be read."""
@@ -352,8 +361,8 @@ class Reconciler:
     ) -> Report:
         # No reconcile follows at once, which would write the status.
         turn.state = replace(turn.state, children=replace(turn.state.children, requeues=Requeues()))
-        report = make_idle_report(turn.parent.live, verdict, children, own, self._now())
-        return await self._publish(turn, redacted_report(report, turn.state.redactor, own.left_out))
+        report = make_idle_report(turn.parent.live, verdict, children, own, self._now(), turn.state.secrets)
+        return await self._publish(turn, with_left_out(report, own.left_out))
 
     def _refusal(self, parent: Parent) -> str:
         """Why nothing is applied for a parent that can't be impersonated, '' where something may be."""

@@ -153,11 +153,11 @@ async def _dry_run(change: ImmutableChange, live: LiveObject, cluster: ClusterAc
     would become, under another name; None where only the API server's answer to a real apply can show it.
     """
     identity, probed = change.manifest.identity, probe(change.manifest, live)
-    options = calls.ApplyOptions(dry_run=True, redactor=cluster.redactor)
+    options = calls.ApplyOptions(dry_run=True, secret=change.manifest.document.secret)
     try:
         applied = await cluster.client.apply(change.resource, identity.namespace, probed.name, probed.encoded, options)
     except ApiError as error:
-        if error.terminal and proves_nothing(probed, _refusals(error), error.message, change.schema):
+        if error.terminal and proves_nothing(probed, _refusals(error), error.words.message, change.schema):
             return None
         message = str(error).replace(probed.name, identity.name)
         outcome = failed_request(change.step, error, location_of_error(change.manifest, error) or change.location)
@@ -253,4 +253,4 @@ def _waits(step: Step, live: LiveObject | None, message: str) -> Outcome:
 
 
 def _refusals(error: ApiError) -> list[FieldRefusal]:
-    return [FieldRefusal(cause.field, cause.message) for cause in error.causes]
+    return [FieldRefusal(cause.field, cause.message) for cause in error.words.causes]

@@ -124,7 +124,7 @@ class Repeater:
                     identity.namespace,
                     identity.name,
                     apply.encoded,
-                    calls.ApplyOptions(redactor=turn.state.redactor),
+                    calls.ApplyOptions(secret=turn.state.secrets.of(identity)),
                 )
                 if applied.live.resource_version == before.resource_version and not applied.warnings:
                     return Result.UNCHANGED

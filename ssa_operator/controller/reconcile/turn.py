@@ -7,9 +7,6 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from functools import partial
-
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -18,13 +15,10 @@ from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.account_view import AccountView
 from ssa_operator.controller.reconcile.long_steps import LongSteps
-from ssa_operator.core.objects.cluster_view import Body
 from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.secret_fields import ParentSecrets
 from ssa_operator.core.planning.outcome import Result
-from ssa_operator.core.redaction.known_secrets import with_secrets
-from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.rendering.status_redaction import public_text
 
 
 class Turn(Struct, kw_only=True):
@@ -76,16 +70,7 @@ class Turn(Struct, kw_only=True):
         status = replace(self.state.status, deferred=None)
         self.state = replace(self.state, status=status, repeatable=None)
 
-    def remember_secrets(self, secrets: Collection[Body], generated_values: Sequence[str] = ()) -> Redactor:
-        """Remember the Secrets that a render read, and the values that it generated; return what redacts them."""
-        live, folder = self.parent.live, self.parent.folder
-        known = with_secrets(
-            self.state.secrets,
-            (*secrets, live.body) if self.parent.resource.confidential else secrets,
-            generated_values,
-            (live.metadata.generation, folder.digest),
-            partial(public_text, folder.templates, live.body),
-        )
-        if known is not self.state.secrets:
-            self.state = replace(self.state, secrets=known)
-        return known.redactor
+    def remember_secrets(self, secrets: ParentSecrets) -> None:
+        """Remember where a render put the contents of Secrets."""
+        if secrets != self.state.secrets:
+            self.state = replace(self.state, secrets=secrets)

@@ -21,6 +21,7 @@ from ssa_operator.core.objects.cluster_view import Availability, Body, Query, Qu
 from ssa_operator.core.objects.field_origin import Origin, OriginKind
 from ssa_operator.core.objects.identity import Identity, split_api_version
 from ssa_operator.core.objects.predicate import Predicate
+from ssa_operator.core.objects.secret_fields import NO_SECRET_FIELDS, SecretFields
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text, value_at
 
 
@@ -51,8 +52,15 @@ class WaitTarget(Struct, frozen=True):
     """Whether the wait only ends when a user grants a permission."""
     live: bool = False
     """Whether a template reads the field with `live`, which never waits: that it is missing is an error."""
+    hidden: bool = False
+    """Whether a Secret's content names the object, so that no message does."""
 
     def __str__(self) -> str:
+        if self.hidden:
+            # After the colon, a reason may name the object.
+            state = self.state.partition(": ")[0] or "exist"
+            hint = "; allow the operator to list and watch its kind" if self.needs_permission else ""
+            return f"an object that a Secret's content names to {state}{hint}"
         if self.state:
             return f"{self.query} to {self.state}"
         return f"{self.query} .{field_text(self.field)}" if self.field else f"{self.query} to exist"
@@ -77,6 +85,8 @@ class Document:
     """Whether a field of it holds a generated value alone, so that the next render reads the value back from the live
     object.
     """
+    secret: SecretFields = NO_SECRET_FIELDS
+    """The fields that hold a Secret's content."""
     ready_when: Predicate | None = None
     """What replaces the built-in rules of readiness (`ssa-operator.dev/ready-when`)."""
 
@@ -119,6 +129,8 @@ class Wait:
     dependencies: tuple[Dependency, ...] = ()
     annotations: Mapping[str, Any] = field(default_factory=dict)
     """The annotations that are known already."""
+    secret: SecretFields = NO_SECRET_FIELDS
+    """The fields that hold a Secret's content."""
     ready_when: Predicate | None = None
     """What replaces the built-in rules of readiness for the live object, if it is known already."""
 
@@ -167,6 +179,8 @@ class Rendered:
     """The Secrets that templates read."""
     generated_values: tuple[str, ...] = field(default=(), repr=False, compare=False)
     """The generated values of all files."""
+    secret_queries: frozenset[Question] = frozenset()
+    """The queries that a Secret's content names."""
 
     @property
     def ready_when(self) -> dict[Reference, Predicate]:
@@ -233,3 +247,5 @@ class StatusFields:
     """The line that wrote a field, or the nearest field around it; None without a template."""
     secrets: tuple[Body, ...] = field(default=(), repr=False, compare=False)
     """The Secrets that the template reads."""
+    secret_queries: frozenset[Query] = frozenset()
+    """The queries that a Secret's content names."""

@@ -53,3 +53,5 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     cause: str = ""
     """Why the object isn't ready, as its pods show it; '' where its own status is all that is known."""
+    hides_status: bool = False
+    """Whether the messages in the object's status are not shown, because they may quote a Secret's content."""

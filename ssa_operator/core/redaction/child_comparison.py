@@ -20,8 +20,9 @@ from ssa_operator.core.objects.annotations import PREFIX, ApplyPolicy
 from ssa_operator.core.objects.field_attribution import Writer, attribute
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.objects.secret_fields import HIDDEN
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
-from ssa_operator.core.redaction.secret_values import HIDDEN, NO_SECRETS, Redactor
+from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
 
 ABSENT = "(absent)"
 """Stands for a field or an object that one of the two lacks."""

@@ -1,85 +1,102 @@
-"""Removes the content of Secrets from a report.
+"""Removes the content of Secrets from what a report is made of.
 
 Promises:
-- Every text of a report is redacted: the verdict, the conditions, the entries of the children, and the texts of the
-  steps and outcomes, which become events and logs.
-- The fields and conditions of the author's status template are not changed: `rendering` leaves out those that a
-  Secret's content would be part of.
+- What is hidden depends on where the render put content, and never on what a text says: a right guess looks like a
+  wrong one.
+- An object that a content names is not named, and no message that may name it is shown.
+- Of a child that holds content, the messages of other controllers are not shown: they may quote it.
+- The fields and conditions of the author's status template are not changed: `rendering` leaves out those that are made
+  of content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.messages import sentence
-from ssa_operator.core.planning.outcome import Outcome
-from ssa_operator.core.redaction.secret_values import HIDDEN, Redactor
-from ssa_operator.core.status.child_status import ChildStatus
-from ssa_operator.core.status.own_status import OPERATOR_TYPES
+from ssa_operator.core.objects.secret_fields import HIDDEN, ParentSecrets
+from ssa_operator.core.planning.finalization import Finalization
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.step import FailureReason, Step, StepHistory
 from ssa_operator.core.status.report import Report, with_message
 
+NOT_SHOWN = "(the message is not shown: a Secret's content is part of the manifest, and it may quote or name it)"
 
-def redacted_report(report: Report, redactor: Redactor, left_out: Sequence[str]) -> Report:
-    """The report with the known secret values replaced. `left_out` names the fields of the author's status template
-    that were left out, because they would publish a Secret's content: the message names them.
+
+def redacted_outcomes(outcomes: Sequence[Outcome], secrets: ParentSecrets) -> tuple[Outcome, ...]:
+    """The outcomes as a report, its Events and the log may show them."""
+    if not (secrets.children or secrets.queries):
+        return tuple(outcomes)
+    return tuple(_outcome(outcome, secrets) for outcome in outcomes)
+
+
+def redacted_steps(steps: Sequence[Step], secrets: ParentSecrets) -> list[Step]:
+    """Steps that are not carried out, as a message may show them."""
+    outcomes = [Outcome(step=step, result=Result.FAILED) for step in steps]
+    return [outcome.step for outcome in redacted_outcomes(outcomes, secrets)]
+
+
+def redacted_finalization(finalization: Finalization, secrets: ParentSecrets) -> Finalization:
+    """The finalization without the names of objects, where content may be among them."""
+    if not secrets.name_objects:
+        return finalization
+    skipped = tuple(NOT_SHOWN for _ in finalization.skipped_hooks)
+    return replace(finalization, awaited=finalization.awaited and NOT_SHOWN, skipped_hooks=skipped)
+
+
+def redacted_error(error: Exception, secrets: ParentSecrets) -> str:
+    """The message of a request that failed outside of the steps."""
+    return f"{type(error).__name__} {NOT_SHOWN}" if secrets.name_objects else str(error)
+
+
+def crash_text(error: Exception, secrets: ParentSecrets) -> str:
+    """The text of a bug's exception, whose message may quote any value."""
+    return f"{type(error).__name__} {NOT_SHOWN}" if secrets.read else f"{type(error).__name__}: {error}"
+
+
+def with_left_out(report: Report, left_out: Sequence[str]) -> Report:
+    """The report whose message names the fields of the author's status template that were left out, because they would
+    publish a Secret's content.
     """
-    if not redactor and not left_out:
+    if not left_out:
         return report
-    if left_out:
-        remarks = [f"status.{name} is left out, because it contains {HIDDEN[1:-1]}" for name in left_out]
-        report = with_message(report, sentence([report.verdict.message, *remarks]))
-    redact = redactor.redact
-    status = {**report.status}
-    for name in ("conditions", "resources"):
-        if name in status:
-            status[name] = [entry if _is_authors(entry) else _entry(entry, redactor) for entry in status[name]]
-    return replace(
-        report,
-        status=status,
-        verdict=replace(report.verdict, message=redact(report.verdict.message)),
-        children=tuple(_child(child, redactor) for child in report.children),
-        outcomes=tuple(_outcome(outcome, redactor) for outcome in report.outcomes),
-        feedback_loop=redact(report.feedback_loop),
-    )
+    remarks = [f"status.{name} is left out, because it contains {HIDDEN[1:-1]}" for name in left_out]
+    return with_message(report, sentence([report.verdict.message, *remarks]))
 
 
-def _is_authors(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry of `conditions` is the author's. The entries of `resources` have no type."""
-    return entry.get("type", OPERATOR_TYPES[0]) not in OPERATOR_TYPES
+def _outcome(outcome: Outcome, secrets: ParentSecrets) -> Outcome:
+    step, fields = outcome.step, secrets.of(outcome.step.identity)
+    outcome = replace(outcome, hides_status=bool(fields), cause="" if fields else outcome.cause)
+    if fields.name_object or fields.keys or fields.instruct or (secrets.name_objects and _may_name_others(outcome)):
+        outcome = _without_messages(outcome)
+    return replace(outcome, step=replace(outcome.step, identity=secrets.shown(step.identity)))
 
 
-def _entry(entry: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
-    return {key: redactor.redact(value) if isinstance(value, str) else value for key, value in entry.items()}
+def _may_name_others(outcome: Outcome) -> bool:
+    step = outcome.step
+    waits = bool(step.order.after or step.order.missing or step.order.awaited) or outcome.result is Result.WAITING
+    return step.manifest is None or waits or step.problem is FailureReason.DEPENDENCY_CYCLE
 
 
-def _identity(identity: Identity, redactor: Redactor) -> Identity:
-    redact = redactor.redact
-    return Identity(redact(identity.group), redact(identity.kind), redact(identity.namespace), redact(identity.name))
-
-
-def _child(child: ChildStatus, redactor: Redactor) -> ChildStatus:
-    readiness = replace(child.readiness, message=redactor.redact(child.readiness.message))
-    return replace(child, identity=_identity(child.identity, redactor), readiness=readiness)
-
-
-def _outcome(outcome: Outcome, redactor: Redactor) -> Outcome:
-    step, redact = outcome.step, redactor.redact
-    identity = _identity(step.identity, redactor)
+def _without_messages(outcome: Outcome) -> Outcome:
+    step = outcome.step
+    awaited = tuple(replace(each, hidden=True) for each in step.order.awaited)
+    history: dict[str, Any] = {name: NOT_SHOWN for name in ("conflict", "feedback_loop") if getattr(step.history, name)}
     return replace(
         outcome,
         step=replace(
             step,
-            identity=identity,
-            reason=redact(step.reason),
-            history=replace(step.history, conflict=redact(step.history.conflict)),
+            reason=step.reason and NOT_SHOWN,
+            order=replace(step.order, awaited=awaited, after=(), missing=()),
+            history=_replaced(step.history, history),
         ),
-        # An Event about the object would show its name.
-        live=outcome.live if identity == step.identity else None,
-        message=redact(outcome.message),
-        warnings=tuple(map(redact, outcome.warnings)),
-        cause=redact(outcome.cause),
+        message=outcome.message and NOT_SHOWN,
+        warnings=tuple(NOT_SHOWN for _ in outcome.warnings),
     )
+
+
+def _replaced(history: StepHistory, changes: dict[str, Any]) -> StepHistory:
+    return replace(history, **changes) if changes else history

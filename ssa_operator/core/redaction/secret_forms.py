@@ -5,7 +5,8 @@ Promises:
   Go, Python, JSON and URLs do, and truncated with `…`.
 - The forms of few values are kept as texts. Of many values only hashes are kept, eight bytes a form: a text is found if
   it has a form's beginning, length and hash. What `…` cuts off is hidden by the word then, even if it is no value.
-- The time depends on the length of the text, and hardly on the number of values.
+- The time is linear in the length of the text, also where many `…` are in it, and hardly depends on the number of
+  values.
 """
 
 from __future__ import annotations
@@ -22,9 +23,6 @@ from weakref import WeakSet
 
 SHORTEST = 4
 """Characters of a form at least; shorter ones are part of any text."""
-
-WINDOW = 8
-"""Successive characters of a value that reveal it."""
 
 _ELLIPSIS = "…"
 _HTML_ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&"}
@@ -47,12 +45,6 @@ def beginnings(lowered: str) -> Mapping[str, Sequence[int]]:
     return found
 
 
-def windows_of(text: str) -> set[str]:
-    """The parts of WINDOW characters of a text, in lower case."""
-    lowered = lower(text)
-    return {lowered[at : at + WINDOW] for at in range(len(lowered) - WINDOW + 1)}
-
-
 def forms(values: Iterable[str]) -> Iterator[str]:
     """The ways in which these values may be written, in lower case."""
     for value in values:
@@ -64,53 +56,65 @@ def forms(values: Iterable[str]) -> Iterator[str]:
 class ShortForms:
     """The forms of few values, as they are."""
 
-    __slots__ = ("_beginnings", "_endings")
+    __slots__ = ("_beginnings", "_parts", "_texts")
 
     def __init__(self, values: Iterable[str]) -> None:
         starts: dict[str, dict[str, None]] = {}
-        endings: dict[str, dict[str, None]] = {}
         for form in forms(values):
             starts.setdefault(form[:SHORTEST], {})[form] = None
-            endings.setdefault(form[-SHORTEST:], {})[form] = None
         self._beginnings = {start: tuple(found) for start, found in starts.items()}
-        self._endings = {ending: tuple(found) for ending, found in endings.items()}
+        self._texts = "\n".join(form for known in self._beginnings.values() for form in known)
+        self._parts = frozenset(beginnings(self._texts))
 
-    @property
-    def size(self) -> int:
-        """Bytes of memory, about."""
-        return sum(100 + len(form) for known in self._beginnings.values() for form in known)
-
-    def find(self, lowered: str, starts: Mapping[str, Sequence[int]]) -> dict[int, int]:
-        """The end of the longest form at each position where one begins. `starts` are `beginnings(lowered)`."""
+    def find(self, lowered: str, starts: Mapping[str, Sequence[int]], cuts: Sequence[int]) -> dict[int, int]:
+        """The end of the longest form at each position where one begins. `starts` are `beginnings(lowered)`, `cuts` are
+        `cuts_of(lowered)`.
+        """
         found = {}
         for start in self._beginnings.keys() & starts.keys():
             for at in starts[start]:
-                end = max(_end(form, lowered, at) for form in self._beginnings[start])
+                end = max(_end(form, lowered, at, cuts) for form in self._beginnings[start])
                 if end > at:
                     found[at] = end
-        at = lowered.find(_ELLIPSIS) + 1
-        while 0 < at <= len(lowered) - SHORTEST:
-            end = self._end_after_ellipsis(lowered, at)
-            if end > at:
-                found.setdefault(at, end)
-            at = lowered.find(_ELLIPSIS, at) + 1
+        for cut, following in _pairs(cuts, len(lowered)):
+            at = cut + 1
+            if lowered[at : at + SHORTEST] in self._parts:
+                length = longest_part(lowered[at:following], self._texts, from_end=False)
+                if length:
+                    found.setdefault(at, at + length)
         return found
 
-    def _end_after_ellipsis(self, text: str, at: int) -> int:
-        """The end of a value that is truncated before this position; the position itself without any."""
-        for end in range(len(text), at + SHORTEST - 1, -1):
-            if any(form.endswith(text[at:end]) for form in self._endings.get(text[end - SHORTEST : end], ())):
-                return end
-        rest = text[at:]
-        return len(text) if any(rest in form for known in self._beginnings.values() for form in known) else at
+
+def cuts_of(text: str) -> list[int]:
+    """The positions at which a text is cut off, each with an ellipsis."""
+    return [found.start() for found in re.finditer(_ELLIPSIS, text)]
 
 
-def _end(form: str, text: str, at: int) -> int:
+def _pairs(cuts: Sequence[int], end: int) -> Iterator[tuple[int, int]]:
+    """Each cut with the next one, the last one with the end."""
+    return zip(cuts, (*cuts[1:], end), strict=False)
+
+
+def longest_part(text: str, known: str, *, from_end: bool) -> int:
+    """Characters at the end or at the beginning of a text that are a part of `known`; 0 for fewer than SHORTEST."""
+    least, most = 0, len(text)
+    while least < most:
+        length = (least + most + 1) // 2 if least else min(SHORTEST, most)
+        if (text[-length:] if from_end else text[:length]) in known:
+            least = length
+        else:
+            most = length - 1 if least else 0
+    return least if least >= SHORTEST else 0
+
+
+def _end(form: str, text: str, at: int, cuts: Sequence[int]) -> int:
     """The end of the form that begins at this position; the position itself where the form isn't there."""
     if text.startswith(form, at):
         return at + len(form)
-    ellipsis = text.find(_ELLIPSIS, at, at + len(form))
-    return ellipsis if ellipsis >= at + SHORTEST and form.startswith(text[at:ellipsis]) else at
+    next_cut = bisect_left(cuts, at)
+    ellipsis = cuts[next_cut] if next_cut < len(cuts) else len(text)
+    cut_off = at + SHORTEST <= ellipsis < at + len(form) and next_cut < len(cuts)
+    return ellipsis if cut_off and form.startswith(text[at:ellipsis]) else at
 
 
 # An entry of LongForms: the hash of the form's beginning, its length, and its hash.
@@ -155,24 +159,25 @@ class LongForms:
         """Bytes of memory, about."""
         return self._entries.itemsize * len(self._entries) + len(self._lines) + 250 * len(self._short)
 
-    def find(self, lowered: str, starts: Mapping[str, Sequence[int]], positions: Iterable[int]) -> dict[int, int]:
+    def find(
+        self, lowered: str, starts: Mapping[str, Sequence[int]], cuts: Sequence[int], positions: Iterable[int]
+    ) -> dict[int, int]:
         """As of ShortForms. `positions` are `long_positions(lowered)`."""
         found = {}
         for at in positions:
-            end = self._end(lowered, at)
+            end = self._end(lowered, at, cuts)
             if end > at:
                 found[at] = end
         for start in self._short.keys() & starts.keys():
             for at in starts[start]:
-                end = max(_end(form, lowered, at) for form in self._short[start])
+                end = max(_end(form, lowered, at, cuts) for form in self._short[start])
                 if end > at:
                     found[at] = max(end, found.get(at, at))
-        if _ELLIPSIS in lowered:
-            for at, end in self._cut_off(lowered):
-                found[at] = max(end, found.get(at, at))
+        for at, end in self._cut_off(lowered, cuts):
+            found[at] = max(end, found.get(at, at))
         return found
 
-    def _end(self, text: str, at: int) -> int:
+    def _end(self, text: str, at: int, cuts: Sequence[int]) -> int:
         """The end of the longest form at a position; the position itself if none begins there."""
         entries, end = self._entries, at
         key = _beginning(text[at : at + _BEGINNING]) << _AFTER_BEGINNING
@@ -184,39 +189,29 @@ class LongForms:
             if at + length <= len(text) and place < len(entries) and entries[place] == wanted:
                 end = max(end, at + length)
             else:
-                ellipsis = text.find(_ELLIPSIS, at + _BEGINNING, at + length)
-                end = max(end, ellipsis)
+                next_cut = bisect_left(cuts, at + _BEGINNING)
+                if next_cut < len(cuts) and cuts[next_cut] < at + length:
+                    end = max(end, cuts[next_cut])
             place = bisect_left(entries, key | (length + 1) << _HASH_BITS, place)
         return end
 
-    def _cut_off(self, text: str) -> Iterator[tuple[int, int]]:
+    def _cut_off(self, text: str, cuts: Sequence[int]) -> Iterator[tuple[int, int]]:
         """What may be a part of a value before and after each `…`."""
-        at = text.find(_ELLIPSIS)
-        while at >= 0:
+        before = 0
+        for at, following in _pairs(cuts, len(text)):
             start, end = at, at + 1
-            while start > 0 and not _is_word_end(text[start - 1]):
+            while start > before and not _is_word_end(text[start - 1]):
                 start -= 1
-            while end < len(text) and not _is_word_end(text[end]):
+            while end < following and not _is_word_end(text[end]):
                 end += 1
-            start = min(start, at - self._longest_part(text[:at], from_end=True))
-            end = max(end, at + 1 + self._longest_part(text[at + 1 :], from_end=False))
+            start = min(start, at - longest_part(text[before:at], self._lines, from_end=True))
+            end = max(end, at + 1 + longest_part(text[at + 1 : following], self._lines, from_end=False))
             for first, part in ((start, text[start:at]), (at + 1, text[at + 1 : end])):
                 inner = part.strip()
                 if len(inner) >= SHORTEST:
                     begins = first + part.index(inner)
                     yield begins, begins + len(inner)
-            at = text.find(_ELLIPSIS, at + 1)
-
-    def _longest_part(self, text: str, *, from_end: bool) -> int:
-        """Characters at the end or at the beginning of a text that are a part of a line with blanks."""
-        least, most = 0, len(text)
-        while least < most:
-            length = (least + most + 1) // 2 if least else min(SHORTEST, most)
-            if (text[-length:] if from_end else text[:length]) in self._lines:
-                least = length
-            else:
-                most = length - 1 if least else 0
-        return least if least >= SHORTEST else 0
+            before = at + 1
 
 
 def _is_word_end(letter: str) -> bool:

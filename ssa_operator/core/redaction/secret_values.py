@@ -1,4 +1,7 @@
-"""Finds and replaces the known values of Secrets in texts.
+"""Finds and replaces the values of Secrets in texts, for commands that show objects, diffs and snapshots.
+
+What the operator itself publishes does not depend on it: equality would tell an author of a parent which guess is right
+(`core.redaction.redacted_report`).
 
 Promises:
 - A redacted text contains no known value: not as it is, in upper or lower case, in base64 (also as part of a longer
@@ -14,19 +17,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
-from weakref import ReferenceType, WeakValueDictionary
 
 from ssa_operator.core.objects.json_decoding import decode_text
-from ssa_operator.core.redaction.secret_content import SecretContent, find_forms, has_parts
-from ssa_operator.core.redaction.secret_forms import SHORTEST, lower, windows_of
-
-HIDDEN = "(a Secret's content)"
+from ssa_operator.core.objects.secret_fields import HIDDEN
+from ssa_operator.core.redaction.secret_content import SecretContent, find_forms
+from ssa_operator.core.redaction.secret_forms import SHORTEST, lower
 
 MIN_LENGTH = SHORTEST
 """Characters of a value at least."""
@@ -48,24 +48,22 @@ _NOT_SECRET = frozenset({"true", "false", "null", "none"})
 
 @dataclass(frozen=True)
 class Redactor:
-    """Replaces the known values of Secrets in texts."""
+    """Replaces the values of Secrets in texts."""
 
     values: frozenset[str] = field(default=frozenset(), repr=False)
-    """The known values."""
+    """The values."""
     public: Callable[[], str] = field(default=str, repr=False, compare=False)
     """Returns the text of the parent and its templates, which is not secret; its first line is the parent's name. It is
     called on the first match only.
     """
     contents: tuple[SecretContent, ...] = field(default=(), repr=False)
-    """More known values."""
-    former: tuple[ReferenceType[SecretContent], ...] = field(default=(), repr=False, compare=False)
-    """Values that were known earlier. They are hidden as long as they are in memory (`FormerContents`)."""
+    """More values."""
 
     def __bool__(self) -> bool:
-        return bool(self._contents())
+        return bool(self._contents)
 
     def redact(self, text: str) -> str:
-        """The text with each known value replaced by HIDDEN."""
+        """The text with each value replaced by HIDDEN."""
         if len(text) < MIN_LENGTH:
             return text
         parts: list[str] = []
@@ -76,39 +74,24 @@ class Redactor:
         return "".join([*parts, text[at:]]) if parts else text
 
     def contains_secret(self, text: str) -> bool:
-        """Whether the text contains a known value."""
+        """Whether the text contains a value."""
         return next(self._matches(text), None) is not None
 
-    def may_reveal(self, text: str) -> bool:
-        """Whether the text may contain even a part of a known value; for texts that others wrote."""
-        contents = self._contents()
-        if not contents:
-            return False
-        return self.contains_secret(text) or has_parts(contents, windows_of(text), self._shows_part)
-
     def _matches(self, text: str) -> Iterator[tuple[int, int]]:
-        """Start and end of each known value in the text, from the left; of several at one position, the longest."""
-        contents = self._contents()
-        if not contents:
+        """Start and end of each value in the text, from the left; of several at one position, the longest."""
+        if not self._contents:
             return
         lowered, after = lower(text), 0
-        ends = find_forms(contents, lowered)
+        ends = find_forms(self._contents, lowered)
         for at in sorted(ends):
             if at >= after and not self._is_public(lowered[at : ends[at]]):
                 yield at, ends[at]
                 after = ends[at]
 
-    def _contents(self) -> list[SecretContent]:
-        former = (reference() for reference in self.former)
-        return [*self.contents, *self._given, *(content for content in former if content is not None)]
-
     @cached_property
-    def _given(self) -> tuple[SecretContent, ...]:
-        return (SecretContent(self.values),) if self.values else ()
-
-    def _shows_part(self, part: str, value: str) -> bool:
-        """Whether a part of a value, in lower case, is no secret."""
-        return part in self._public or self._is_public(value)
+    def _contents(self) -> tuple[SecretContent, ...]:
+        own = (SecretContent(self.values),) if self.values else ()
+        return (*filter(None, self.contents), *own)
 
     def _is_public(self, match: str) -> bool:
         if re.search(rf"(?<![a-z0-9]){re.escape(match)}(?![a-z0-9])", self._public):
@@ -132,23 +115,9 @@ class Redactor:
 NO_SECRETS = Redactor()
 
 
-# The values follow from the content alone, so that all who know the same content share them.
-_contents: WeakValueDictionary[bytes, SecretContent] = WeakValueDictionary()
-
-
 def content_of(secret: Mapping[str, Any]) -> SecretContent:
-    """The content of a live Secret. That of the same content is the same object, as long as it is in memory."""
-    digest = hashlib.blake2b(digest_size=24)
-    for field_name in ("data", "stringData"):
-        entries = secret.get(field_name)
-        for entry in entries.values() if isinstance(entries, Mapping) else ():
-            data = str(entry).encode(errors="surrogatepass")
-            digest.update(f"{field_name} {len(data)} ".encode() + data)
-    key = digest.digest()
-    content = _contents.get(key)
-    if content is None:
-        content = _contents[key] = SecretContent(values_of(secret))
-    return content
+    """The content of a live Secret."""
+    return SecretContent(values_of(secret))
 
 
 def values_of(secret: Mapping[str, Any]) -> frozenset[str]:

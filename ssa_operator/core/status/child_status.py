@@ -8,19 +8,26 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.cluster_view import Question
 from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.messages import bounded
+from ssa_operator.core.objects.secret_fields import ParentSecrets
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action, Step
-from ssa_operator.core.readiness.rules import Readiness, ReadinessState
+from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 
 CAUSE_LIMIT = 256
 """Characters of the reason why a dependency isn't ready yet."""
+
+
+STATUS_HIDDEN = "its message is not shown, because its manifest holds a Secret's content"
+"""Stands for a message in the status of such an object."""
 
 
 class ChildStatus(Struct, frozen=True, kw_only=True):
@@ -58,10 +65,14 @@ def _child_status(outcome: Outcome, now: float) -> ChildStatus:
         )
     elif step.history.standing is not None:
         found = step.history.standing
+        if outcome.hides_status and found.message:
+            found = replace(found, message=STATUS_HIDDEN)
     elif live is None:
         found = Readiness(ReadinessState.NOT_FOUND, outcome.message)
     else:
         found = step.readiness_of(live, now)
+        if outcome.hides_status:
+            found = _without_quotes(found, step.readiness_of(_without_messages(live), now))
         if step.action is Action.KEEP and step.manifest is None:
             found, counts = Readiness(found.state, step.reason, found.again_at), False
         elif outcome.cause:
@@ -74,6 +85,30 @@ def _child_status(outcome: Outcome, now: float) -> ChildStatus:
         waits=outcome.result is Result.WAITING and bool(step.order.awaited),
         failed=outcome.result is Result.FAILED,
     )
+
+
+def existing_child(live: LiveObject, now: float, secrets: ParentSecrets) -> ChildStatus:
+    """The status of a child for which nothing is applied."""
+    found = readiness(live.body, now)
+    if secrets.of(live.identity):
+        found = _without_quotes(found, readiness(_without_messages(live).body, now))
+    return ChildStatus(identity=secrets.shown(live.identity), uid=live.uid, readiness=found)
+
+
+def _without_quotes(found: Readiness, unquoted: Readiness) -> Readiness:
+    """The readiness with the message that it has without the messages in the object's status."""
+    return replace(found, message=unquoted.message if unquoted.state is found.state else STATUS_HIDDEN)
+
+
+def _without_messages(live: LiveObject) -> LiveObject:
+    """An object that holds a Secret's content, without the messages in its status."""
+    return LiveObject.of({**live.body, "status": _unquoted(live.body.get("status"))})
+
+
+def _unquoted(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: STATUS_HIDDEN if key == "message" and item else _unquoted(item) for key, item in value.items()}
+    return [_unquoted(item) for item in value] if isinstance(value, list) else value
 
 
 def with_waiting_causes(children: tuple[ChildStatus, ...], outcomes: Sequence[Outcome]) -> tuple[ChildStatus, ...]:

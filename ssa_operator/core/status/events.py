@@ -148,7 +148,7 @@ def _change_events(outcomes: Sequence[Outcome]) -> Iterator[Event]:
         if change is not None and outcome.result in (Result.CREATED, Result.CONFIGURED):
             deleted = f"recreated {step.identity}: it was deleted"
             note = deleted if change.deleted else f"reverted {step.identity}: {step.reason}"
-            yield Event(reason="Repaired", action="Apply", note=note, about=outcome.live)
+            yield Event(reason="Repaired", action="Apply", note=note, about=_about(outcome))
     others = [outcome for outcome in outcomes if outcome.step.history.foreign_change is None]
     for result, reason, action, verb in (
         (Result.CREATED, "Created", "Create", "created"),
@@ -161,14 +161,20 @@ def _change_events(outcomes: Sequence[Outcome]) -> Iterator[Event]:
             note = f"{verb} {_names(outcome.step.identity for outcome in found)}"
             if len({outcome.step.reason for outcome in found}) == 1 and result is not Result.CREATED:
                 note += f": {found[0].step.reason}"
-            yield Event(reason=reason, action=action, note=note, about=found[0].live if len(found) == 1 else None)
+            yield Event(reason=reason, action=action, note=note, about=_about(found[0]) if len(found) == 1 else None)
 
 
 def _warning_events(outcomes: Sequence[Outcome]) -> Iterator[Event]:
     for outcome in outcomes:
         for text in outcome.warnings:
             note = f"{outcome.step.identity}: {text}"
-            yield Event(reason="APIWarning", action="Apply", note=note, warning=True, about=outcome.live)
+            yield Event(reason="APIWarning", action="Apply", note=note, warning=True, about=_about(outcome))
+
+
+def _about(outcome: Outcome) -> LiveObject | None:
+    """The object of an outcome, None where its name is hidden: the Event would show it."""
+    live = outcome.live
+    return live if live is not None and live.identity == outcome.step.identity else None
 
 
 def _verdict_event(before: Verdict | None, after: Verdict, *, shown: bool) -> Event | None:

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.messages import MESSAGE_LIMIT, bounded, sentence
 from ssa_operator.core.objects.render_result import StatusFields
+from ssa_operator.core.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.core.planning.finalization import Finalization
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.policies.backoff import earliest
-from ssa_operator.core.readiness.rules import readiness
-from ssa_operator.core.status.child_status import ChildStatus, child_statuses, with_waiting_causes
+from ssa_operator.core.status.child_status import ChildStatus, child_statuses, existing_child, with_waiting_causes
 from ssa_operator.core.status.conditions import make_status
 from ssa_operator.core.status.own_status import OPERATOR_TYPES, OwnStatus, own_status
 from ssa_operator.core.status.verdict import Verdict, make_deletion_verdict, make_verdict, make_verdict_on_children
@@ -94,12 +94,15 @@ def make_suspended_report(
 
 
 def make_idle_report(
-    parent: LiveObject, verdict: Verdict, children: Sequence[LiveObject], own: StatusFields, now: float
+    parent: LiveObject,
+    verdict: Verdict,
+    children: Sequence[LiveObject],
+    own: StatusFields,
+    now: float,
+    secrets: ParentSecrets = NO_SECRETS,
 ) -> Report:
     """The report on a parent for which nothing is applied; `children` are those that exist."""
-    entries = tuple(
-        ChildStatus(identity=live.identity, uid=live.uid, readiness=readiness(live.body, now)) for live in children
-    )
+    entries = tuple(existing_child(live, now, secrets) for live in children)
     return _with_outcomes(_report_of(parent, verdict, entries, own, now), (), own.again_at)
 
 

@@ -3,7 +3,8 @@
 Promises:
 - Every failed request raises an `ApiError`. Its text names the request and has the server's message.
 - `terminal` alone decides whether the same request fails again; it reads the code and the message.
-- An error of a request about a Secret names fields and never quotes a value.
+- An error of a request about a Secret names fields and never quotes a value. One about a manifest with a Secret's
+  content never quotes the fields that hold it.
 - A server that asks for a longer pause than the operator's longest backoff gets that one.
 """
 
@@ -15,9 +16,9 @@ import msgspec
 from msgspec import Struct
 
 from ssa_operator.core.objects.json_decoding import decoder
+from ssa_operator.core.objects.secret_fields import NO_SECRET_FIELDS, VALUES, SecretFields
 from ssa_operator.core.policies.backoff import BACKOFF_CAP
-from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
-from ssa_operator.kube.api.redaction import redacted_cause, redacted_message
+from ssa_operator.kube.api.redaction import HIDDEN, redacted_cause, redacted_message
 
 _TERMINAL_CODES = frozenset({400, 403, 405, 406, 413, 415, 422, 501})
 # Server-side apply answers a body that breaks the schema with a 500: kubernetes/kubernetes#122480, #139253.
@@ -73,6 +74,19 @@ class _Status(msgspec.Struct):
 _decode_status = decoder(_Status)
 
 
+class ServerWords:
+    """What the API server said, as it is. It decides what is done, and is never shown."""
+
+    __slots__ = ("causes", "message")
+
+    def __init__(self, message: str, causes: tuple[StatusCause, ...]) -> None:
+        self.message = message
+        self.causes = causes
+
+    def __repr__(self) -> str:
+        return "ServerWords(...)"
+
+
 class ErrorStatus(Struct, frozen=True, kw_only=True):
     """The Status of a failed request."""
 
@@ -90,6 +104,9 @@ class ErrorStatus(Struct, frozen=True, kw_only=True):
 
     denied: bool = False
     """Whether a quota, an admission webhook or an admission policy refuses the object."""
+
+    words: ServerWords | None = None
+    """The message and the causes before redaction, None where nothing was redacted."""
 
 
 class ApiError(Exception):
@@ -117,6 +134,11 @@ class ApiError(Exception):
         return self.status.causes
 
     @property
+    def words(self) -> ServerWords:
+        """The message and the causes, before redaction: for decisions, and never to be shown."""
+        return self.status.words or ServerWords(self.message, self.causes)
+
+    @property
     def retry_after(self) -> float | None:
         """Seconds that the server asks to wait, None if it doesn't."""
         return self.status.retry_after
@@ -133,14 +155,14 @@ class ApiError(Exception):
         """Whether the same request fails again until the manifest or the cluster changes."""
         if self._refused_for_now:
             return False
-        return self.code in _TERMINAL_CODES or any(text in self.message for text in _TERMINAL_MESSAGES)
+        return self.code in _TERMINAL_CODES or any(text in self.words.message for text in _TERMINAL_MESSAGES)
 
     @property
     def missing_version(self) -> str:
         """The version that managedFields name and the CRD no longer has, '' if the request failed for another reason
         (kubernetes/kubernetes#111937).
         """
-        found = _MISSING_VERSION.search(self.message)
+        found = _MISSING_VERSION.search(self.words.message)
         return found[1] if found else ""
 
     @property
@@ -148,7 +170,7 @@ class ApiError(Exception):
         """The mappings of a custom resource that are null, as an apply makes them that removes all their fields
         (kubernetes/kubernetes#135841).
         """
-        return tuple(cause.field for cause in self.causes if cause.message.endswith(_NULL_MAPPING))
+        return tuple(cause.field for cause in self.words.causes if cause.message.endswith(_NULL_MAPPING))
 
     @property
     def not_found(self) -> bool:
@@ -159,7 +181,7 @@ class ApiError(Exception):
     def unknown_resource(self) -> bool:
         """The server does not serve the resource, as after its CRD was deleted. It then answers without a Status."""
         return self.code == 404 and (
-            self.reason != "NotFound" or "could not find the requested resource" in self.message
+            self.reason != "NotFound" or "could not find the requested resource" in self.words.message
         )
 
     @property
@@ -192,12 +214,12 @@ class ApiError(Exception):
     @property
     def crd_terminating(self) -> bool:
         """The CRD of the object is being deleted, so the server creates no object of it. It ends with the CRD."""
-        return self.code == 403 and _CRD_TERMINATING in self.message
+        return self.code == 403 and _CRD_TERMINATING in self.words.message
 
     @property
     def undiscovered_owner(self) -> bool:
         """An admission plugin does not know the kind of an owner yet, because its CRD is new."""
-        return self.code == 403 and _UNDISCOVERED_OWNER in self.message
+        return self.code == 403 and _UNDISCOVERED_OWNER in self.words.message
 
     @property
     def throttled(self) -> bool:
@@ -207,7 +229,7 @@ class ApiError(Exception):
     def namespace_terminating(self) -> bool:
         """The namespace is being deleted, so the server creates no object in it. It ends with the namespace."""
         return self.code == 403 and (
-            any(cause.reason == "NamespaceTerminating" for cause in self.causes) or _TERMINATING in self.message
+            any(cause.reason == "NamespaceTerminating" for cause in self.causes) or _TERMINATING in self.words.message
         )
 
     @property
@@ -215,7 +237,7 @@ class ApiError(Exception):
         """This API server has not yet seen the requested resourceVersion."""
         return self.code in {500, 504} and (
             any(cause.reason == "ResourceVersionTooLarge" for cause in self.causes)
-            or "Too large resource version" in self.message
+            or "Too large resource version" in self.words.message
         )
 
     def __str__(self) -> str:
@@ -242,41 +264,36 @@ class Unreachable(ApiError):  # noqa: N818 - the server is
 
 
 def read_error_status(
-    code: int, body: bytes, *, retry_after: str = "", confidential: bool = False, redactor: Redactor = NO_SECRETS
+    code: int,
+    body: bytes,
+    *,
+    retry_after: str = "",
+    confidential: bool = False,
+    secret: SecretFields = NO_SECRET_FIELDS,
 ) -> ErrorStatus:
     """The Status in an HTTP response other than 2xx, or in the ERROR event of a watch.
 
     `retry_after` is the header's value. A body that is not a Status (of a proxy, or of an unknown path) is quoted and
-    shortened. Messages of a `confidential` request, and messages with a value that `redactor` knows, are redacted.
+    shortened. Messages of a `confidential` request quote no value; those of a request with a Secret's content in the
+    fields `secret` quote none of these fields. That depends on the request alone, and not on what a message says.
     """
-
-    def is_secret(text: str) -> bool:
-        return confidential or redactor.may_reveal(text)
-
+    hides = confidential or bool(secret)
     try:
         status = _decode_status(body)
     except msgspec.DecodeError:
         status = _Status()
     if status.kind != "Status":
         text = " ".join(body[:500].decode(errors="replace").split()) or "the answer was empty"
-        message = (
-            text
-            if text == _NO_SUCH_PATH or not is_secret(text)
-            else "(the answer is not shown: it may hold the Secret)"
-        )
+        message = "(the answer is not shown: it may hold the Secret)" if hides and text != _NO_SUCH_PATH else text
         return ErrorStatus(code=code, message=message, retry_after=_seconds(retry_after))
     details = status.details or _Details()
-    causes = tuple(
-        StatusCause(
-            redactor.redact(cause.field),
-            cause.reason,
-            redacted_cause(cause.reason, cause.message) if is_secret(cause.message) else cause.message,
-        )
-        for cause in details.causes or ()
-    )
-    message = status.message
-    if is_secret(message):
-        message = redactor.redact(redacted_message(code, message, [(cause.field, cause.message) for cause in causes]))
+    said = tuple(StatusCause(cause.field, cause.reason, cause.message) for cause in details.causes or ())
+    causes, message = said, status.message
+    if hides:
+        fields = VALUES if confidential else secret
+        causes = tuple(_redacted(cause, fields) for cause in said)
+        shown = [(cause.field, cause.message) for cause in causes]
+        message = HIDDEN if secret.name_object else redacted_message(code, message, shown, fields)
     return ErrorStatus(
         code=status.code or code,
         reason=status.reason,
@@ -284,7 +301,14 @@ def read_error_status(
         causes=causes,
         retry_after=_seconds(retry_after) or (min(details.retry_after_seconds, BACKOFF_CAP) or None),
         denied=_DENIED.search(status.message) is not None,
+        words=ServerWords(status.message, said) if hides else None,
     )
+
+
+def _redacted(cause: StatusCause, secret: SecretFields) -> StatusCause:
+    if cause.field and not secret.covers(cause.field):
+        return cause
+    return StatusCause(secret.shown(cause.field), cause.reason, redacted_cause(cause.reason, cause.message))
 
 
 def _seconds(header: str) -> float | None:

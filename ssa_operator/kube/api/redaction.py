@@ -1,4 +1,4 @@
-"""Redacts the API server's messages about Secrets by an allowlist.
+"""Redacts the API server's messages about Secrets, and about manifests with their content, by an allowlist.
 
 Kubernetes' validation errors quote the value that they refuse. The rules here keep what can't quote a value: the
 names of fields, the reason, and sentences that are constants in Kubernetes' source.
@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+
+from ssa_operator.core.objects.secret_fields import SecretFields
 
 HIDDEN = "(the server's message is not shown: it may hold the Secret's content)"
 
@@ -45,20 +47,23 @@ _LABELS = {
     "FieldValueTypeInvalid": "Invalid value of this type",
 }
 _SAFE_CODES = frozenset({401, 404, 409, 410, 429})
+_RESOURCE = r"[a-z0-9-]+(?:\.[a-z0-9.-]+)?"
 _RBAC = re.compile(
-    r'^secrets (?:"[^"]*" )?is forbidden: User "[^"]*" cannot [\w:-]+ resource "secrets" in API group ""'
-    r'[^:"]*(?:"[^"]*")?$'
-)
-_IMPERSONATION = re.compile(
-    r'^serviceaccounts "[^"]*" is forbidden: User "[^"]*" cannot impersonate resource "serviceaccounts" in API group ""'
-    r'[^:"]*(?:"[^"]*")?$'
+    rf'^{_RESOURCE} (?:"[^"]*" )?is forbidden: User "[^"]*" cannot [\w:-]+ resource "[a-z0-9./-]+" in API group '
+    r'"[a-z0-9.-]*"[^:"]*(?:"[^"]*")?$'
 )
 _TERMINATING = re.compile(
-    r'^secrets "[^"]*" is forbidden: unable to create new content in namespace \S+ because it is being terminated$'
+    rf'^{_RESOURCE} "[^"]*" is forbidden: unable to create new content in namespace \S+ because it is being terminated$'
 )
-# The quantities are numbers of objects; the API server writes nothing of the Secret.
-_QUOTA = re.compile(r'^secrets "[^"]*" is forbidden: exceeded quota: [a-z0-9.-]+(?:, \w+: [A-Za-z0-9=,./-]+){3}$')
+# The quantities are numbers of objects, or of what pods request; the API server writes nothing else of the object.
+_QUOTA = re.compile(
+    rf'^{_RESOURCE} "[^"]*" is forbidden: exceeded quota: [a-z0-9.-]+(?:, \w+: [A-Za-z0-9=,./-]+){{3}}$'
+)
 _WEBHOOK = re.compile(r'^admission webhook "[a-z0-9.-]+" denied the request(?=$|:| )')
+_POLICY = re.compile(
+    rf"^{_RESOURCE} \"[^\"]*\" is forbidden: ValidatingAdmissionPolicy '[^']*' with binding '[^']*' "
+    r"denied request(?=$|:)"
+)
 _TYPED_PATCH = re.compile(
     r"^(failed to create typed patch object) \(([^;()]*); [^()]*\): (?:errors:)?\s*(\.[A-Za-z0-9_.\-]+): "
 )
@@ -79,22 +84,29 @@ def redacted_cause(reason: str, message: str) -> str:
     return label
 
 
-def redacted_message(code: int, message: str, causes: Iterable[tuple[str, str]]) -> str:
-    """The message of a Status. `causes` are fields with their redacted messages."""
-    if code in _SAFE_CODES or any(safe.match(message) for safe in (_RBAC, _IMPERSONATION, _TERMINATING, _QUOTA)):
+def redacted_message(code: int, message: str, causes: Iterable[tuple[str, str]], secret: SecretFields) -> str:
+    """The message of a Status. `causes` are fields with their redacted messages, `secret` the fields with content."""
+    if code in _SAFE_CODES or any(safe.match(message) for safe in (_RBAC, _TERMINATING, _QUOTA)):
         return message
-    if found := _WEBHOOK.match(message):
+    if found := _WEBHOOK.match(message) or _POLICY.match(message):
         return f"{found[0]}: {HIDDEN}"
     if found := _TYPED_PATCH.match(message):
-        return f"{found[1]} ({found[2]}): {found[3]}: {HIDDEN}"
+        if not secret.covers(found[3]):
+            return message
+        return f"{found[1]} ({found[2]}): {secret.shown(found[3])}: {HIDDEN}"
     if _CONVERSION.match(message):
         detail = _BASE64.search(message)
         return f"failed to convert new object: {detail[0] if detail else HIDDEN}"
-    safe = [f"{field}: {text}" for field, text in causes] or [found[0] for found in _FIELD_ERROR.finditer(message)]
+    safe = [f"{field}: {text}" if field else text for field, text in causes] or _field_errors(message, secret)
     return "; ".join(safe) if safe else HIDDEN
 
 
-def redacted_warning(message: str) -> str:
-    """The text of a `Warning` header about a Secret."""
-    safe = [found[0] for found in _FIELD_ERROR.finditer(message)]
+def redacted_warning(message: str, secret: SecretFields) -> str:
+    """The text of a `Warning` header about an object with content in the fields `secret`."""
+    safe = _field_errors(message, secret)
     return "; ".join(safe) if safe else HIDDEN
+
+
+def _field_errors(message: str, secret: SecretFields) -> list[str]:
+    """The unknown and duplicate fields that a message names."""
+    return [f'{found[1]} field "{secret.shown(found[2])}"' for found in _FIELD_ERROR.finditer(message)]

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import MANAGER
-from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
+from ssa_operator.core.objects.secret_fields import HIDDEN, NO_SECRET_FIELDS, WHOLE, SecretFields
 from ssa_operator.kube.api.resource import Resource
 
 JSON = "application/json"
@@ -64,8 +64,8 @@ class Request:
     confidential: bool = False
     """Whether the server's answer may quote a Secret's content."""
 
-    redactor: Redactor = NO_SECRETS
-    """The secret values that errors and warnings must not show."""
+    secret: SecretFields = NO_SECRET_FIELDS
+    """The fields of the body that hold a Secret's content, which errors and warnings must not quote."""
 
     @property
     def target(self) -> str:
@@ -170,8 +170,8 @@ class Scope(Struct, frozen=True):
     metadata_only: bool = False
     """Whether only the objects' metadata is read. They have the kind PartialObjectMetadata then."""
 
-    redactor: Redactor = NO_SECRETS
-    """The secret values that errors and logs of the scope must not show: a template may take the name from a Secret."""
+    hidden: bool = False
+    """Whether a template takes the name or the namespace from a Secret, so that no error and no log shows them."""
 
     shard_selector: str = ""
     """Kubernetes' `shardSelector`, '' without one. An API server without the gate ShardedListAndWatch ignores it and
@@ -191,7 +191,7 @@ class Scope(Struct, frozen=True):
         return query
 
     def __str__(self) -> str:
-        return self.redactor.redact(self.resource.describe(self.namespace, self.name))
+        return f"{self.resource.kind} {HIDDEN}" if self.hidden else self.resource.describe(self.namespace, self.name)
 
 
 def _escaped(value: str) -> str:
@@ -228,7 +228,7 @@ def _read(scope: Scope, verb: str, query: Parameters) -> Request:
         accept=_accept(verb) if scope.metadata_only else JSON,
         idempotent=True,
         confidential=scope.resource.confidential,
-        redactor=scope.redactor,
+        secret=WHOLE if scope.hidden else NO_SECRET_FIELDS,
     )
 
 
@@ -247,8 +247,8 @@ class ApplyOptions(Struct, frozen=True, kw_only=True):
     manager: str = MANAGER
     """The field manager."""
 
-    redactor: Redactor = NO_SECRETS
-    """The secret values that errors and warnings of the apply must not show."""
+    secret: SecretFields = NO_SECRET_FIELDS
+    """The fields of the body that hold a Secret's content, which errors and warnings must not quote."""
 
 
 DEFAULT_APPLY = ApplyOptions()
@@ -266,15 +266,19 @@ def apply(resource: Resource, namespace: str, name: str, body: bytes, options: A
         method="PATCH",
         path=resource.path(namespace, name, options.subresource),
         query=(*query, ("dryRun", "All")) if options.dry_run else query,
-        subject=f"apply of {resource.describe(namespace, name)}"
+        subject=f"apply of {_described(resource, namespace, name, options.secret)}"
         + (f" ({options.subresource})" if options.subresource else ""),
         body=body,
         content_type=APPLY_PATCH,
         idempotent=True,
         dry_run=options.dry_run,
         confidential=resource.confidential,
-        redactor=options.redactor,
+        secret=options.secret,
     )
+
+
+def _described(resource: Resource, namespace: str, name: str, secret: SecretFields) -> str:
+    return f"{resource.kind} {HIDDEN}" if secret.name_object else resource.describe(namespace, name)
 
 
 def merge_patch(resource: Resource, namespace: str, name: str, body: bytes, *, dry_run: bool = False) -> Request:

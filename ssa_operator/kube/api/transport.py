@@ -32,6 +32,7 @@ from msgspec import Struct
 from yarl import URL
 
 from ssa_operator import __version__
+from ssa_operator.core.objects.secret_fields import VALUES
 from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable, read_error_status
 from ssa_operator.kube.api.redaction import redacted_warning
 from ssa_operator.kube.api.request import Request
@@ -342,7 +343,7 @@ def _check(request: Request, answer: aiohttp.ClientResponse, body: bytes) -> Non
         body,
         retry_after=answer.headers.get("Retry-After", ""),
         confidential=request.confidential,
-        redactor=request.redactor,
+        secret=request.secret,
     )
     raise ApiError(request.subject, status)
 
@@ -362,7 +363,6 @@ def _unreachable(request: Request, error: Exception, server: str) -> Unreachable
 def _warnings(headers: Sequence[str], request: Request) -> tuple[str, ...]:
     """The texts of `Warning: 299 - "text"` headers (RFC 7234, 5.5)."""
     texts = [re.sub(r"\\(.)", r"\1", text) for header in headers for text in _WARNING.findall(header)]
-    texts = [
-        redacted_warning(text) if request.confidential or request.redactor.may_reveal(text) else text for text in texts
-    ]
+    if request.confidential or request.secret:
+        texts = [redacted_warning(text, VALUES if request.confidential else request.secret) for text in texts]
     return tuple(dict.fromkeys(texts))

@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.secret_fields import NO_SECRET_FIELDS, WHOLE
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, Unreachable, read_error_status
@@ -276,7 +277,10 @@ class Reflector:
             raise Unreachable(request.subject, f"an event can't be read: {error}", sent=True) from error
         if event.type == "ERROR":
             status = read_error_status(
-                0, bytes(event.object), confidential=self.resource.confidential, redactor=self.scope.redactor
+                0,
+                bytes(event.object),
+                confidential=self.resource.confidential,
+                secret=WHOLE if self.scope.hidden else NO_SECRET_FIELDS,
             )
             raise ApiError(request.subject, status)
         kept = self._keep is None or self._keep(live)

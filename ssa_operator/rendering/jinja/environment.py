@@ -494,7 +494,7 @@ class Environment(ImmutableSandboxedEnvironment):
 def _track_in_file(value: TrackedValue | UnknownValue) -> None:
     """Make the whole file depend on a value. Raises AwaitedError if it is unknown and the render is not lenient."""
     if isinstance(value, TrackedValue):
-        value.read_untracked()
+        value.read_untracked(by_control=True)
     elif not value.lenient:
         raise AwaitedError(value)
 

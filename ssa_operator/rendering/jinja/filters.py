@@ -37,6 +37,7 @@ from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.line_marks import CLOSE, EMPTY, RESERVED
 from ssa_operator.rendering.values.manifest_values import Stringlike, UnfitValueError, json_data, key_text, text_of
 from ssa_operator.rendering.values.python_errors import ERRORS, translate_error
+from ssa_operator.rendering.values.secrecy import Secrecy
 from ssa_operator.rendering.values.template_text import (
     OPEN,
     PLACEHOLDER,
@@ -59,6 +60,7 @@ from ssa_operator.rendering.values.tracked_values import (
     mark_read_unready,
     merge_provenance,
     untracked,
+    with_secrecy,
 )
 from ssa_operator.rendering.yaml.to_yaml import scalar_text, yaml_text
 
@@ -79,6 +81,7 @@ _TEXTUAL = frozenset({
     "urlize", "wordcount", "wordwrap",
 })  # fmt: skip
 """Filters of text: a value that isn't a string reaches them as text in a manifest, not as Python's str()."""
+_DIGESTS = frozenset({"md5", "sha256"})
 _WRITES_REPR = frozenset({"pprint", "replace", "urlencode", "urlize", "xmlattr"})
 """Filters that write values with Python's repr(): only plain data reaches them, because the repr of other values
 contains addresses.
@@ -106,9 +109,12 @@ def _is_manifest(data: Any) -> bool:
 
 
 def traced_yaml(value: TrackedValue) -> Text:
-    """The same text as `to_yaml` in a traced render: each scalar is a value with its own provenance."""
-    if _KEPT_AS_VALUE.search("".join(map(str, _keys(value.read_untracked())))):
-        return to_yaml(value.value)  # a key could be mistaken for a placeholder, or for an instruction
+    """The same text as `to_yaml` in a traced render, and of a Secret's content: each scalar is a value with its own
+    provenance.
+    """
+    if _KEPT_AS_VALUE.search("".join(map(str, _keys(value.read_untracked(by_control=True))))):
+        # A key could be mistaken for a placeholder, or for an instruction.
+        return to_yaml(value.read_untracked())
     leaves: list[TrackedPiece] = []
 
     def outline(part: TrackedValue) -> Any:
@@ -415,7 +421,32 @@ def _counting_filter(filtered: Callable[..., Any]) -> Callable[..., Any]:
         limits.current().produce(limits.size_of(value.bodies))
         return value.derive(len(value.bodies))
 
-    return counting
+    return _with_secrecy(counting, Secrecy.NONE)
+
+
+def _with_secrecy(filtered: Callable[..., Any], secrecy: Secrecy) -> Callable[..., Any]:
+    """A filter whose result is no more of a Secret's content than this: the number of items, or a hash."""
+
+    def result_of(*args: Any, **kwargs: Any) -> Any:
+        found = filtered(*args, **kwargs)
+        if type(found) is not TrackedValue:
+            return found
+        return TrackedValue(found.value, with_secrecy(found.provenance, secrecy))
+
+    return result_of
+
+
+def _mapping_filter(filtered: Callable[..., Any]) -> Callable[..., Any]:
+    """Jinja's `map`. The names of Secrets and their other metadata are no content."""
+    public = _with_secrecy(filtered, Secrecy.NONE)
+
+    def mapping(*args: Any, **kwargs: Any) -> Any:
+        attribute = kwargs.get("attribute")
+        is_public = isinstance(attribute, str) and attribute.startswith(("metadata.name", "metadata.uid", "metadata.l"))
+        return public(*args, **kwargs) if is_public else filtered(*args, **kwargs)
+
+    mapping.jinja_pass_arg = filtered.jinja_pass_arg  # type: ignore[attr-defined]
+    return mapping
 
 
 def _item_reading_filter(filtered: Callable[..., Any]) -> Callable[..., Any]:
@@ -436,7 +467,8 @@ def _tracked_test(function: Callable[..., Any], tested: Callable[..., Any], args
     ):
         if isinstance(args[0], UnknownValue) and args[0].unanswered:
             return args[0]
-        return TrackedValue(function(args[0]), mark_read_unready(args[0].provenance))
+        provenance = mark_read_unready(args[0].provenance)
+        return TrackedValue(function(args[0]), with_secrecy(provenance, Secrecy.NONE))
     return call_tracked(tested, args, {})
 
 
@@ -457,6 +489,9 @@ def _to_yaml(value: Any) -> Any:
 
     In a lenient render the value is empty.
     """
+    content = track_container(value)
+    if type(content) is TrackedValue and content.secret:
+        return traced_yaml(content)
     if type(value) is TrackedValue and value.traced:
         return traced_yaml(value)
     found = _layout_filter(to_yaml)(value)
@@ -517,10 +552,12 @@ def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:
         **{name: _plain_filter(name, function) for name, function in {**JINJA_FILTERS, **OWN}.items()},
         **{name: _layout_filter(function) for name, function in LAYOUT.items()},
         **{name: _counting_filter(_plain_filter(name, len)) for name in ("count", "length")},
+        "map": _mapping_filter(_plain_filter("map", JINJA_FILTERS["map"])),
     }
     for name, filtered in made.items():
         if name not in REMOVED:
-            yield name, _item_reading_filter(filtered) if name in _READS_ITEMS else filtered
+            reading = _item_reading_filter(filtered) if name in _READS_ITEMS else filtered
+            yield name, _with_secrecy(reading, Secrecy.DIGEST) if name in _DIGESTS else reading
     yield from _ACCEPT_TRACKED.items()
 
 

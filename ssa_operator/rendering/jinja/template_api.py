@@ -45,6 +45,7 @@ from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED
 from ssa_operator.rendering.jinja.generated_values import ValueGenerator
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.manifest_values import kind_of
+from ssa_operator.rendering.values.secrecy import Secrecy
 from ssa_operator.rendering.values.tracked_containers import strip_provenance, track_data
 from ssa_operator.rendering.values.tracked_values import (
     Provenance,
@@ -85,6 +86,7 @@ class TemplateAPI:
         "live_reads",
         "objects_with_generated_values",
         "read_unready",
+        "secret_queries",
         "secrets",
         "traced",
         "unready",
@@ -115,6 +117,8 @@ class TemplateAPI:
         """The children that exist and are not ready."""
         self.secrets: list[Body] = []
         """The Secrets that the templates read."""
+        self.secret_queries: set[Question] = set()
+        """The queries whose arguments are a Secret's content."""
         self.read_unready: set[Question] = set()
         """The queries whose answers `default` or `is defined` read, ready or not."""
         self.generated_values: dict[str, None] = {}
@@ -166,8 +170,26 @@ class TemplateAPI:
             awaited=False,
             path=path,
             of_parent=True,
+            secrecy=_secrecy(parent.get("kind", ""), ""),
         )
         return TrackedValue(value, (source,))
+
+    def secret_parent(self, parent: Mapping[str, Any]) -> TrackedValue:
+        """A parent that is a Secret. Nothing waits for a field of it."""
+        return TrackedValue(parent, (self._local_source(_parent_query(parent), parent),))
+
+    def _local_source(self, query: Question, answer: Any) -> Provenance:
+        """The provenance of content that is no answer of the cluster."""
+        return Provenance(
+            query=query,
+            answer=answer,
+            file_provenance=self.file_provenance,
+            read_unready=set(),
+            awaited=False,
+            local=True,
+            secrecy=Secrecy.CONTENT,
+            secret_queries=self.secret_queries,
+        )
 
     def previous_status(self, parent: Mapping[str, Any]) -> TrackedValue:
         """The current status of the parent, for its next status: a missing field is unknown and no error."""
@@ -314,7 +336,7 @@ class TemplateAPI:
         others = tuple(each for each in asked.provenance if each is not source)
         return TrackedValue(found, (*others, *without_waiting((source,))))
 
-    def _generated(self, length: int = 24, prefix: str = "") -> str:
+    def _generated(self, length: int = 24, prefix: str = "") -> TrackedValue:
         """A random text of letters and digits after the prefix, drawn once: while the live object has a value in that
         field, it is kept.
         """
@@ -324,7 +346,8 @@ class TemplateAPI:
             )
         if self.generator is None:
             self.generator = ValueGenerator(self.cluster, self._reused_values)
-        return self.generator.value(length, prefix)
+        value = self.generator.value(length, prefix)
+        return TrackedValue(value, (self._local_source(Reference("Secret", "generated"), value),))
 
     def _expired(self, duration: str) -> bool:
         """Whether the parent is older than the duration (`7d`). It is rendered again at exactly that moment."""
@@ -370,6 +393,8 @@ class TemplateAPI:
             location=location,
             path=() if self.traced else None,
             live=live,
+            secrecy=Secrecy.NONE if isinstance(query, ApiKind) else _secrecy(query.kind, body),
+            secret_queries=self.secret_queries,
         )
 
     def _count_lookup(self, query: Query) -> None:
@@ -400,6 +425,10 @@ class TemplateAPI:
 
     def _render_again_at(self, moment: float) -> None:
         self.again_at = moment if self.again_at is None else min(self.again_at, moment)
+
+
+def _secrecy(kind: str, body: Any) -> Secrecy:
+    return Secrecy.CONTENT if kind == "Secret" and body is not None else Secrecy.NONE
 
 
 setattr(TemplateAPI._ready, ACCEPTS_TRACKED, True)  # noqa: SLF001 - its own module

@@ -7,11 +7,13 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import MappingView, Sequence
+from collections.abc import Iterator, MappingView, Sequence
 from types import GeneratorType
 from typing import Any
 
+from ssa_operator.core.objects.source_location import FieldPath
 from ssa_operator.rendering.values import limits
+from ssa_operator.rendering.values.secrecy import Secrecy
 from ssa_operator.rendering.values.tracked_values import (
     TrackedValue,
     UnknownValue,
@@ -35,6 +37,26 @@ def strip_provenance(value: Any, found: list[TrackedValue | UnknownValue]) -> An
         found.append(value)
         return value
     return str(value) if isinstance(value, str) else value
+
+
+def content_paths(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, bool]]:
+    """The outermost fields of data with provenance that are a Secret's content, each with whether names of fields in it
+    are content, too: the name of the field itself, or of fields below it.
+    """
+    if type(value) is TrackedValue:
+        sources = [source for source in value.provenance if source.secrecy is Secrecy.CONTENT]
+        if any(source.key for source in sources):
+            yield path, True
+        elif sources:
+            yield path, False
+        else:
+            yield from content_paths(value.value, path)
+    elif type(value) is dict:
+        for key, item in value.items():
+            yield from content_paths(item, (*path, key))
+    elif type(value) is list or type(value) is tuple:
+        for at, item in enumerate(value):
+            yield from content_paths(item, (*path, at))
 
 
 def drop_unknown(value: Any) -> Any:

@@ -7,6 +7,9 @@ Promises:
   Every other use waits for the child.
 - If control flow depends on an unknown value, the whole file waits: the template raises AwaitedError.
 - In a lenient render nothing waits: an unknown value is false and empty.
+- What an expression computes from a Secret's content, or from a generated value, is content, too. Truth values and null
+  are not, because control flow shows them, and neither are a Secret's name and its other metadata.
+- An error of an expression that reads content is marked, whatever its text is (`values.secrecy`).
 """
 
 from __future__ import annotations
@@ -19,14 +22,16 @@ from typing import Any
 from jinja2 import TemplateRuntimeError
 from jinja2.exceptions import SecurityError
 from jinja2.utils import missing
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.cluster_view import Lookup, Question, Selection
 from ssa_operator.core.objects.live_bodies import LiveBodies
 from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, value_at
+from ssa_operator.core.policies.adoption import LAST_APPLIED
 from ssa_operator.rendering.values.limits import LimitError
+from ssa_operator.rendering.values.secrecy import Secrecy, mark_error
 from ssa_operator.rendering.values.undefined import METHODS, Missing, MissingFieldError, path_of, refuse_mutation
 
 
@@ -57,6 +62,16 @@ class Provenance(Struct, frozen=True, eq=False, kw_only=True):
     """Whether it is the answer of `live`, which never waits: a missing field is an error."""
     of_parent: bool = False
     """Whether the answer is the parent. Only a render that records paths has such a provenance."""
+    local: bool = False
+    """Whether the answer is no object of the cluster: nothing waits for it, and no document depends on it."""
+    secrecy: Secrecy = Secrecy.NONE
+    """What of a Secret's content the value is."""
+    key: bool = False
+    """Whether it is the provenance of a mapping's key, and not of the value under it alone."""
+    untracked: bool = False
+    """Of a provenance of the whole file: whether content became text or a key without a provenance."""
+    secret_queries: set[Question] = field(default_factory=set)
+    """The queries of the render whose arguments are content; shared by all values."""
 
     @property
     def body(self) -> Any:
@@ -247,7 +262,7 @@ class TrackedValue:
 
     def number_of_items(self) -> int:
         """The length of the value. It decodes no object."""
-        self._read_by_file()
+        self._read_by_file(by_control=True)
         return len(self.value if self.bodies is None else self.bodies)
 
     def derive(self, value: Any) -> TrackedValue:
@@ -262,6 +277,8 @@ class TrackedValue:
             # A mapping that `merge` made: its fields have a provenance of their own.
             return TrackedValue(found.value, merge_provenance(found.provenance, self.provenance))
         provenance = self.provenance
+        if self.secret and _is_public_field(self, found, name):
+            provenance = with_secrecy(provenance, Secrecy.NONE)
         if provenance and provenance[0].path is not None:
             provenance = _item_provenance(provenance, name, found)
         return TrackedValue(found, provenance)
@@ -273,8 +290,8 @@ class TrackedValue:
 
     @property
     def secret(self) -> bool:
-        """Whether it may be a Secret's content."""
-        return any(source.query.kind == "Secret" for source in self.provenance)
+        """Whether it is a Secret's content."""
+        return is_content(self.provenance)
 
     def readable(self) -> TrackedValue | UnknownValue:
         """The value for a document: unknown while a child that it comes from is not ready."""
@@ -284,26 +301,28 @@ class TrackedValue:
     def __repr__(self) -> str:
         return f"TrackedValue({', '.join(str(source.query) for source in self.provenance)})"
 
-    def read_untracked(self) -> Any:
-        """The value without its provenance, which becomes that of the whole file.
+    def read_untracked(self, *, by_control: bool = False) -> Any:
+        """The value without its provenance, which becomes that of the whole file. `by_control`: control flow alone
+        depends on the value, or its parts keep the provenance.
 
         Raises AwaitedError if a child that it comes from is not ready.
         """
-        self._read_by_file()
+        self._read_by_file(by_control=by_control)
         return self.value
 
-    def _read_by_file(self) -> None:
+    def _read_by_file(self, *, by_control: bool) -> None:
         readable = self.readable()
         if isinstance(readable, UnknownValue):
             raise AwaitedError(readable)
         for source in self.provenance:
-            source.file_provenance.append(source)
+            flows = not by_control and source.secrecy is Secrecy.CONTENT
+            source.file_provenance.append(replace(source, untracked=True) if flows else source)
 
     def __str__(self) -> str:
         return str(self.read_untracked())
 
     def __bool__(self) -> bool:
-        return bool(self.number_of_items() if self.bodies is not None else self.read_untracked())
+        return bool(self.number_of_items() if self.bodies is not None else self.read_untracked(by_control=True))
 
     def __len__(self) -> int:
         return self.number_of_items()
@@ -315,14 +334,15 @@ class TrackedValue:
         return operator.index(self.read_untracked())
 
     def __contains__(self, item: Any) -> bool:
-        return (item.read_untracked() if type(item) is TrackedValue else item) in self.read_untracked()
+        wanted = item.read_untracked(by_control=True) if type(item) is TrackedValue else item
+        return wanted in self.read_untracked(by_control=True)
 
     def __iter__(self) -> Iterator[Any]:
         if self.traced:
-            for at, item in enumerate(self.read_untracked()):
+            for at, item in enumerate(self.read_untracked(by_control=True)):
                 yield call_tracked(_same_value, (item,), {}, _item_provenance(self.provenance, at, item))
             return
-        for item in self.read_untracked():
+        for item in self.read_untracked(by_control=True):
             yield call_tracked(_same_value, (item,), {}, self.provenance)
 
     # Jinja compiles a slice, and only a slice, to Python's own operation.
@@ -448,9 +468,11 @@ def call_tracked(
             found = [_missing_as_unknown(item, provenance) if type(item) is Missing else item for item in found]
     except AwaitedError as error:
         return merge_unknown([TrackedValue(None, provenance), error.unknown], provenance)
-    except (LimitError, SecurityError):
+    except (LimitError, SecurityError) as error:
+        _mark(error, provenance)
         raise
     except Exception as error:
+        _mark(error, provenance)
         if unready:
             return UnknownValue(provenance, unready, derived=True)
         unknown = (
@@ -466,17 +488,54 @@ def _tracked_result(
     found: Any, values: Sequence[Any], provenance: tuple[Provenance, ...], unready: Sequence[WaitTarget]
 ) -> Any:
     """The result `found` of a function of `values`, with their provenance."""
+    if isinstance(found, (TrackedValue, UnknownValue)) and is_content(provenance):
+        for source in found.provenance:
+            source.secret_queries.add(source.query)
     if isinstance(found, UnknownValue):
+        awaited = [replace(each, hidden=True) for each in found.awaited] if is_content(provenance) else found.awaited
         provenance = merge_provenance(_of_cluster(provenance), found.provenance)
         if unready:
             return UnknownValue(provenance, unready, is_answer=found.is_answer, derived=not found.is_answer)
-        return UnknownValue(provenance, found.awaited, is_answer=found.is_answer, derived=not found.is_answer)
+        return UnknownValue(provenance, awaited, is_answer=found.is_answer, derived=not found.is_answer)
     if isinstance(found, Missing):
         unfound = None if unready else _missing_elsewhere(found, values, provenance)
         return _missing_as_unknown(found, provenance) if unfound is None else unfound
     if isinstance(found, TrackedValue):
         return TrackedValue(found.value, merge_provenance(_of_cluster(provenance), found.provenance))
+    if found is None or type(found) is bool:
+        provenance = with_secrecy(provenance, Secrecy.NONE)
     return TrackedValue(found, provenance)
+
+
+def _mark(error: Exception, provenance: tuple[Provenance, ...]) -> None:
+    if any(source.secrecy is not Secrecy.NONE for source in provenance):
+        mark_error(error)
+
+
+def is_content(provenance: Iterable[Provenance]) -> bool:
+    """Whether a value of this provenance is a Secret's content."""
+    return any(source.secrecy is Secrecy.CONTENT for source in provenance)
+
+
+def with_secrecy(provenance: tuple[Provenance, ...], secrecy: Secrecy) -> tuple[Provenance, ...]:
+    """The same provenance for a value that is no more of a Secret's content than this."""
+    if not is_content(provenance):
+        return provenance
+    return tuple(
+        replace(source, secrecy=secrecy) if source.secrecy is Secrecy.CONTENT else source for source in provenance
+    )
+
+
+def _is_public_field(owner: TrackedValue, found: Any, name: Any) -> bool:
+    """Whether a field of a Secret is no content: its type, its kind and its metadata without a copy of the content."""
+    value = owner.value
+    is_body = isinstance(value, Mapping) and (
+        value.get("kind") == "Secret" or any(value is source.answer for source in owner.provenance)
+    )
+    if not is_body or name not in ("apiVersion", "immutable", "kind", "metadata", "type"):
+        return False
+    annotations = found.get("annotations") if isinstance(found, Mapping) else None
+    return not (isinstance(annotations, Mapping) and LAST_APPLIED in annotations)
 
 
 def _of_cluster(provenance: tuple[Provenance, ...]) -> tuple[Provenance, ...]:
@@ -516,9 +575,11 @@ def _is_part_of(owner: Any, value: Any) -> bool:
     )
 
 
-def _missing_as_unknown(found: Missing, provenance: tuple[Provenance, ...]) -> UnknownValue:
+def _missing_as_unknown(found: Missing, provenance: tuple[Provenance, ...]) -> Missing:
     if isinstance(found, UnknownValue):
         return found
+    if provenance and all(source.local for source in provenance):
+        return found.without_name() if is_content(provenance) else found
     owner, name = found._undefined_obj, found._undefined_name  # noqa: SLF001 - Missing is this package's own
     path: FieldPath = (*(() if name is None else (name,)), *found.below)
     provenance = _missing_provenance(provenance, owner, path)
@@ -533,6 +594,8 @@ def _missing_as_unknown(found: Missing, provenance: tuple[Provenance, ...]) -> U
 def _missing_in_answer(owner: Any, path: FieldPath, provenance: tuple[Provenance, ...]) -> UnknownValue | None:
     """The field `path` that `owner` lacks, a mapping or list in one of the answers; None if no answer contains it."""
     for source in provenance:
+        if source.local:
+            continue
         inside = isinstance(owner, (Mapping, list)) and isinstance(source.body, (Mapping, list))
         found = path_of(owner, source.body) if inside else None
         if found is not None:

@@ -27,7 +27,8 @@ class FieldOrigins:
         self._body = body
 
     def __call__(self, path: FieldPath) -> Origin:
-        value, provenance, inside = _find(self._body, path)
+        value, found_in, inside = _find(self._body, path)
+        provenance = tuple(source for source in found_in if not source.local)
         if not provenance:
             return LITERAL
         parent_last = sorted(provenance, key=lambda source: source.of_parent)

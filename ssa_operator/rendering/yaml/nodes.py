@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ssa_operator.core.objects.secret_fields import HIDDEN
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.manifest_values import text_of
@@ -107,7 +109,11 @@ class Fields(Struct, frozen=True):
             if type(key) is not str:
                 name = _build_key(key, slots, location)
                 if type(name) is TrackedValue:
-                    name, value = name.value, name.derive(value)
+                    secret = name.secret
+                    provenance = tuple([replace(source, key=True) if secret else source for source in name.provenance])
+                    name, value = name.value, TrackedValue(value, provenance)
+                    if secret and name in fields:
+                        raise DocumentError(f"the key {HIDDEN} is there twice", location)
             if name in fields:
                 raise DocumentError(f"the key {name} is there twice", location)
             fields[name] = value

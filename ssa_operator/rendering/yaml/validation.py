@@ -20,13 +20,16 @@ from ssa_operator.core.objects.annotations import PREFIX, AnnotationError, parse
 from ssa_operator.core.objects.cluster_view import Question
 from ssa_operator.core.objects.identity import Identity, split_api_version
 from ssa_operator.core.objects.render_result import Dependency, Document, RenderProblem, Wait
-from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
+from ssa_operator.core.objects.secret_fields import NO_SECRET_FIELDS, SecretFields
+from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text, value_at
 from ssa_operator.rendering.values.manifest_values import kind_of
-from ssa_operator.rendering.values.tracked_containers import strip_provenance
+from ssa_operator.rendering.values.secrecy import HIDDEN_RULE
+from ssa_operator.rendering.values.tracked_containers import content_paths, strip_provenance
 from ssa_operator.rendering.values.tracked_values import (
     Provenance,
     TrackedValue,
     UnknownValue,
+    is_content,
     merge_provenance,
     untracked,
 )
@@ -102,11 +105,14 @@ def _has_text(body: dict[str, Any], field: str, text: str) -> bool:
 def _manifest(body: Any, location_of: _FieldLocations, parent: Mapping[str, Any]) -> Document | RenderProblem | Wait:
     dependencies: tuple[Dependency, ...] = ()
     origin_of = None
+    secret = NO_SECRET_FIELDS
     if location_of.slots.tracked:
         tracked: list[TrackedValue | UnknownValue] = []
         traced = body
         body = strip_provenance(body, tracked)
         dependencies = dependencies_of(merge_provenance(*(value.provenance for value in tracked)))
+        if any(is_content(value.provenance) for value in tracked):
+            secret = secret_fields(traced)
         if is_traced(tracked):
             origin_of = FieldOrigins(traced)
         awaited = [awaited for value in tracked if isinstance(value, UnknownValue) for awaited in value.awaited]
@@ -123,10 +129,13 @@ def _manifest(body: Any, location_of: _FieldLocations, parent: Mapping[str, Any]
                 version=_known_version(body),
                 dependencies=merge_dependencies(dependencies, _after_dependencies(annotations, location_of)),
                 annotations=annotations,
+                secret=secret,
             )
     fault = _first_fault(body) or _foreign_instruction(body, location_of, parent)
     if fault is not None:
         path, message = fault
+        if secret.keys:
+            message = HIDDEN_RULE
         named = _known_identity(body)
         return RenderProblem(message, location_of(path), (named,) if named is not None else ())
     if body["metadata"].get("annotations"):
@@ -139,7 +148,24 @@ def _manifest(body: Any, location_of: _FieldLocations, parent: Mapping[str, Any]
         location_of=location_of,
         dependencies=dependencies,
         origin_of=origin_of,
+        secret=secret,
     )
+
+
+def secret_fields(body: Any) -> SecretFields:
+    """The fields that hold a Secret's content, of a document with provenance."""
+    found = [*content_paths(body)]
+    is_secret = isinstance(body, dict) and _has_text(body, "apiVersion", "v1") and _has_text(body, "kind", "Secret")
+
+    plain = strip_provenance(body, [])
+    # A Secret's entries have public names.
+    keys = any(
+        key or isinstance(value_at(plain, path), (dict, list))
+        for path, key in found
+        if not (is_secret and path in (("data",), ("stringData",)))
+    )
+    # A path does not have the name that is content.
+    return SecretFields(tuple(dict.fromkeys(path[:-1] if key else path for path, key in found)), keys)
 
 
 def dependencies_of(provenance: Iterable[Provenance]) -> tuple[Dependency, ...]:
@@ -149,7 +175,7 @@ def dependencies_of(provenance: Iterable[Provenance]) -> tuple[Dependency, ...]:
             source.query, source.awaited, location=source.location, fields=() if source.path is None else (source.path,)
         )
         for source in provenance
-        if not source.of_parent
+        if not (source.of_parent or source.local)
     )
 
 

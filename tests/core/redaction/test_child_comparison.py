@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.secret_fields import HIDDEN
 from ssa_operator.core.redaction.child_comparison import (
     ABSENT,
     ChildState,
@@ -16,7 +17,6 @@ from ssa_operator.core.redaction.child_comparison import (
     children_differences,
     variation,
 )
-from ssa_operator.core.redaction.secret_values import HIDDEN
 
 
 def parent(number: int) -> LiveObject:

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import StatusFields
+from ssa_operator.core.objects.secret_fields import ParentSecrets, SecretFields
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan, make_plan
 from ssa_operator.core.planning.step import Action, FailureReason, Step, StepHistory
 from ssa_operator.core.policies.field_conflicts import FieldChange, ForeignChange
-from ssa_operator.core.redaction.redacted_report import redacted_report
-from ssa_operator.core.redaction.secret_values import HIDDEN, Redactor
+from ssa_operator.core.redaction.redacted_report import NOT_SHOWN, redacted_outcomes
 from ssa_operator.core.status.event_aggregation import (
     BURST,
     HEARTBEAT,
@@ -269,16 +269,15 @@ def test_a_thousand_parents_at_once_cost_a_bounded_number_of_events_and_leave_ro
     assert sum(1 for write in warnings if write is not None) == BURST / 4
 
 
-def test_a_feedback_loop_is_emitted_once_and_without_a_secrets_content() -> None:
+def test_a_feedback_loop_is_emitted_once_and_without_the_name_that_a_secret_gives() -> None:
     plan = make_plan(observed(), rendered(config_map()))
     step = replace(plan.steps[0], history=StepHistory(feedback_loop="ConfigMap default/hunter2-x changes each time"))
-    found = make_report(
-        parent(), plan, (Outcome(step=step, result=Result.UNCHANGED, live=child()),), StatusFields(), NOON
-    )
-    found = redacted_report(found, Redactor(frozenset({"hunter2-x"}), str), ())
-    note = f"ConfigMap default/{HIDDEN} changes each time"
+    secrets = ParentSecrets(children={step.identity: SecretFields((("metadata", "name"),))})
+    outcomes = redacted_outcomes([Outcome(step=step, result=Result.UNCHANGED, live=child())], secrets)
+    found = make_report(parent(), plan, outcomes, StatusFields(), NOON)
     assert [(each.note, each.warning) for each in events(None, parent(), found) if each.reason == "EndlessChange"] == [
-        (note, True)
+        (NOT_SHOWN, True)
     ]
     assert not [each for each in events(found, parent(), found) if each.reason == "EndlessChange"]
-    assert note in found.verdict.message
+    assert NOT_SHOWN in found.verdict.message
+    assert step.identity.name not in f"{found.verdict} {found.status}"

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.core.objects.secret_fields import SecretFields
 from ssa_operator.kube.api.errors import ApiError, read_error_status
 from tests.kube.fakes import status
 
@@ -101,6 +102,67 @@ def test_a_message_without_content_is_shown_in_full(body: dict[str, Any]) -> Non
         "apply of Secret n/a", read_error_status(body["code"], json.dumps(body).encode(), confidential=True)
     )
     assert found.message == body["message"]
+
+
+IMMUTABLE = "`selector` does not match template `labels`"
+FIELDS = SecretFields((("spec", "template", "spec", "containers", 0, "env", 1, "value"),))
+ABOUT_CONTENT: list[tuple[dict[str, Any], SecretFields, list[str]]] = [
+    (
+        status(
+            422, "Invalid", f'Deployment "a" is invalid: spec.template.metadata.labels: {IMMUTABLE}, and hunter2',
+            causes=[{"field": "spec.template.metadata.labels", "reason": "FieldValueInvalid", "message": IMMUTABLE},
+                    {"field": "spec.template.spec.containers[3].env[0].value", "reason": "FieldValueInvalid",
+                     "message": 'Invalid value: "hunter2": field is immutable'},
+                    {"field": "spec.template", "reason": "FieldValueInvalid", "message": "Invalid value: {hunter2}"}],
+        ),
+        FIELDS,
+        [IMMUTABLE, "containers[3].env[0].value: Invalid value: field is immutable", "spec.template:"],
+    ),
+    (
+        status(500, "", "failed to create typed patch object (n/a; apps/v1, Kind=Job): .spec.replicas: expected 3"),
+        FIELDS, [".spec.replicas: expected 3"],
+    ),
+    (
+        status(500, "", "failed to create typed patch object (n/a; apps/v1, Kind=Deployment): .spec.template: hunter2"),
+        FIELDS, [".spec.template"],
+    ),
+    (status(403, "Forbidden", 'admission webhook "w" denied the request: hunter2'), FIELDS, ['admission webhook "w"']),
+    (
+        status(403, "Forbidden", "deployments.apps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding "
+               "'b' denied request: hunter2"),
+        FIELDS, ["ValidatingAdmissionPolicy 'p'"],
+    ),
+    (
+        status(403, "Forbidden", 'deployments.apps "a" is forbidden: User "u" cannot patch resource "deployments" in '
+               'API group "apps" in the namespace "n"'),
+        FIELDS, ['User "u" cannot patch resource "deployments"'],
+    ),
+    (status(404, "NotFound", 'configmaps "hunter2" not found'), SecretFields((("metadata", "name"),)), []),
+    (
+        status(400, "BadRequest", 'strict decoding error: unknown field "spec.hunter2", unknown field "dta"'),
+        SecretFields((("spec",),), keys=True), ['unknown field "spec"', 'unknown field "dta"'],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "secret", "kept"), ABOUT_CONTENT)
+def test_an_error_about_a_manifest_with_content_never_quotes_its_fields(
+    body: dict[str, Any], secret: SecretFields, kept: list[str]
+) -> None:
+    found = ApiError(
+        "apply of Deployment n/a", read_error_status(body["code"], json.dumps(body).encode(), secret=secret)
+    )
+    said = f"{found} {found!r} {found.causes} {found.message}"
+    assert CONTENT not in said
+    for words in kept:
+        assert words in said
+
+
+def test_what_is_done_follows_from_the_words_before_redaction() -> None:
+    message = "request to convert CR from an invalid group/version: example.com/v1"
+    body = json.dumps(status(500, "InternalError", message)).encode()
+    found = ApiError("apply", read_error_status(500, body, secret=FIELDS))
+    assert (found.missing_version, message in str(found)) == ("example.com/v1", False)
 
 
 @given(st.sampled_from([400, 403, 422, 500, 502, 503]), st.text())

@@ -1,0 +1,47 @@
+"""Where the renders of a parent put the contents of Secrets.
+
+Promises:
+- A field that held content stays one as long as the child exists and the process remembers it: the API server and other
+  controllers may still quote the former value.
+- Nothing of a content is remembered, only where it is.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ssa_operator.controller.informers.children import ChildInformers
+from ssa_operator.controller.informers.parent_cache import Parent
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.json_encoding import NOTHING
+from ssa_operator.core.objects.render_result import Document, Rendered, StatusFields, Wait
+from ssa_operator.core.objects.secret_fields import ParentSecrets, SecretFields
+
+
+def with_render(known: ParentSecrets, rendered: Rendered, parent: Parent, children: ChildInformers) -> ParentSecrets:
+    """What is known after one more render."""
+    found: dict[Identity, SecretFields] = {}
+    results: list[Document | Wait] = [*rendered.documents, *rendered.waits]
+    for each in results:
+        if each.secret and each.identity is not None:
+            identity = _placed(each.identity, parent, children)
+            found[identity] = found.get(identity, each.secret) | each.secret
+    for identity, fields in known.children.items():
+        if identity in found or identity in children:
+            found[identity] = fields | found.get(identity, fields)
+    queries = rendered.secret_queries if rendered.secret_queries != known.queries else known.queries
+    read = bool(known.read or rendered.secrets or rendered.generated_values or parent.resource.confidential)
+    if (found, queries, read) == (dict(known.children), known.queries, known.read):
+        return known
+    return ParentSecrets(children=found or NOTHING, queries=queries, read=read)
+
+
+def with_status(known: ParentSecrets, own: StatusFields) -> ParentSecrets:
+    """What is known after a render of the status template."""
+    return replace(known, queries=known.queries | own.secret_queries, read=known.read or bool(own.secrets))
+
+
+def _placed(identity: Identity, parent: Parent, children: ChildInformers) -> Identity:
+    if children.namespaced(identity.group_kind) is False:
+        return replace(identity, namespace="")
+    return identity if identity.namespace else replace(identity, namespace=parent.live.identity.namespace)
