@@ -20,7 +20,7 @@ PATIENCE = 30
 
 
 @asynccontextmanager
-async def watching(root: Path) -> AsyncGenerator[AsyncIterator[None], None]:
+async def watching(root: Path) -> AsyncGenerator[AsyncIterator[Burst | None], None]:
     """The changes of `root` after the first yield."""
     watched = changes([root])
     try:
