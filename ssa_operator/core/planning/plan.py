@@ -61,6 +61,11 @@ class Plan(Struct, frozen=True, kw_only=True):
         return step
 
     @property
+    def creates(self) -> bool:
+        """Whether a child is created."""
+        return any(map(_creates, self.steps))
+
+    @property
     def unseen(self) -> dict[Identity, str]:
         """The objects that no watch shows and that may exist without our label, each with the version of its manifest.
         They must not be overwritten.
