@@ -12,9 +12,7 @@ import pytest
 
 from ssa_operator.controller.options import Options
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.request import MERGE_PATCH, Request
 from tests.cli.process import run
 from tests.controller.conversion_webhook import ConversionWebhook, conversion_webhook
 from tests.controller.harness import (
@@ -57,16 +55,7 @@ async def webhook(desk: Desk, group: str, tmp_path: Path) -> AsyncIterator[Conve
 async def write_ready(desk: Desk, group: str, name: str, ready: str) -> None:
     """Write the status of a Meter, as its controller does, in v2."""
     resource = await desk.mapper.resource(GroupKind(group, "Meter"), "v2")
-    await desk.client.send(
-        Request(
-            method="PATCH",
-            path=resource.path(desk.namespace, name, "status"),
-            subject="the controller's status",
-            query=(("fieldManager", "controller"),),
-            body=encode({"status": {"ready": ready}}),
-            content_type=MERGE_PATCH,
-        )
-    )
+    await desk.update_as("controller", resource, name, {"status": {"ready": ready}}, "status")
 
 
 async def command(desk: Desk, templates: Path, *arguments: str) -> tuple[int, str, str]:
