@@ -284,9 +284,7 @@ async def gauges(desk: Desk) -> AsyncIterator[Desk]:
             await desk.delete("customresourcedefinition", GAUGES)
 
 
-async def test_two_folders_may_use_two_versions_of_a_kind(
-    gauges: Desk, operate: Operate, templates: Path
-) -> None:
+async def test_two_folders_may_use_two_versions_of_a_kind(gauges: Desk, operate: Operate, templates: Path) -> None:
     """The Gauge of one folder is in v1beta1, and that of the other, whose parents are Gauges themselves, in v1."""
     desk = gauges
     gauge = "apiVersion: versions.example.com/{}\nkind: Gauge\nmetadata:\n  name: {{{{ name }}}}-{}\nspec: {{n: 1}}\n"
