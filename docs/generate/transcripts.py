@@ -4,7 +4,8 @@ Promises:
 - The commands run on a real control plane with a real operator, in a copy of the checkout's templates and examples.
 - A template or an example that the page shows after its path is saved there before the commands after it run.
 - Output that differs only in times, addresses, ages, random names and the width of columns stays as it is in the page.
-- A command that reads is repeated until it prints the same for some seconds, so the page shows the state that lasts.
+- A command that reads is repeated until it prints what the page shows. It gets another output only if that lasts: under
+  load, a state on the way lasts for some seconds, too.
 """
 
 from __future__ import annotations
@@ -48,10 +49,16 @@ _PASSING = (
 """What another run prints otherwise: moments, addresses, ages, random names, and the width of columns."""
 
 LASTING = 3
-"""How often in a row a command that reads has to print the same, with a second between."""
+"""How often in a row a command that reads has to print the same, if the page shows no output yet."""
+
+LASTING_CHANGE = 30
+"""How often in a row a command that reads has to print the same, if the page shows another output."""
+
+PAUSE = 1.0
+"""Seconds between two runs of a command that reads."""
 
 PATIENCE = 90
-"""Seconds after which the present output of a command that reads is taken, even if it still changes."""
+"""Runs after which the present output of a command that reads is taken, even if it still changes."""
 
 LIMIT = 300
 """Seconds after which a command that has not ended fails."""
@@ -158,6 +165,7 @@ async def _settled(command: Command, run: Run) -> str:
     fails until then.
     """
     output, same = "", 0
+    wanted = LASTING_CHANGE if command.output else LASTING
     for _ in range(PATIENCE):
         try:
             before, output = output, await run(command.text)
@@ -165,9 +173,9 @@ async def _settled(command: Command, run: Run) -> str:
             output, same = "", 0
         else:
             same = same + 1 if lasting(output) == lasting(before) else 1
-            if same == LASTING or lasting(output) == lasting(command.output):
+            if same == wanted or lasting(output) == lasting(command.output):
                 return output
-        await asyncio.sleep(1)
+        await asyncio.sleep(PAUSE)
     return output or await run(command.text)
 
 

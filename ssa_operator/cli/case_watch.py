@@ -7,14 +7,13 @@ Promises:
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 from ssa_operator.rendering.folder.contained_files import is_within, project_of
-from ssa_operator.rendering.folder.hot_reload import changes, file_changes
+from ssa_operator.rendering.folder.hot_reload import changes
 from ssa_operator.rendering.folder.snapshot import FolderState
 
 
@@ -22,23 +21,8 @@ async def changes_of(roots: Iterable[Path], files: Iterable[Path]) -> AsyncItera
     """Yields now, and after each burst of changes below the folders or of the files, which need not exist, until it is
     cancelled.
     """
-    changed = asyncio.Event()
-    watched = [changes(root, _state) for root in dict.fromkeys(roots)]
-    watched += [file_changes(file) for file in dict.fromkeys(files)]
-    for each in watched:
-        await anext(each)
-
-    async def watch(each: AsyncIterator[None]) -> None:
-        async for _ in each:
-            changed.set()
-
-    async with asyncio.TaskGroup() as group:
-        for each in watched:
-            group.create_task(watch(each))
-        while True:
-            yield None
-            await changed.wait()
-            changed.clear()
+    async for _ in changes(list(dict.fromkeys(roots)), list(dict.fromkeys(files)), _state):
+        yield None
 
 
 def _state(root: Path) -> FolderState:

@@ -3,11 +3,13 @@
 Promises:
 - One request for each kind lists the children's metadata. If the readiness of children is needed, one more request for
   each of their kinds lists the whole objects. Whole Secrets are never listed.
+- A child is shown in the version in which the operator applied it, if the cluster serves that.
 - If the user can't list a kind, the other kinds are listed, and the kind is named with the reason.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,11 +19,12 @@ from msgspec.structs import replace
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.listings import FORBIDDEN, Listings
 from ssa_operator.core.objects.crd_schema import reports_status
-from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.identity import Identity, split_api_version
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.readiness.rules import readiness
 from ssa_operator.core.status.child_status import ChildStatus
 from ssa_operator.core.status.conditions import resource_entry
+from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
@@ -53,10 +56,10 @@ class ListedChildren(Struct, frozen=True, kw_only=True):
 
 
 async def list_children(
-    listings: Listings, uids: Collection[str], within: Iterable[Scope], *, whole: bool = False
+    listings: Listings, mapper: RESTMapper, uids: Collection[str], within: Iterable[Scope], *, whole: bool = False
 ) -> ListedChildren:
     """The children of the parents with these uids, within some scopes: their metadata, or with `whole` the objects,
-    without Secrets.
+    without Secrets. Raises ApiError.
     """
     selector = f"{PARENT_UID_LABEL} in ({','.join(sorted(uids))})"
     if len(uids) > MAX_SELECTED_UIDS:
@@ -65,7 +68,7 @@ async def list_children(
         replace(scope, label_selector=selector, metadata_only=not whole or scope.resource.confidential)
         for scope in dict.fromkeys(within)
     ]
-    children: dict[str, dict[str, ListedChild]] = {uid: {} for uid in uids}
+    found: dict[str, ListedChild] = {}
     skipped = {}
     for scope, listing in (await listings.read(scopes)).items():
         if listing.problem:
@@ -73,12 +76,40 @@ async def list_children(
         for live in listing.objects:
             # Kubernetes copies labels, for instance those of a Service to its EndpointSlices. Only an object that the
             # operator has applied is a child. An object that two groups serve has one uid.
-            if live.parent_uid in children and live.owned_fields():
-                children[live.parent_uid].setdefault(live.uid, ListedChild(scope, live))
+            if live.parent_uid in uids and live.owned_fields():
+                found.setdefault(live.uid, ListedChild(scope, live))
+    children: dict[str, list[ListedChild]] = {uid: [] for uid in uids}
+    for child in await _in_own_versions(listings, mapper, found.values()):
+        children[child.live.parent_uid].append(child)
     return ListedChildren(
-        by_parent={uid: sorted(each.values(), key=lambda child: child.identity) for uid, each in children.items()},
+        by_parent={uid: sorted(each, key=lambda child: child.identity) for uid, each in children.items()},
         skipped=skipped,
     )
+
+
+async def _in_own_versions(
+    listings: Listings, mapper: RESTMapper, children: Iterable[ListedChild]
+) -> Sequence[ListedChild]:
+    """The children, those in the version in which the operator applied them that were listed in the preferred one.
+    Raises ApiError.
+    """
+    moved: dict[ListedChild, Scope] = {}
+    children = list(children)
+    for child in children:
+        group, version = split_api_version(child.live.own_api_version())
+        resource = child.scope.resource
+        if version and group == resource.group and version != resource.version:
+            with contextlib.suppress(UnknownKind):
+                moved[child] = replace(child.scope, resource=await mapper.resource(resource.group_kind, version))
+    # The metadata is the same in all versions.
+    whole = [scope for scope in moved.values() if not scope.metadata_only]
+    lives = {live.uid: live for each in (await listings.read(whole)).values() for live in each.objects}
+    return [
+        ListedChild(moved[child], lives.get(child.live.uid, child.live))
+        if child in moved and (moved[child].metadata_only or child.live.uid in lives)
+        else child
+        for child in children
+    ]
 
 
 async def status_entries(

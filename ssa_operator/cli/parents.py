@@ -163,7 +163,7 @@ async def parent_entries(
     }
     unlisted = [parent for parent in parents if parent.live.uid in without_children]
     scopes = [*await _reported_scopes(mapper, parents), *await _possible_scopes(mapper, unlisted, namespaces)]
-    children = await list_children(listings, [parent.live.uid for parent in parents], scopes, whole=whole)
+    children = await list_children(listings, mapper, [parent.live.uid for parent in parents], scopes, whole=whole)
     unreported = [child for uid in without_children for child in children.by_parent[uid]]
     states = await status_entries(listings, unreported, now)
     silent = [parent.live for parent in parents if "conditions" in _missing(parent, missing).fields]

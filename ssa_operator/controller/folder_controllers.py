@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -36,6 +35,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.rendering.folder.snapshot import FilesState, files_state
 from ssa_operator.rendering.folder.sources import Folder, Sources, load_all, no_folder_message
 
 log = logging.getLogger("ssa_operator")
@@ -76,6 +76,7 @@ class FolderControllers:
         self._router = router
         self._metrics = metrics
         self._sources: Sources | None = None
+        self._files: FilesState = {}
         self._had_crd: set[str] = set()
         self._changed_folders: set[str] = set()
         self._changed_kinds: dict[GroupKind, int] = {}
@@ -121,8 +122,16 @@ class FolderControllers:
 
     def load_templates(self, *, log_problems: bool = True) -> None:
         """Load the template folders, and log problems."""
+        self._files = files_state(self._options.templates, self._installation.values)
+        self._take(self._loaded(), log_problems=log_problems)
+
+    def _loaded(self) -> Sources:
+        return load_all(self._options.templates, self._sources, self._installation)
+
+    def _take(self, sources: Sources, *, log_problems: bool = True) -> None:
+        """Take a loaded template set into use."""
         before = self._sources.folders if self._sources is not None else {}
-        self._sources = sources = load_all(self._options.templates, self._sources, self._installation)
+        self._sources = sources
         for problem in sources.problems if log_problems else ():
             log.error("%s", problem)
         if log_problems and (advice := no_folder_message(self._options.templates, sources)):
@@ -136,20 +145,15 @@ class FolderControllers:
         for name in before.keys() - sources.folders.keys():
             self._folder_changed(name)
 
-    async def follow_files(self, templates: Path) -> None:
-        """Load the templates again whenever files change, until cancelled."""
+    async def follow_files(self) -> None:
+        """Load the templates again whenever files of theirs or of `--values` change, until cancelled."""
         # Imported here, because an operator that starts has more urgent work.
         from ssa_operator.rendering.folder.hot_reload import changes  # noqa: PLC0415
 
-        async for _ in changes(templates):
-            self.load_templates()
-
-    async def follow_values(self, file: Path) -> None:
-        """Load the templates again whenever a file of `--values` changes, until cancelled."""
-        from ssa_operator.rendering.folder.hot_reload import file_changes  # noqa: PLC0415 - as above
-
-        async for _ in file_changes(file):
-            self.load_templates()
+        async for burst in changes(self._options.templates, self._installation.values, known=self._files):
+            sources = self._loaded()
+            if burst is None or burst.stands_still():
+                self._take(sources)
 
     async def follow_cluster(self) -> None:
         """Start, stop and reload folders whenever files or CRDs change, until cancelled."""

@@ -18,7 +18,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
@@ -143,14 +142,7 @@ class Operator:
             asyncio.create_task(stop.wait(), name="stop"),
             asyncio.create_task(controllers.crds.reflector.run(), name="watch CRDs"),
             asyncio.create_task(controllers.follow_cluster(), name="follow the cluster"),
-            *(
-                asyncio.create_task(self._after_start(partial(controllers.follow_files, root)), name=f"follow {root}")
-                for root in self.options.templates
-            ),
-            *(
-                asyncio.create_task(self._after_start(partial(controllers.follow_values, file)), name=f"follow {file}")
-                for file in self.options.installation.values
-            ),
+            asyncio.create_task(self._after_start(controllers.follow_files), name="follow files"),
             asyncio.create_task(controllers.rediscover(), name="rediscover"),
             asyncio.create_task(self._after_start(controllers.permissions.run), name="review permissions"),
             asyncio.create_task(self._start(workers), name="start"),

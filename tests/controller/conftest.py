@@ -59,7 +59,8 @@ def options(templates: Path, namespace: str) -> MakeOptions:
     """The options of an operator that watches the test's namespace only, without resyncs unless a test wants them."""
 
     def make(**changes: Any) -> Options:
-        changes["templates"] = (changes.get("templates", templates),)
+        found = changes.get("templates", templates)
+        changes["templates"] = found if isinstance(found, tuple) else (found,)
         quiet = Options(namespaces=(namespace,), tick_rate=0.0, listen=None)
         return replace(quiet, **changes)
 

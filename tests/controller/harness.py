@@ -306,12 +306,18 @@ class Desk:
         request = calls.merge_patch(resource, self._namespace_of(resource), name, encode(fields))
         await self._send(replace(request, query=(("fieldManager", "kubectl-patch"),)))
 
+    async def update_as(
+        self, manager: str, resource: Resource, name: str, patch: dict[str, Any], subresource: str = ""
+    ) -> None:
+        """Another manager's change of some fields by Update; None removes one."""
+        request = calls.merge_patch(resource, self.namespace, name, encode(patch))
+        path = resource.path(self.namespace, name, subresource)
+        await self._send(replace(request, path=path, query=(("fieldManager", manager),)))
+
     async def scale(self, kind: str, name: str, replicas: int) -> None:
         """What `kubectl scale` does, and what a HorizontalPodAutoscaler does."""
         resource = await self._resource(kind)
-        request = calls.merge_patch(resource, self.namespace, name, encode({"spec": {"replicas": replicas}}))
-        path = resource.path(self.namespace, name, "scale")
-        await self._send(replace(request, path=path, query=(("fieldManager", "autoscaler"),)))
+        await self.update_as("autoscaler", resource, name, {"spec": {"replicas": replicas}}, "scale")
 
     async def delete(self, kind: str, name: str, *, wait: bool = True) -> None:
         """What `kubectl delete` does: returns once the object is gone, or at once. Raises AssertionError with the

@@ -11,14 +11,13 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.policies.field_conflicts import ConflictPolicy
 from ssa_operator.kube.api import request as calls
-from ssa_operator.kube.api.request import MERGE_PATCH, DeleteOptions, Request
+from ssa_operator.kube.api.request import DeleteOptions
 from tests.controller.harness import (
     ECHOES,
     PATIENCE,
@@ -59,19 +58,7 @@ async def by_apply(desk: Desk, word: str) -> None:
 
 async def by_update(desk: Desk, word: str) -> None:
     resource = await desk.mapper.resource_by_name("configmaps")
-    await desk.client.send(update(resource.path(desk.namespace, "web"), {"data": {"word": word}}))
-
-
-def update(path: str, patch: dict[str, Any]) -> Request:
-    """A rival's change of some fields by Update."""
-    return Request(
-        method="PATCH",
-        path=path,
-        subject="the rival's patch",
-        query=(("fieldManager", "rival"),),
-        body=encode(patch),
-        content_type=MERGE_PATCH,
-    )
+    await desk.update_as("rival", resource, "web", {"data": {"word": word}})
 
 
 async def by_removal(desk: Desk, word: str) -> None:
@@ -278,8 +265,7 @@ async def test_a_manager_that_rewrites_a_condition_is_named_and_reverted_a_bound
             if found is not None and ready_condition(found.body).get("status") == "True":
                 version = found.resource_version
                 condition = ready_condition(found.body) | {"status": "Unknown"}
-                path = resource.path(desk.namespace, "web", "status")
-                await desk.client.send(update(path, {"status": {"conditions": [condition]}}))
+                await desk.update_as("rival", resource, "web", {"status": {"conditions": [condition]}}, "status")
                 rounds += 1
                 await seen(view, version)
             else:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from ssa_operator.rendering.folder.installation import Installation
-from tests.controller.harness import ECHOES, Desk, Operate, echo, holds, map_template, not_ready_because
+from tests.controller.harness import ECHOES, Desk, Operate, echo, holds, map_template, not_ready_because, only, uid
 
 pytestmark = pytest.mark.cluster
 
@@ -48,3 +49,23 @@ async def test_the_operators_namespace_is_that_of_its_credentials(
     async with operate():
         await desk.apply_until_ready(echo("web", 0))
         await desk.until("configmaps", "web-a", holds(operator=desk.client.credentials.namespace))
+
+
+async def test_a_load_for_another_reason_takes_no_half_of_a_slow_copy(
+    desk: Desk, operate: Operate, templates: Path, tmp_path: Path
+) -> None:
+    only(templates, a=map_template("a", word="'a'"), b=map_template("b", word="'b'"))
+    override = tmp_path / "override.yaml"
+    override.write_text(f"{ECHOES}: {{}}\n")
+    second = tmp_path / "second" / "gadgets.second.example.com"
+    second.mkdir(parents=True)
+    async with operate(templates=(templates, second.parent), installation=Installation(values=(override,))) as running:
+        await desk.apply_until_ready(echo("web", 0))
+        before = await desk.read("configmaps", "web-b")
+        for reason in (override, second / "map.yaml"):
+            running.remove(f"{ECHOES}/b.yaml.j2")
+            reason.write_text(f"{ECHOES}: {{word: c}}\n")
+            await asyncio.sleep(1)  # the pace of the copy
+            running.write(f"{ECHOES}/b.yaml.j2", map_template("b", word=f"'{reason.name}'"))
+            await desk.until("configmaps", "web-b", holds(word=reason.name))
+            assert uid(await desk.read("configmaps", "web-b")) == uid(before)

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.controller.harness import DEPLOYMENT, ECHOES, Desk, Operate, echo, holds, is_ready, not_ready_because, only
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.api.client import Applied, Client
+from ssa_operator.kube.api.request import ApplyOptions
+from ssa_operator.kube.api.resource import Resource
+from tests.controller.harness import (
+    DEPLOYMENT,
+    ECHOES,
+    Desk,
+    MakeOptions,
+    Operate,
+    administrator,
+    echo,
+    holds,
+    is_ready,
+    not_ready_because,
+    only,
+    operating,
+)
 
 pytestmark = pytest.mark.cluster
 
+NO_OPTIONS = ApplyOptions()
 _LIVE = "live('Deployment', name)"
 NEVER_DOWN = f"replicas: {{{{ [spec.replicas, {_LIVE}.spec.replicas | default(0)] | max }}}}"
 
@@ -46,6 +66,38 @@ async def test_a_child_is_never_scaled_down_also_after_a_restart(desk: Desk, ope
         await desk.until("configmaps", "web-facts", holds(replicas="4", known="false"))
         await desk.until(ECHOES, "web", is_ready)
     assert counts <= {3, 4}
+
+
+class ScalingClient(Client):
+    """A client in whose way an autoscaler comes: it scales the Deployment up just before an apply goes out."""
+
+    desk: Desk
+    scaled: bool = False
+
+    async def apply(
+        self, resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = NO_OPTIONS
+    ) -> Applied:
+        if resource.kind == "Deployment" and b'"replicas":3' in body and not self.scaled:
+            self.scaled = True
+            await self.desk.scale("deployments", name, 10)
+        return await super().apply(resource, namespace, name, body, options)
+
+
+async def test_an_apply_of_what_a_child_was_before_an_autoscaler_scaled_it_up_is_rendered_again(
+    desk: Desk, cluster: Cluster, options: MakeOptions, templates: Path
+) -> None:
+    only(templates, deployment=keeping(DEPLOYMENT))
+    async with ScalingClient(await administrator(cluster)) as client, operating(client, options(templates=templates)):
+        client.desk = desk
+        await desk.apply_until_ready(echo("web", 1))
+        view = await desk.view("deployments.apps")
+        counts: list[int] = []
+        view.cache.listen(lambda _, new: counts.append(new.body["spec"]["replicas"]) if new else None)
+        await desk.apply(echo("web", 3))
+        await desk.until(ECHOES, "web", is_ready)
+        assert client.scaled
+        assert (await desk.read("deployments.apps", "web"))["spec"]["replicas"] == 10
+        assert sorted(counts) == counts
 
 
 async def test_a_missing_live_field_is_an_error_with_its_line(desk: Desk, operate: Operate) -> None:

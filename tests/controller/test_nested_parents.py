@@ -12,6 +12,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.nested_parents import MAX_DEPTH
 from ssa_operator.kube.watch.cache import Cache
 from tests.controller.harness import ECHOES, Desk, Operate, definition, echo, not_ready_because, only
+from tests.controller.test_shards import all_of, sharded
 
 pytestmark = pytest.mark.cluster
 
@@ -86,6 +87,22 @@ async def test_parents_of_two_kinds_that_create_each_other_end_at_the_bound_also
         await running.reconciled(MAX_DEPTH + 1)
         await beyond(desk, ECHOES)
         assert found(*caches) == names(MAX_DEPTH + 1)
+
+
+async def test_parents_of_several_shards_end_at_the_bound_also_after_a_restart(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    """The API server draws the uids, so that each line of parents goes through the shards in another order."""
+    only(templates, next=ECHO, map=MAP)
+    cache = (await desk.view(ECHOES)).cache
+    async with sharded(desk, operate, *all_of(2)):
+        await desk.apply(echo("web"))
+        await beyond(desk, ECHOES)
+    assert found(cache) == names(MAX_DEPTH + 1)
+    async with sharded(desk, operate, *all_of(3)):
+        await desk.patch("echo", names(MAX_DEPTH + 1)[-1], spec={"replicas": 2})
+        await beyond(desk, ECHOES)
+        assert found(cache) == names(MAX_DEPTH + 1)
 
 
 async def test_the_setting_of_the_folder_allows_more(desk: Desk, operate: Operate, templates: Path) -> None:

@@ -177,6 +177,45 @@ async def test_a_child_gets_no_owner_again_from_a_reconcile_that_runs_when_its_p
         assert (uid(after), owners(after), after["data"]) == (before, [], {"x": "1"})
 
 
+class LateClient(Client):
+    """A client whose apply of a ConfigMap of a second version goes out late: once Kubernetes has orphaned the child."""
+
+    desk: Desk
+    running: Running
+    late: bool = False
+
+    async def apply(
+        self, resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = NO_OPTIONS
+    ) -> Applied:
+        if not self.late and name == "web-plain" and b'"x":"2"' in body:
+            self.late = True
+            await self.desk.kubectl("delete", "echo", "web", "--cascade=orphan", "--wait=false")
+            await self.desk.until(MAPS, "web-plain", lambda child: not owners(child))
+            parents = self.running.operator.controllers.folders[ECHOES]
+            await until(lambda: (live := parents.find(namespace, "web")) is None or live.deleting, PATIENCE)
+        return await super().apply(resource, namespace, name, body, options)
+
+
+async def test_an_owner_that_an_apply_gave_back_is_taken_away_before_the_parent_goes(
+    desk: Desk, cluster: Cluster, options: MakeOptions, templates: Path
+) -> None:
+    """The parent has the operator's finalizer. The garbage collector would delete the child."""
+    only(templates, plain=map_template("plain", x="spec.replicas"), role=ROLE)
+    (templates / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
+    async with (
+        LateClient(await administrator(cluster)) as client,
+        operating(client, options(templates=templates)) as running,
+    ):
+        client.desk, client.running = desk, running
+        await desk.apply_until_ready(echo("web", 1))
+        before = uid(await desk.read(MAPS, "web-plain"))
+        await desk.apply(echo("web", 2))
+        await desk.gone(ECHOES, "web")
+        child = await desk.read(MAPS, "web-plain")
+        assert (uid(child), owners(child), child["data"]) == (before, [], {"x": "2"})
+        await desk.delete("clusterrole", f"{desk.namespace}-web")
+
+
 async def test_children_are_left_behind_also_where_no_operator_runs_meanwhile(
     desk: Desk, operate: Operate, stateful: Path
 ) -> None:

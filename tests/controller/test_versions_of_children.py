@@ -17,7 +17,7 @@ from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.policies.field_conflicts import ConflictPolicy
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.request import MERGE_PATCH, ApplyOptions, Request
+from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.api.resource import Resource
 from tests.cli.process import run
 from tests.controller.harness import (
@@ -80,18 +80,8 @@ async def scaler(desk: Desk, version: str) -> Resource:
 
 async def write_status(desk: Desk, name: str, replicas: int) -> None:
     """Write the status of an autoscaler, as its controller does."""
-    path = (await scaler(desk, "v2")).path(desk.namespace, name, "status")
-    body = {"status": {"currentReplicas": replicas, "desiredReplicas": replicas}}
-    await desk.client.send(
-        Request(
-            method="PATCH",
-            path=path,
-            subject="the controller's status",
-            query=(("fieldManager", "controller"),),
-            body=encode(body),
-            content_type=MERGE_PATCH,
-        )
-    )
+    status = {"status": {"currentReplicas": replicas, "desiredReplicas": replicas}}
+    await desk.update_as("controller", await scaler(desk, "v2"), name, status, "status")
 
 
 async def write_statuses(running: Running, desk: Desk, *names: str) -> None:
@@ -140,22 +130,8 @@ async def test_a_change_in_another_version_is_reverted_and_names_its_manager(
         for percent in (50, 51, 52):
             body = await desk.until(SCALERS, "web", lambda body: _percent(body) == 80)
             metric = {"type": "Resource", "resource": {"name": "cpu", "target": _target(percent)}}
-            await rival(desk, resource.path(desk.namespace, body["metadata"]["name"]), {"spec": {"metrics": [metric]}})
+            await desk.update_as("rival", resource, body["metadata"]["name"], {"spec": {"metrics": [metric]}})
         await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival (Update)", f"spec.{IN_V1}"))
-
-
-async def rival(desk: Desk, path: str, patch: dict[str, Any]) -> None:
-    """Another manager's change of some fields by Update."""
-    await desk.client.send(
-        Request(
-            method="PATCH",
-            path=path,
-            subject="the rival's patch",
-            query=(("fieldManager", "rival"),),
-            body=encode(patch),
-            content_type=MERGE_PATCH,
-        )
-    )
 
 
 def _target(percent: int) -> dict[str, Any]:
@@ -210,7 +186,7 @@ async def test_blame_names_the_manager_that_wrote_a_field_in_another_version(
         await desk.apply(echo("web"))
         await desk.read(SCALERS, "web")
     metric = {"type": "Resource", "resource": {"name": "cpu", "target": _target(50)}}
-    await rival(desk, (await scaler(desk, "v2")).path(desk.namespace, "web"), {"spec": {"metrics": [metric]}})
+    await desk.update_as("rival", await scaler(desk, "v2"), "web", {"spec": {"metrics": [metric]}})
     code, out, err = await command(desk, templates, "blame", "echo/web", "--output=json")
     assert (code, err) == (0, "")
     fields = {field["path"]: field for field in json.loads(out)[0]["fields"]}
@@ -308,9 +284,7 @@ async def gauges(desk: Desk) -> AsyncIterator[Desk]:
             await desk.delete("customresourcedefinition", GAUGES)
 
 
-async def test_two_folders_may_use_two_versions_of_a_kind(
-    gauges: Desk, operate: Operate, templates: Path, client: Client
-) -> None:
+async def test_two_folders_may_use_two_versions_of_a_kind(gauges: Desk, operate: Operate, templates: Path) -> None:
     """The Gauge of one folder is in v1beta1, and that of the other, whose parents are Gauges themselves, in v1."""
     desk = gauges
     gauge = "apiVersion: versions.example.com/{}\nkind: Gauge\nmetadata:\n  name: {{{{ name }}}}-{}\nspec: {{n: 1}}\n"
@@ -340,10 +314,7 @@ async def test_two_folders_may_use_two_versions_of_a_kind(
         await desk.until("configmaps", "other-b", lambda body: body["data"] == {"v": "versions.example.com/v1"})
         for number in range(8):
             for name in ("web-a", "other-b"):
-                body = encode({"status": {"number": number}})
-                path = resource.path(desk.namespace, name, "status")
-                patch = Request(method="PATCH", path=path, subject="a status", body=body, content_type=MERGE_PATCH)
-                await client.send(patch)
+                await desk.update_as("controller", resource, name, {"status": {"number": number}}, "status")
         await desk.ready(ECHOES, "web")
         assert ready_condition(await desk.read(GAUGES, "other")).get("reason") != "Conflict"
         for name, version in (("web-a", "v1beta1"), ("other-b", "v1")):

@@ -33,6 +33,11 @@ old
 """
 
 
+@pytest.fixture(autouse=True)
+def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcripts, "PAUSE", 0.0)
+
+
 async def test_a_page_keeps_its_output_where_only_ages_and_random_names_differ(tmp_path: Path) -> None:
     typed = []
 
@@ -45,6 +50,26 @@ async def test_a_page_keeps_its_output_where_only_ages_and_random_names_differ(t
 
     assert await rewritten(PAGE, tmp_path, run) == PAGE.replace("old\n", "new\n")
     assert typed[:2] == ["kubectl get echo", "kubectl delete echo a"]
+
+
+async def test_what_the_page_shows_is_waited_for_also_if_another_state_lasts_for_some_seconds(tmp_path: Path) -> None:
+    outputs = ["Progressing\n"] * 20 + ["Ready\n"]
+
+    async def run(_: str) -> str:
+        return outputs.pop(0) if len(outputs) > 1 else outputs[0]
+
+    page = "```console\n$ ssa-operator status\nReady\n```\n"
+    assert await rewritten(page, tmp_path, run) == page
+
+
+async def test_a_command_that_the_page_shows_without_output_gets_what_lasts(tmp_path: Path) -> None:
+    outputs = ["Waiting\n", "Progressing\n"] * 2 + ["Ready\n"] * 3 + ["Gone\n"] * 60
+
+    async def run(_: str) -> str:
+        return outputs.pop(0)
+
+    page = "```console\n$ ssa-operator status\n```\n"
+    assert await rewritten(page, tmp_path, run) == page.replace("status\n", "status\nReady\n")
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,15 @@ from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.policies.feedback_loops import reads_by_name
-from ssa_operator.core.policies.nested_parents import Ancestors, ancestors
+from ssa_operator.core.policies.nested_parents import Ancestors, CreatedParent, ancestors
 
 _NONE: frozenset[Identity] = frozenset()
 
 NO_CREATORS: Mapping[str, str] = {}
 """No parent was created by another one."""
+
+NO_CREATED: Mapping[str, CreatedParent] = {}
+"""No parent of another shard was, as far as it is known."""
 
 
 class ObjectClaims(Mapping[Identity, str]):
@@ -61,9 +64,13 @@ class ObjectClaims(Mapping[Identity, str]):
     def __len__(self) -> int:
         return len(self._owners)
 
-    def ancestors(self, parent: LiveObject) -> Ancestors:
-        """The parents above a parent."""
-        return ancestors(parent, self.parents, self._creators)
+    def ancestors(self, parent: LiveObject, elsewhere: Mapping[str, CreatedParent] = NO_CREATED) -> Ancestors:
+        """The parents above a parent; `elsewhere` has those of other shards that others created, by uid."""
+        if not elsewhere:
+            return ancestors(parent, self.parents, self._creators)
+        existing = {uid: each.identity for uid, each in elsewhere.items()} | {**self.parents}
+        creators = {uid: each.creator for uid, each in elsewhere.items()} | {**self._creators}
+        return ancestors(parent, existing, creators)
 
     def claim(self, uid: str, plan: Plan) -> None:
         """Claim what is rendered for a parent, and record what belongs to other parents.

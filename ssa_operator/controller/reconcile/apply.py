@@ -2,8 +2,9 @@
 
 Promises:
 - An object is created only where none exists. One that turns out to exist is returned, and planned as what it is.
-- Generated values are applied only to the object that they were read from, as it was then. If it has changed, the
-  operator reads it again, and the next reconcile renders its values.
+- Generated values, and a manifest that reads its own object (`live`), are applied only to the object that they were
+  read from, as it was then. If more than its status has changed, the operator reads it again, and the next reconcile
+  renders it.
 - What Kubernetes does not collect with the parent is not created while the operator's view of the parent is old: the
   parent may have no record of it any more. Neither is a child that was deleted: its parent may be gone.
 - No child is applied from the moment on that the cache shows the deletion of its parent: an owner reference to a parent

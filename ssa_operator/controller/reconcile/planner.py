@@ -16,7 +16,10 @@ from msgspec.structs import replace
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.observe import Observer
-from ssa_operator.controller.reconcile.parents_of_other_shards import with_parents_of_other_shards
+from ssa_operator.controller.reconcile.parents_of_other_shards import (
+    with_ancestors_in_other_shards,
+    with_parents_of_other_shards,
+)
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.identity import GroupKind
@@ -63,6 +66,8 @@ class Planner:
             plan = make_plan(replace(observed, children=children), rendered)
         labelled = [step.live for step in plan.steps if step.manifest is not None and step.live is not None]
         known = await with_parents_of_other_shards(plan.observed, labelled, self._cluster.other_shards)
+        if plan.creates:
+            known = await with_ancestors_in_other_shards(known, self._claims, self._cluster.other_shards)
         if known is not plan.observed:
             plan = make_plan(known, rendered)
         if plan.held and rendered.aged:

@@ -33,6 +33,7 @@ from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.kept_values import ValueKeeper, delete_kept_values
 from ssa_operator.controller.reconcile.observe import Observer, own_children
+from ssa_operator.controller.reconcile.orphaning import release_children
 from ssa_operator.controller.reconcile.outdated_view import ViewCheck
 from ssa_operator.controller.reconcile.parent_records import (
     ATTEMPTS,
@@ -232,6 +233,7 @@ class Reconciler:
         try:
             return await self._report_children_stay(turn)
         finally:
+            await release_children(self._cluster.of(turn.parent.live), turn.parent.live)
             turn.parent = await save_parent_records(self._cluster, turn.parent, ParentRecords())
 
     async def _report_children_stay(self, turn: Turn) -> Report:

@@ -264,6 +264,13 @@ class LiveObject:
                 return bytes(entry.fields_v1)
         return b""
 
+    def own_api_version(self) -> str:
+        """The apiVersion of the operator's Apply entry: that of the manifest. '' where the operator owns no field."""
+        for entry in self.managed_fields:
+            if entry.manager == MANAGER and entry.operation == "Apply" and not entry.subresource:
+                return entry.api_version
+        return ""
+
     def __repr__(self) -> str:
         return f"LiveObject({self.identity}, {self.resource_version})"
 

@@ -90,6 +90,13 @@ class Document:
     ready_when: Predicate | None = None
     """What replaces the built-in rules of readiness (`ssa-operator.dev/ready-when`)."""
 
+    @property
+    def reads_itself(self) -> bool:
+        """Whether it follows from its own object (`live`), so that it must not be applied to a later state of it."""
+        identity = self.identity
+        own = Reference(identity.kind, identity.name)
+        return any(each.query == own and not each.after for each in self.dependencies)
+
     def origin(self, path: FieldPath) -> Origin | None:
         """The origin of a field's value; None if the render isn't traced."""
         if self.origin_of is None:

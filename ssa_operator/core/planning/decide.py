@@ -26,7 +26,13 @@ from ssa_operator.core.objects.render_result import Document, Wait
 from ssa_operator.core.planning.observed import ApplyScope, Observed
 from ssa_operator.core.planning.step import Action, FailureReason, Step, StepHistory, StepOrder
 from ssa_operator.core.policies import apply_once
-from ssa_operator.core.policies.adoption import AdoptPolicy, belongs_to_former_parent, may_adopt, other_controller
+from ssa_operator.core.policies.adoption import (
+    AdoptPolicy,
+    belongs_to_former_parent,
+    follows_from_object,
+    may_adopt,
+    other_controller,
+)
 from ssa_operator.core.policies.feedback_loops import FeedbackLoop
 from ssa_operator.core.policies.field_conflicts import ConflictHistory
 from ssa_operator.core.policies.new_names import NewNames
@@ -77,11 +83,11 @@ def step_for_document(observed: Observed, document: Document) -> Step:
 
 
 def _live(observed: Observed, made: Manifest) -> LiveObject | None:
-    """The object of a manifest. One with generated values is that which they were read from, so that the API server
-    refuses to apply them if it has changed since.
+    """The object of a manifest. If values of the manifest were read from the object, it is as it was then, so that the
+    API server refuses to apply them if it has changed since.
     """
     children = observed.children
-    if made.document.holder and made.identity in children.as_rendered:
+    if made.identity in children.as_rendered and follows_from_object(made):
         return children.as_rendered[made.identity]
     return children.get(made.identity)
 

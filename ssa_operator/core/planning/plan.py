@@ -21,6 +21,7 @@ from ssa_operator.core.objects.annotations import ApplyPolicy
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.json_encoding import NOTHING
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.objects.render_result import Dependency, Rendered
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.decide import decide_step, refused_step, step_for_document, step_for_wait
@@ -54,11 +55,21 @@ class Plan(Struct, frozen=True, kw_only=True):
     def step_for_existing(self, step: Step, live: LiveObject) -> Step:
         """The step for an object that was planned to be created and turned out to exist."""
         step = decide_step(self.observed, replace(step, live=live))
-        if step.action is Action.APPLY and step.manifest is not None and step.manifest.document.holder:
-            # The next reconcile follows by itself. It reads the generated values of the object, and keeps them.
-            reason = "was created meanwhile; its generated values are read first"
+        if step.action is Action.APPLY and step.manifest is not None and self._is_read_first(step.manifest, live):
+            # The next reconcile follows by itself. It reads the values of the object, and keeps them.
+            reason = "was created meanwhile; its values are read first"
             return replace(step, action=Action.WAIT, reason=reason)
         return step
+
+    def _is_read_first(self, manifest: Manifest, live: LiveObject) -> bool:
+        """Whether a manifest follows from an object that a render can read. `live` reads only the parent's own."""
+        own = live.parent_uid == self.observed.parent.uid
+        return manifest.document.holder or (manifest.document.reads_itself and own)
+
+    @property
+    def creates(self) -> bool:
+        """Whether a child is created."""
+        return any(map(_creates, self.steps))
 
     @property
     def unseen(self) -> dict[Identity, str]:

@@ -69,21 +69,26 @@ def only_if_absent(manifest: Manifest) -> bytes:
 
 def only_to_known(manifest: Manifest, live: LiveObject) -> bytes:
     """The body of an apply to an object as it was read, which conflicts where the manifest must not be applied to what
-    is there by now: generated values were read from the object, and what has to be recorded on the parent before it is
-    created must not be created by an old view.
+    is there by now: generated values and what a template keeps of the object were read from it, and what has to be
+    recorded on the parent before it is created must not be created by an old view.
 
     The API server checks a uid also where the object is absent, and a resourceVersion only where it exists.
     """
     if not depends_on_known(manifest):
         return manifest.encoded
-    if manifest.document.holder:
+    if follows_from_object(manifest):
         return _with_precondition(manifest, uid=live.uid, resourceVersion=live.resource_version)
     return _with_precondition(manifest, uid=live.uid)
 
 
 def depends_on_known(manifest: Manifest) -> bool:
     """Whether a manifest must be applied only to the object that the operator knows."""
-    return manifest.document.holder or manifest.needs_record
+    return follows_from_object(manifest) or manifest.needs_record
+
+
+def follows_from_object(manifest: Manifest) -> bool:
+    """Whether values of a manifest were read from its own object."""
+    return manifest.document.holder or manifest.document.reads_itself
 
 
 def _with_precondition(manifest: Manifest, **fields: str) -> bytes:

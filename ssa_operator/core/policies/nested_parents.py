@@ -6,6 +6,7 @@ Promises:
   same, and nothing is pruned because of the bound.
 - The depth follows from the label that the operator gives to children, so that a restart does not change it. While the
   operator does not know all parents yet, a parent that an unknown one created creates nothing.
+- Under `--shard`, the parents of other shards count, too.
 """
 
 from __future__ import annotations
@@ -30,8 +31,16 @@ class Ancestors(Struct, frozen=True, kw_only=True):
 
     line: tuple[Identity, ...] = ()
     """From the first one to the one that created the parent."""
-    missing: bool = False
-    """Whether another one created the first one, and is gone or not known."""
+    missing: str = ""
+    """The uid of the one that created the first one, if it is gone or not known, '' otherwise."""
+
+
+class CreatedParent(Struct, frozen=True):
+    """A parent that another one created."""
+
+    identity: Identity
+    creator: str
+    """The uid of the other one."""
 
 
 def ancestors(parent: LiveObject, existing: Mapping[str, Identity], creators: Mapping[str, str]) -> Ancestors:
@@ -45,7 +54,7 @@ def ancestors(parent: LiveObject, existing: Mapping[str, Identity], creators: Ma
     while uid in existing and uid not in found and uid != parent.uid:
         found[uid] = existing[uid]
         uid = creators.get(uid, "")
-    return Ancestors(line=tuple(reversed(found.values())), missing=bool(uid) and uid not in existing)
+    return Ancestors(line=tuple(reversed(found.values())), missing=uid if uid not in existing else "")
 
 
 UNKNOWN_MESSAGE = "waits: it isn't known yet how many parents are above its parent"

@@ -1,31 +1,40 @@
-"""Watches the templates folder, and files of values, for hot reload.
+"""Watches the templates folders and the files of values, for hot reload.
 
 Promises:
-- `changes` yields once at the start and after each burst of changes, so that a load at each yield misses no change. It
-  yields no state that may be half of a copy (`standstill.py`).
-- The folder doesn't have to exist. It may vanish, return, or be replaced by another one. So may a file.
+- `changes` yields after each burst of changes, so that a load at each yield misses no change. It yields no state that
+  may be half of a copy of any folder, whichever folder or file changed (`standstill.py`).
+- A load during which a copy begins is recognized, and `changes` yields again once the files stand still.
+- No folder has to exist. It may vanish, return, or be replaced by another one. So may a file, a link to it, or a folder
+  above it.
 - Only folders of the state are watched. A link that leads out of the folder is neither walked nor watched.
-- Without events from the file system, `changes` finds changes by polling, within a second.
+- Without events from the file system, `changes` finds changes by polling, within a second. So it does where the system
+  has no watch for it (inotify's limits are per user and node), or a watch fails later; the log says so once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
+from msgspec import Struct
 from watchfiles import awatch
 
-from ssa_operator.rendering.folder.snapshot import FolderState, folder_state
+from ssa_operator.rendering.folder.snapshot import FilesState, FolderState, ReadState, files_state, folder_state
 from ssa_operator.rendering.folder.standstill import Standstill
+
+log = logging.getLogger("ssa_operator")
 
 _POLL_INTERVAL = 1000
 """Milliseconds without an event after which the folder is polled."""
+
+_RETRY = 60.0
+"""Seconds of polling after which the system is asked for a watch again."""
 
 _BURST_GAP = 50
 """Milliseconds without a change that end a burst."""
@@ -34,89 +43,148 @@ _BURST_LIMIT = 500
 """Milliseconds after which a burst that continues is reported."""
 
 
-ReadState: TypeAlias = Callable[[Path], FolderState]
-"""Reads the state of a folder. Raises OSError if the folder itself can't be read."""
+class _Files(Struct, frozen=True):
+    """What is watched."""
 
-StateOf: TypeAlias = Callable[[Path], FolderState | None]
-"""Reads the state of a folder or a file."""
+    folders: Sequence[Path]
+    files: Sequence[Path]
+    read_state: ReadState
+
+    def state(self) -> FilesState:
+        return files_state(self.folders, self.files, self.read_state)
+
+    def only(self, path: Path) -> _Files:
+        return _Files((path,), (), self.read_state) if path in self.folders else _Files((), (path,), self.read_state)
 
 
-async def changes(root: Path, read_state: ReadState = folder_state) -> AsyncIterator[None]:
-    """Yields now and after each burst of changes below the folder `root`; ends when it is cancelled. `read_state` reads
-    the state whose changes count, by default that of templates.
+class Burst:
+    """A burst of changes that ended: the files may be loaded now."""
+
+    def __init__(self, files: _Files, followed: Standstill) -> None:
+        self.followed = followed
+        self.was_taken = True
+        self._files = files
+
+    def stands_still(self) -> bool:
+        """Whether the files may still be loaded, after a load that is taken only then: no copy began during it. It is
+        called from the caller's thread, so that nothing happens between the answer and what follows from it.
+        """
+        now = time.monotonic()
+        self.followed = self.followed.seen(_joined(self._files.state()), now)
+        due = self.followed.due
+        self.was_taken = due is not None and due <= now
+        return self.was_taken
+
+
+async def changes(
+    folders: Sequence[Path],
+    files: Sequence[Path] = (),
+    read_state: ReadState = folder_state,
+    *,
+    known: FilesState | None = None,
+) -> AsyncIterator[Burst | None]:
+    """Yields after each burst of changes below the folders or of the files; ends when it is cancelled. `known` is the
+    state before the caller's last load; without it, it yields None now, for a first load. `read_state` reads the states
+    of folders whose changes count, by default those of templates.
     """
-    async for _ in _changes(root, partial(_current_state, read_state=read_state)):
+    watched = _Files(folders, files, read_state)
+    watches = [_Watch(path, watched.only(path)) for path in (*folders, *files)]
+    if known is None:
+        known = await asyncio.to_thread(watched.state)
         yield None
-
-
-async def file_changes(path: Path) -> AsyncIterator[None]:
-    """The same for one file, also if a link to it or a folder above it is replaced."""
-    async for _ in _changes(path, _file_state):
-        yield None
-
-
-async def _changes(root: Path, state: StateOf) -> AsyncIterator[None]:
-    known = await asyncio.to_thread(state, root)
+    followed = Standstill.of(_joined(known), time.monotonic())
     while True:
-        yield None
         # Find the changes during the caller's load here, before the next watch begins.
-        found = await asyncio.to_thread(state, root)
-        followed = Standstill.of(known, time.monotonic()).seen(found, time.monotonic())
+        found = await asyncio.to_thread(watched.state)
+        followed = followed.seen(_joined(found), time.monotonic())
         while (due := followed.due) is None or due > time.monotonic():
             seconds = None if due is None else due - time.monotonic()
-            found = await _next_state(root, followed.found, state, seconds)
-            followed = followed.seen(found, time.monotonic())
-        known = followed.found
+            await _next_event(watches, found, seconds)
+            found = await asyncio.to_thread(watched.state)
+            followed = followed.seen(_joined(found), time.monotonic())
+        burst = Burst(watched, followed)
+        yield burst
+        followed = Standstill.of(followed.found, time.monotonic()) if burst.was_taken else burst.followed
 
 
-async def _next_state(
-    root: Path, known: FolderState | None, state: StateOf, seconds: float | None
-) -> FolderState | None:
-    """The state that follows `known`; the same after these seconds, and if the watched folder was deleted."""
-    poll = _POLL_INTERVAL if seconds is None else min(_POLL_INTERVAL, max(1, math.ceil(seconds * 1000)))
-    events = awatch(
-        *_watched(root, known, state),
-        # A recursive watch follows each link, also one to the root of the file system.
-        recursive=False,
-        step=_BURST_GAP,
-        debounce=_BURST_LIMIT,
-        rust_timeout=poll,
-        yield_on_timeout=True,
-    )
-    async with aclosing(events):
-        try:
+def _joined(state: FilesState) -> FolderState:
+    """The state of all folders and files as that of one folder."""
+    return {f"{path}:{name}": status for path, found in state.items() for name, status in found.items()}
+
+
+async def _next_event(watches: Sequence[_Watch], known: FilesState, seconds: float | None) -> None:
+    """Returns when a folder or file has another state than `known`, and after these seconds."""
+    waiting = [asyncio.create_task(watch.change(known[watch.path], seconds)) for watch in watches]
+    try:
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for each in done:
+            each.result()
+    finally:
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Waits for another state of a folder or a file: by events of the file system, and else by polling."""
+
+    path: Path
+    watched: _Files
+    """The folder or file alone."""
+
+    retry_at: float = 0.0
+    """Until when it polls, because the system had no watch; on the monotonic clock."""
+
+    async def change(self, known: FolderState, seconds: float | None) -> None:
+        """Returns when there is another state, after these seconds, and if the watched folder was deleted."""
+        poll = _POLL_INTERVAL if seconds is None else min(_POLL_INTERVAL, max(1, math.ceil(seconds * 1000)))
+        async with aclosing(self._events(known, poll)) as events:
             async for _ in events:
-                found = await asyncio.to_thread(state, root)
-                if found != known or seconds is not None:
-                    return found
+                if seconds is not None or (await asyncio.to_thread(self.watched.state))[self.path] != known:
+                    return
+
+    async def _events(self, known: FolderState, poll: int) -> AsyncIterator[None]:
+        """Yields after each event of the file system, and after each `poll` milliseconds without one. Ends where the
+        watched folder is gone.
+        """
+        while time.monotonic() < self.retry_at:
+            await asyncio.sleep(poll / 1000)
+            yield None
+        events = awatch(
+            *self._folders(known),
+            # A recursive watch follows each link, also one to the root of the file system.
+            recursive=False,
+            step=_BURST_GAP,
+            debounce=_BURST_LIMIT,
+            rust_timeout=poll,
+            yield_on_timeout=True,
+        )
+        try:
+            async with aclosing(events):
+                async for _ in events:
+                    yield None
         except FileNotFoundError:
-            pass
-    return await asyncio.to_thread(state, root)
+            return
+        except (OSError, RuntimeError, ExceptionGroup) as error:  # watchfiles' own error is a RuntimeError
+            self._poll_after(error)
+            yield None
 
+    def _folders(self, known: FolderState) -> list[Path]:
+        """The folders whose events may be changes: those of the state, in which no link leads out."""
+        if not known or not self.watched.folders:
+            return [_nearest(self.path)]
+        return [self.path, *(self.path / name for name in known if name.endswith("/"))]
 
-def _watched(root: Path, known: FolderState | None, state: StateOf) -> list[Path]:
-    """The folders whose events may be changes: those of the state, in which no link leads out."""
-    if known is None or state is _file_state:
-        return [_nearest(root)]
-    return [root, *(root / name for name in known if name.endswith("/"))]
-
-
-def _current_state(root: Path, read_state: ReadState = folder_state) -> FolderState | None:
-    """The state of the folder and of the files in it, None if it doesn't exist."""
-    try:
-        found = root.stat()
-        return {"": (found.st_dev, found.st_ino), **read_state(root)}
-    except OSError:
-        return None
-
-
-def _file_state(path: Path) -> FolderState | None:
-    """The state of one file, None if it doesn't exist."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return {"": (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)}
+    def _poll_after(self, error: Exception) -> None:
+        if not self.retry_at:
+            log.warning(
+                "%s: the system has no watch for it (%s), so it is polled each second; for changes at once, raise "
+                "fs.inotify.max_user_instances or fs.inotify.max_user_watches of the node (sysctl)",
+                self.path,
+                error,
+            )
+        self.retry_at = time.monotonic() + _RETRY
 
 
 def _nearest(root: Path) -> Path:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -37,6 +37,12 @@ _ATTEMPTS = 10
 
 FolderState: TypeAlias = Mapping[str, tuple[int, ...]]
 """One state of the folder: device, inode, size and time of each folder and file, by relative path."""
+
+FilesState: TypeAlias = Mapping[Path, FolderState]
+"""One state of several folders and files, each of them by its path; empty where there is none."""
+
+ReadState: TypeAlias = Callable[[Path], FolderState]
+"""Reads the state of a folder. Raises OSError if the folder itself can't be read."""
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
@@ -73,6 +79,30 @@ def folder_state(root: Path) -> FolderState:
     """The state of the folder. Raises OSError if `root` itself can't be read."""
     next(root.iterdir(), None)
     return dict(sorted(_Walk(root).below("", frozenset())))
+
+
+def files_state(
+    folders: Iterable[Path], files: Iterable[Path] = (), read_state: ReadState = folder_state
+) -> FilesState:
+    """The state of all that one load reads."""
+    found = {folder: _current_state(folder, read_state) for folder in folders}
+    return found | {file: _file_state(file) for file in files}
+
+
+def _current_state(root: Path, read_state: ReadState) -> FolderState:
+    try:
+        found = root.stat()
+        return {"": (found.st_dev, found.st_ino), **read_state(root)}
+    except OSError:
+        return {}
+
+
+def _file_state(path: Path) -> FolderState:
+    try:
+        found = path.stat()
+    except OSError:
+        return {}
+    return {"": (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)}
 
 
 def _read_files(root: Path, paths: FolderState) -> Snapshot:

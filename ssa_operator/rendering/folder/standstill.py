@@ -1,13 +1,15 @@
-"""When a changed templates folder may be loaded: not while it is half of a copy.
+"""When changed files may be loaded: not while a folder is half of a copy.
+
+All that one load reads is followed as one: several templates folders and files of values.
 
 Promises:
-- If nothing vanished and one file changed, the folder is loaded at once.
-- Several changes, and new files, are loaded once the folder has stood still for SETTLED seconds, and after LIMIT
+- If nothing vanished and one file changed, the files are loaded at once.
+- Several changes, and new files, are loaded once all files have stood still for SETTLED seconds, and after LIMIT
   seconds at the latest.
-- While a file is missing or empty that was loaded before, the folder is not loaded until no file came or went for
-  VANISHED seconds. What takes the place of a folder bit by bit (`cp -r`, `rsync --delete`, `git checkout`) is loaded
-  once it is whole.
-- A deleted file is taken for deleted after VANISHED seconds, also while another one keeps changing.
+- While a file is missing or empty that was loaded before, nothing is loaded until no file came or went for VANISHED
+  seconds. What takes the place of a folder bit by bit (`cp -r`, `rsync --delete`, `git checkout`) is loaded once it is
+  whole, whichever other file changes meanwhile.
+- A deleted file is taken for deleted after VANISHED seconds, even while another one keeps changing.
 """
 
 from __future__ import annotations
@@ -28,26 +30,26 @@ VANISHED = 2.0
 
 
 class Standstill(Struct, frozen=True, kw_only=True):
-    """A folder that is followed. Times are seconds on any one clock."""
+    """Files that are followed. Times are seconds on any one clock."""
 
-    known: FolderState | None
-    """The state that was loaded last, None for a missing folder."""
-    found: FolderState | None
+    known: FolderState
+    """The state that was loaded last; a missing folder has no files."""
+    found: FolderState
     """The present state."""
     begun: float
     """When it began to differ from the known one."""
     since: float
     """Since when the state is the present one."""
     names_since: float
-    """Since when the folder has the present files, whatever their content."""
+    """Since when there are the present files, whatever their content."""
 
     @classmethod
-    def of(cls, known: FolderState | None, now: float) -> Standstill:
-        """A folder that is as it was loaded."""
+    def of(cls, known: FolderState, now: float) -> Standstill:
+        """Files that are as they were loaded."""
         return cls(known=known, found=known, begun=now, since=now, names_since=now)
 
-    def seen(self, found: FolderState | None, now: float) -> Standstill:
-        """The folder after its state was read."""
+    def seen(self, found: FolderState, now: float) -> Standstill:
+        """The files after their state was read."""
         if found == self.found:
             return self
         return replace(
@@ -65,14 +67,14 @@ class Standstill(Struct, frozen=True, kw_only=True):
             return None
         if _names(self.known) - _names(self.found):
             return self.names_since + VANISHED
-        if _is_one_edit(self.known or {}, self.found or {}):
+        if _is_one_edit(self.known, self.found):
             return self.since
         return min(self.since + SETTLED, self.begun + LIMIT)
 
 
-def _names(state: FolderState | None) -> frozenset[str]:
+def _names(state: FolderState) -> frozenset[str]:
     """The files and folders with content: a file that is copied is empty at first."""
-    return frozenset(name for name, status in (state or {}).items() if status and (len(status) < 3 or status[2] > 0))
+    return frozenset(name for name, status in state.items() if status and (len(status) < 3 or status[2] > 0))
 
 
 def _is_one_edit(before: FolderState, after: FolderState) -> bool:

@@ -29,7 +29,7 @@ def test_the_parents_above_a_parent_are_named_from_the_first_one() -> None:
 
 def test_a_parent_that_is_gone_or_not_known_ends_the_line() -> None:
     found = ancestors(parent(labels={PARENT_UID_LABEL: "c"}), {"c": named("c")}, {"c": "b", "b": "a"})
-    assert found == Ancestors(line=(named("c"),), missing=True)
+    assert found == Ancestors(line=(named("c"),), missing="b")
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.sampled_from("abcd")), st.sampled_from("abcd"))
@@ -62,5 +62,5 @@ def test_the_setting_of_the_folder_counts() -> None:
 
 def test_while_parents_are_not_known_a_parent_that_an_unknown_one_created_waits() -> None:
     for known, action in ((False, Action.WAIT), (True, Action.APPLY)):
-        seen = observed(ancestors=Ancestors(missing=True), all_parents_known=known)
+        seen = observed(ancestors=Ancestors(missing="b"), all_parents_known=known)
         assert actions(make_plan(seen, rendered(config_map("new")))) == {"new": action}

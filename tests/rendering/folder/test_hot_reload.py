@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.rendering.folder.hot_reload import changes, file_changes
+from ssa_operator.rendering.folder.hot_reload import Burst, changes
+from ssa_operator.rendering.folder.snapshot import files_state
 from ssa_operator.rendering.folder.sources import load
 from tests.rendering.folder.test_sources import ECHOES, config_map_mount, write
 from tests.rendering.template_files import HEAD
@@ -19,9 +20,9 @@ PATIENCE = 30
 
 
 @asynccontextmanager
-async def watching(root: Path) -> AsyncGenerator[AsyncIterator[None], None]:
+async def watching(root: Path) -> AsyncGenerator[AsyncIterator[Burst | None], None]:
     """The changes of `root` after the first yield."""
-    watched = changes(root)
+    watched = changes([root])
     try:
         await asyncio.wait_for(anext(watched), PATIENCE)
         yield watched
@@ -29,8 +30,10 @@ async def watching(root: Path) -> AsyncGenerator[AsyncIterator[None], None]:
         await watched.aclose()  # type: ignore[attr-defined]
 
 
-async def change(watched: AsyncIterator[None]) -> None:
-    await asyncio.wait_for(anext(watched), PATIENCE)
+async def change(watched: AsyncIterator[Burst | None]) -> Burst:
+    burst = await asyncio.wait_for(anext(watched), PATIENCE)
+    assert burst is not None
+    return burst
 
 
 async def test_a_written_a_renamed_and_a_removed_file_are_changes(tmp_path: Path) -> None:
@@ -53,7 +56,7 @@ async def test_a_slow_copy_is_loaded_once_it_is_whole_and_a_deleted_file_soon(tm
     changed = asyncio.Event()
 
     async def follow() -> None:
-        async for _ in changes(tmp_path):
+        async for _ in changes([tmp_path]):
             loaded.append({path.name for path in folder.iterdir()} if folder.exists() else set())
             changed.set()
 
@@ -75,11 +78,30 @@ async def test_a_slow_copy_is_loaded_once_it_is_whole_and_a_deleted_file_soon(tm
     assert loaded == [names, names, names - {"a.yaml"}]
 
 
+async def test_a_load_during_which_a_copy_begins_is_repeated_once_it_is_whole(tmp_path: Path) -> None:
+    names = ["a.yaml", "b.yaml"]
+    for root in ("one", "two"):
+        write(tmp_path / root, {f"{ECHOES}/{name}": HEAD for name in names})
+    known = files_state([tmp_path / "one", tmp_path / "two"])
+    watched = changes([tmp_path / "one", tmp_path / "two"], known=known)
+    write(tmp_path / "one", {f"{ECHOES}/a.yaml": HEAD + "v: 1\n"})
+    burst = await change(watched)
+    (tmp_path / "two" / ECHOES / "b.yaml").unlink()
+    assert not burst.stands_still()
+    following = asyncio.ensure_future(change(watched))
+    await asyncio.sleep(0.2)  # the pace of the copy
+    write(tmp_path / "two", {f"{ECHOES}/b.yaml": HEAD + "v: 1\n"})
+    burst = await following
+    assert (tmp_path / "two" / ECHOES / "b.yaml").exists()
+    assert burst.stands_still()
+    await watched.aclose()  # type: ignore[attr-defined]
+
+
 async def test_a_change_between_the_load_and_the_watch_is_not_missed(tmp_path: Path) -> None:
     write(tmp_path, {f"{ECHOES}/a.yaml": HEAD})
     seen = []
     async with asyncio.timeout(PATIENCE):
-        async for _ in changes(tmp_path):
+        async for _ in changes([tmp_path]):
             seen.append(load(tmp_path).folders[ECHOES].digest)
             if len(seen) == 2:
                 break
@@ -143,7 +165,7 @@ async def test_a_watch_that_is_cancelled_ends(tmp_path: Path) -> None:
 
 async def test_a_file_of_values_is_watched_through_links_and_while_it_is_gone(tmp_path: Path) -> None:
     config_map_mount(tmp_path / "mount", "2026_1", {"v.yaml": "a: 1\n"})
-    watched = file_changes(tmp_path / "mount" / "v.yaml")
+    watched = changes([], [tmp_path / "mount" / "v.yaml"])
     try:
         await asyncio.wait_for(anext(watched), PATIENCE)
         config_map_mount(tmp_path / "mount", "2026_2", {"v.yaml": "a: 2\n"})

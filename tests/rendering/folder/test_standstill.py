@@ -16,7 +16,7 @@ def state(*names: str, version: int = 0, size: int = 1) -> FolderState:
 FULL = state("a", "b", "c")
 
 
-def followed(*steps: tuple[float, FolderState | None]) -> Standstill:
+def followed(*steps: tuple[float, FolderState]) -> Standstill:
     """A folder that was loaded with three files at 0, and then had these states, each from a time on."""
     found = Standstill.of(FULL, 0.0)
     for now, each in steps:
@@ -47,7 +47,7 @@ def test_a_deleted_file_is_loaded_after_a_while_also_if_another_one_keeps_changi
 
 
 def test_a_vanished_folder_and_an_emptied_file_are_given_time() -> None:
-    assert followed((7.0, None)).due == 7.0 + VANISHED
+    assert followed((7.0, {})).due == 7.0 + VANISHED
     assert followed((7.0, {**FULL, **state("b", size=0)})).due == 7.0 + VANISHED
 
 
@@ -61,7 +61,7 @@ def test_a_slow_copy_is_never_loaded_without_a_file_that_it_has(
     order: list[str], pauses: list[float], emptied: bool, gone: bool
 ) -> None:
     """The folder is removed, and its files come back one by one, each empty at first."""
-    found, now = followed((1.0, None if gone else {})), 1.0
+    found, now = followed((1.0, {} if gone else dict.fromkeys(["folder/"], (1, 1)))), 1.0
     copied: FolderState = {}
     for name, pause in zip(order, pauses, strict=False):
         if emptied:

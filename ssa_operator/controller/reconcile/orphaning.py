@@ -1,0 +1,46 @@
+"""Taking away the owner references that children got back while their parent was deleted without them
+(core.policies.orphaning).
+
+Promises:
+- Before the operator's finalizer goes, every child is read, and loses an owner reference to the parent.
+- Where another client changes a child meanwhile, the child is read again. Nothing of that change is lost.
+"""
+
+from __future__ import annotations
+
+from ssa_operator.controller.reconcile.act import run_all
+from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.policies.orphaning import orphan_patch
+from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+
+ATTEMPTS = 3
+"""How often a child is read in one reconcile if others change its owners meanwhile; the garbage collector does."""
+
+
+async def release_children(cluster: ClusterAccess, parent: LiveObject) -> None:
+    """Take away every owner reference to this parent. No apply is on its way, because reconciles of a parent follow
+    each other, so none comes back. Raises ApiError and CredentialsError.
+    """
+    await run_all(_release(live, parent.uid, cluster) for live in cluster.children.by_parent(parent.uid))
+
+
+async def _release(live: LiveObject, parent_uid: str, cluster: ClusterAccess) -> None:
+    identity = live.identity
+    try:
+        resource = await cluster.children.resource(identity.group_kind, live.version)
+    except UnknownKind:
+        return  # its CRD is gone, and the object with it
+    for attempt in range(1, ATTEMPTS + 1):
+        current = await cluster.client.find(resource, identity.name, identity.namespace)
+        patch = None if current is None else orphan_patch(current, parent_uid)
+        if patch is None:
+            return
+        try:
+            with cluster.writing(identity):
+                cluster.written(await cluster.client.json_patch(resource, identity.namespace, identity.name, patch))
+        except ApiError as error:
+            changed = error.conflict or error.invalid or error.not_found
+            if attempt == ATTEMPTS or not changed:
+                raise
