@@ -2,6 +2,7 @@
 
 Promises:
 - SIGINT and SIGTERM stop the operator in order. A second signal ends the process at once.
+- The operator may open as many files as its user may ever allow it, up to MAX_OPEN_FILES.
 - SIGUSR1 writes the work queue, the watches and the tasks to the log, and the stacks of the threads to standard error,
   these also while the event loop is stuck.
 """
@@ -15,6 +16,7 @@ import gc
 import io
 import logging
 import os
+import resource
 import signal
 import sys
 import time
@@ -47,9 +49,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ssa_operator")
 
+MAX_OPEN_FILES = 65536
+"""More would only make programs slow that close all files that they may have open, such as exec plugins."""
+
 
 async def run_operator(options: Options, target: Target, crds: Sequence[Path]) -> None:
     """Install the CRDs of these folders, and run an operator until SIGINT or SIGTERM."""
+    raise_open_files()
     if options.leader_election is not None:
         await _run_replica(options, options.leader_election, target, crds)
         return
@@ -174,6 +180,14 @@ async def install(client: Client, folders: Sequence[Path]) -> None:
         raise CommandError(str(error)) from error
     for remark in crd_installation.remarks(documents):
         log.warning("%s", remark)
+
+
+def raise_open_files() -> None:
+    """Raise the soft limit of open files to the hard one: each watch, request and reader of the HTTP server has one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def dump_on_signal(operator: Operator) -> None:
