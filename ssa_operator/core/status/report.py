@@ -22,8 +22,14 @@ from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.readiness.rules import readiness
 from ssa_operator.core.status.child_status import ChildStatus, child_statuses, with_waiting_causes
 from ssa_operator.core.status.conditions import make_status
-from ssa_operator.core.status.own_status import OPERATOR_TYPES, OwnStatus, own_status
-from ssa_operator.core.status.verdict import Verdict, make_deletion_verdict, make_verdict, make_verdict_on_children
+from ssa_operator.core.status.own_status import OPERATOR_TYPES, OwnStatus, last_status, own_status
+from ssa_operator.core.status.verdict import (
+    ReadyReason,
+    Verdict,
+    make_deletion_verdict,
+    make_verdict,
+    make_verdict_on_children,
+)
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -101,6 +107,17 @@ def make_idle_report(
         ChildStatus(identity=live.identity, uid=live.uid, readiness=readiness(live.body, now)) for live in children
     )
     return _with_outcomes(_report_of(parent, verdict, entries, own, now), (), own.again_at)
+
+
+def make_suspicion_report(parent: LiveObject, why: str, now: float, *, stalled: bool) -> Report:
+    """The report on a suspected parent: its last status with another verdict. Nothing is rendered or judged for it."""
+    verdict = Verdict(
+        ready=False, reason=ReadyReason.SUSPECTED.value, message=bounded(why, MESSAGE_LIMIT), stalled=stalled
+    )
+    own, before = last_status(parent), parent.body.get("status")
+    status = make_status(parent, verdict, (), own, now)
+    resources = before.get("resources", []) if isinstance(before, Mapping) else []
+    return Report(status={**status, "resources": resources}, own=own, verdict=verdict, children=(), complete=False)
 
 
 def make_deletion_report(
