@@ -180,13 +180,35 @@ async def test_a_parent_that_ends_the_process_at_once_comes_last_after_a_restart
         await forgotten(desk)
 
 
+@pytest.mark.slow
+async def test_a_standby_takes_over_without_the_parent_that_holds_the_leader(desk: Desk, templates: Path) -> None:
+    timing = ("--leader-elect", "--lease-duration=6s", "--lease-renew-deadline=4s", "--lease-retry-period=500ms")
+    run = operator(desk, templates, *timing)
+    async with started(HOLDS, *run, namespace=desk.namespace) as leader:
+        await leader.says("leader election: leads")
+        async with started(HOLDS, *run, namespace=desk.namespace) as standby:
+            await standby.says("this replica is a standby")
+            await standby.says("caches of this replica are warm")
+            leader.process.send_signal(signal.SIGSTOP)  # the standby's cache is as new as the leader's
+            await desk.apply(echo("pill"))
+            await standby.says("holds the event loop")
+            standby.process.kill()
+            leader.process.send_signal(signal.SIGCONT)
+        await recorded(desk, 1)
+        await leader.ended()
+    async with started(HOLDS, *run, namespace=desk.namespace) as next_leader:
+        await next_leader.says("leader election: leads")
+        await desk.apply_until_ready(echo("web"))
+        await next_leader.says("is reconciled alone now")
+
+
 @pytest.mark.parametrize(
     ("stack", "place"),
     [
         ("", ""),
         ("Current thread 0x1 (most recent call first):\n  <no Python frame>\n", ""),
         (
-            'File "/usr/lib/python3.11/re/__init__.py", line 166 in match\n  File "/venv/ssa_operator/core/a.py", line 7 in f',
+            'File "/lib/python3.11/re/__init__.py", line 166 in match\n  File "/v/ssa_operator/core/a.py", line 7 in f',
             "match (re/__init__.py:166), called by f (ssa_operator/core/a.py:7)",
         ),
         ('  File "/app/ssa_operator/core/a.py", line 7 in f\n', "f (ssa_operator/core/a.py:7)"),

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ssa_operator.core.objects.annotations import PREFIX
 
@@ -45,11 +46,11 @@ class Suspect(Struct, frozen=True, kw_only=True):
     name: str
     generation: int = 0
     templates: str = ""
-    times: int = 0
+    times: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     """In how many processes it held the event loop up for long, or was an attempt that has not ended. 0 if a process
     died in a step of it that had just begun, which may have had another cause.
     """
-    at: float = 0.0
+    at: Annotated[float, Meta(ge=0, le=1e10)] = 0.0
     """When it was recorded last, in seconds since the epoch."""
     process: str = ""
     """The process that recorded it last."""
