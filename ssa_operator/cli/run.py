@@ -36,6 +36,7 @@ from ssa_operator.cli.options import (
 
 if TYPE_CHECKING:
     from ssa_operator.controller.serving_certificate import CertificateFiles
+    from ssa_operator.controller.step_record import Step
 
 
 def register(app: typer.Typer) -> None:
@@ -152,6 +153,23 @@ def run(
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
     """Run the operator until interrupted. It renders and applies the templates of every parent."""
+    from ssa_operator.cli import watchdog
+
+    async def save(step: Step, process: str, long: bool) -> None:
+        from ssa_operator.cli import connection, session
+        from ssa_operator.core.policies.shards import Shard
+
+        await session.save_suspect(
+            step,
+            process,
+            long=long,
+            target=connection.Target(kubeconfig=kubeconfig, context=context),
+            installation=installation_of(values),
+            shard=Shard.parse(shard) if shard else None,
+        )
+
+    guard = watchdog.start(save, lambda: _configure_logging(log_format, log_level))
+    # Imported only now: the watchdog needs none of it.
     import asyncio
     import gc
 
@@ -161,12 +179,12 @@ def run(
     gc.disable()
 
     import_aiohttp()
-    from ssa_operator.cli import connection, logging_setup, session
+    from ssa_operator.cli import connection, session
     from ssa_operator.controller.options import ApplyMode, Options
     from ssa_operator.core.policies.leader_election import LeaseTiming
     from ssa_operator.core.policies.shards import Shard, ShardError
 
-    logging_setup.configure(log_format, log_level)
+    _configure_logging(log_format, log_level)
     check_folders(templates)
     if install_crds or crds != CRDS:
         check_crd_folders(crds)
@@ -211,9 +229,15 @@ def run(
     )
     asyncio.run(
         session.run_operator(
-            options, connection.Target(kubeconfig=kubeconfig, context=context), crds if install_crds else ()
+            options, connection.Target(kubeconfig=kubeconfig, context=context), crds if install_crds else (), guard
         )
     )
+
+
+def _configure_logging(log_format: LogFormat, log_level: LogLevel) -> None:
+    from ssa_operator.cli import logging_setup
+
+    logging_setup.configure(log_format, log_level)
 
 
 def _admission_service(service: str, webhook: tuple[str | None, int] | None) -> tuple[str, int] | None:

@@ -2,6 +2,7 @@
 
 Promises:
 - SIGINT and SIGTERM stop the operator in order. A second signal ends the process at once.
+- The operator may open as many files as its user may ever allow it, up to MAX_OPEN_FILES.
 - SIGUSR1 writes the work queue, the watches and the tasks to the log, and the stacks of the threads to standard error,
   these also while the event loop is stuck.
 """
@@ -15,31 +16,40 @@ import gc
 import io
 import logging
 import os
+import resource
 import signal
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.connection import Target, connect
 from ssa_operator.cli.tracing_setup import traces_of
+from ssa_operator.cli.watchdog import Watchdog
 from ssa_operator.controller.leadership import Leadership, LeadershipLost
-from ssa_operator.controller.operator import Operator
+from ssa_operator.controller.operator import Operator, StepGuard
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.serving_certificate import CertificateError
 from ssa_operator.controller.shard_leases import shard_lease_labels
+from ssa_operator.controller.step_record import Step
+from ssa_operator.controller.suspected_parents import SuspectStore
 from ssa_operator.core.policies.leader_election import LeaseTiming
 from ssa_operator.core.policies.permissions import LEASE
 from ssa_operator.core.policies.shard_leases import lease_name
+from ssa_operator.core.policies.shards import Shard
+from ssa_operator.core.policies.suspected_parents import Version, with_held
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.leases import LeaseAccess
 from ssa_operator.kube.api.transport import Transport
 from ssa_operator.kube.api.write_fence import WriteFence
+from ssa_operator.kube.auth import credentials
+from ssa_operator.rendering.folder.installation import Installation
 
 if TYPE_CHECKING:
     from ssa_operator.controller.http import Server
@@ -47,18 +57,48 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ssa_operator")
 
+MAX_OPEN_FILES = 65536
+"""More would only make programs slow that close all files that they may have open, such as exec plugins."""
 
-async def run_operator(options: Options, target: Target, crds: Sequence[Path]) -> None:
+
+async def run_operator(options: Options, target: Target, crds: Sequence[Path], watchdog: Watchdog) -> None:
     """Install the CRDs of these folders, and run an operator until SIGINT or SIGTERM."""
+    raise_open_files()
     if options.leader_election is not None:
-        await _run_replica(options, options.leader_election, target, crds)
+        await _run_replica(options, options.leader_election, target, crds, watchdog)
         return
-    async with connect(target) as client:
+    async with connect(target) as client, Transport(client.credentials) as transport:
         await _check_impersonation(client, options)
         if crds:
             await install(client, crds)
-        traces = traces_of(os.environ)
-        await _run(Operator(client, RESTMapper(client), options, traces), traces)
+        traces, store = traces_of(os.environ), suspect_store(transport, options.installation, options.shard)
+        guard = StepGuard(record=watchdog.record, store=store, process=watchdog.process)
+        await _run(Operator(client, RESTMapper(client), options, traces, guard=guard), traces)
+
+
+def suspect_store(transport: Transport, installation: Installation, shard: Shard | None) -> SuspectStore:
+    """The record of suspected parents, in the Lease of the operator or its shard."""
+    namespace = installation.namespace or transport.credentials.namespace
+    name, labels = (LEASE, None) if shard is None else (lease_name(shard.index), shard_lease_labels(shard))
+    return SuspectStore(LeaseAccess(transport, namespace, name, timeout=LeaseTiming().request_timeout, labels=labels))
+
+
+async def save_suspect(
+    step: Step, process: str, *, long: bool, target: Target, installation: Installation, shard: Shard | None
+) -> None:
+    """Write a step that held the operator of this name up, or in which it died, to the record. Raises ApiError and
+    CredentialsError.
+    """
+    async with Transport(await credentials.load(target.kubeconfig, target.context)) as transport:
+        change = partial(
+            with_held,
+            key=(step.folder, step.namespace, step.name),
+            version=Version(step.generation, step.templates),
+            now=time.time(),
+            process=process,
+            certain=long,
+        )
+        await suspect_store(transport, installation, shard).change(change)
 
 
 async def _check_impersonation(client: Client, options: Options) -> None:
@@ -69,7 +109,9 @@ async def _check_impersonation(client: Client, options: Options) -> None:
         raise CommandError("--impersonate can't be used with a kubeconfig whose user has `as`; remove one of them")
 
 
-async def _run_replica(options: Options, timing: LeaseTiming, target: Target, crds: Sequence[Path]) -> None:
+async def _run_replica(
+    options: Options, timing: LeaseTiming, target: Target, crds: Sequence[Path], watchdog: Watchdog
+) -> None:
     """Run an operator that writes while it holds the Lease. Also its CRDs are installed only then."""
     fence = WriteFence()
     async with connect(target, fence) as client, Transport(client.credentials) as transport:
@@ -84,7 +126,11 @@ async def _run_replica(options: Options, timing: LeaseTiming, target: Target, cr
                 await install(client, crds)
 
         traces, leadership = traces_of(os.environ), Leadership(access, fence, timing)
-        operator = Operator(client, RESTMapper(client), options, traces, leadership=leadership, prepare=prepare)
+        store = suspect_store(transport, options.installation, options.shard)
+        guard = StepGuard(record=watchdog.record, store=store, process=watchdog.process)
+        operator = Operator(
+            client, RESTMapper(client), options, traces, leadership=leadership, prepare=prepare, guard=guard
+        )
         await _run(operator, traces)
 
 
@@ -174,6 +220,14 @@ async def install(client: Client, folders: Sequence[Path]) -> None:
         raise CommandError(str(error)) from error
     for remark in crd_installation.remarks(documents):
         log.warning("%s", remark)
+
+
+def raise_open_files() -> None:
+    """Raise the soft limit of open files to the hard one: each watch, request and reader of the HTTP server has one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def dump_on_signal(operator: Operator) -> None:

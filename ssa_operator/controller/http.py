@@ -8,6 +8,7 @@ Promises:
 - `/objects` shows caches and last reports, and never shows a Secret's content. Only the reviews of who asks go to the
   API server.
 - Who may read is decided by `http_access.py`. With a certificate, all of it is HTTPS.
+- Clients that stall, and many of them, hold up no probe, as `http_connections.py` promises.
 - No request changes the operator or the cluster.
 """
 
@@ -24,6 +25,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler
 
 from ssa_operator.controller.http_access import AccessControl
+from ssa_operator.controller.http_connections import Connections, track_request
 from ssa_operator.controller.informers.parents import ParentInformer
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.permission_review import describe
@@ -41,13 +43,11 @@ class Server:
 
     def __init__(self, operator: Operator, host: str | None, port: int) -> None:
         self._operator = operator
-        self._host = host
-        self._port = port
         files = operator.options.certificate
         self._certificate = ServingCertificate(files) if files is not None else None
         self._renewing: asyncio.Task[None] | None = None
         self._access = AccessControl(operator.client, host, SYSTEM)
-        app = web.Application(middlewares=[self._authorized])
+        app = web.Application(middlewares=[track_request, self._authorized])
         app.add_routes(
             [
                 web.get("/healthz", self._healthz),
@@ -59,7 +59,7 @@ class Server:
                 web.get("/objects/{folder}/{namespace}/{name}", self._object),
             ]
         )
-        self._runner = web.AppRunner(
+        runner = web.AppRunner(
             app,
             access_log=None,
             logger=_log(),
@@ -67,20 +67,15 @@ class Server:
             handler_cancellation=True,
             shutdown_timeout=1.0,
         )
+        context = None if self._certificate is None else self._certificate.context
+        self.connections = Connections(runner, host, port, context)
 
     @property
     def port(self) -> int:
-        port: int = self._runner.addresses[0][1]
-        return port
+        return self.connections.port
 
     async def __aenter__(self) -> Self:
-        await self._runner.setup()
-        context = None if self._certificate is None else self._certificate.context
-        try:
-            await web.TCPSite(self._runner, self._host, self._port, ssl_context=context).start()
-        except OSError:
-            await self._runner.cleanup()
-            raise
+        await self.connections.__aenter__()
         if self._certificate is not None:
             self._renewing = asyncio.create_task(self._certificate.follow(), name="renew the certificate")
         return self
@@ -88,7 +83,7 @@ class Server:
     async def __aexit__(self, *_: object) -> None:
         if self._renewing is not None:
             self._renewing.cancel()
-        await self._runner.cleanup()
+        await self.connections.__aexit__()
 
     @web.middleware
     async def _authorized(self, request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -3,8 +3,9 @@
 Promises:
 - Every name begins with `ssa_operator_`, except the usual `process_` ones. Times are in seconds.
 - The names are those of client-go and controller-runtime, where these have one.
-- Label values are folders, resources, namespaces, kinds and fixed words, never names of objects. A template may take a
-  kind from a parent: beyond KINDS_LIMIT kinds, the label is `<other>`.
+- Label values are folders, resources, namespaces, kinds and fixed words. Names of objects are labels only of a few
+  parents that hold the operator up. A template may take a kind from a parent: beyond KINDS_LIMIT kinds, the label is
+  `<other>`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ KINDS_LIMIT = 500
 """Kinds of children that labels name."""
 
 OTHER_KIND = "<other>"
+
+HELD_LIMIT = 20
+"""Parents that held the event loop whose names are labels."""
 
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -212,6 +216,19 @@ class Metrics:
             buckets=_FAST,
             registry=self._registry,
         )
+        self.suspected_parents = Gauge(
+            "ssa_operator_suspected_parents",
+            "1 for a parent that is reconciled last and alone, because a process was held up or died while it was.",
+            ("folder", "namespace", "name"),
+            registry=self._registry,
+        )
+        self.loop_held_seconds = Gauge(
+            "ssa_operator_event_loop_held_seconds",
+            "How long a step of a parent's reconcile held the event loop last, where that was over a second; of the"
+            f" {HELD_LIMIT} parents that did so last.",
+            ("folder", "namespace", "name"),
+            registry=self._registry,
+        )
         self.templates_loaded = Gauge(
             "ssa_operator_templates_loaded",
             "1 if the folder's current templates are in use, 0 if they don't load and the last good ones are in use.",
@@ -224,6 +241,7 @@ class Metrics:
         self.build_info.labels(__version__).set(1)
         self._process = ProcessCollector(registry=self._registry)
         self._kinds: set[str] = set()
+        self._held: dict[tuple[str, str, str], None] = {}
 
     def kind_label(self, kind: str) -> str:
         """The label `kind` of a child."""
@@ -232,6 +250,17 @@ class Metrics:
                 return OTHER_KIND
             self._kinds.add(kind)
         return kind
+
+    def held(self, folder: str, namespace: str, name: str, seconds: float) -> None:
+        """A step of this parent's reconcile held the event loop."""
+        labels = (folder, namespace, name)
+        self._held.pop(labels, None)
+        self._held[labels] = None
+        if len(self._held) > HELD_LIMIT:
+            oldest = next(iter(self._held))
+            del self._held[oldest]
+            self.loop_held_seconds.remove(*oldest)
+        self.loop_held_seconds.labels(*labels).set(seconds)
 
     # RequestObserver.
 

@@ -7,6 +7,8 @@ Promises:
 - Stopping is orderly: no new reconcile begins, running ones get DRAIN_DEADLINE seconds to end, then Events are written
   and all watches are closed.
 - With leader election, a standby watches what its parents need and writes nothing. Its workers begin when it leads.
+- With a step record, it names the parent whose step held the event loop, in the log, a metric and an Event. Parents
+  that are suspected of that come last and alone (`suspected_parents.py`), and a standby does not render them.
 - When the leadership is lost, running reconciles are cancelled. The Lease is released only after all of them, and the
   preparation, have ended by themselves.
 """
@@ -20,6 +22,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
 from ssa_operator.controller.leadership import Leadership
 from ssa_operator.controller.metrics import Metrics
@@ -27,11 +31,15 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Queue
 from ssa_operator.controller.reconcile.observe import Observer
 from ssa_operator.controller.reconcile.reconciler import Reconciler
-from ssa_operator.controller.reconcile_context import TracedRequests, Tracer
+from ssa_operator.controller.reconcile_context import TracedRequests, Tracer, current_step, reconciling
 from ssa_operator.controller.shard_leases import ShardLeases
 from ssa_operator.controller.shared_informers import SharedInformers
+from ssa_operator.controller.step_record import RecordedCoroutine, Step, StepRecord, record_tasks
+from ssa_operator.controller.suspected_parents import SuspectedParents, SuspectStore
 from ssa_operator.controller.workers import Workers
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.permissions import PermissionNeed
+from ssa_operator.core.status.events import loop_held
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.clock import SYSTEM
@@ -51,8 +59,20 @@ STUCK_AFTER = 900.0
 """Seconds after which a reconcile is stuck: several times what one takes in which every request is repeated and times
 out."""
 
+FIRST_ROUND_DEADLINE = 300.0
+"""Seconds after which suspected parents are reconciled, even if others still wait for their first reconcile."""
+
 LAG_INTERVAL = 1.0
 """Seconds between two measurements of the event loop's lag."""
+
+
+class StepGuard(Struct, frozen=True, kw_only=True):
+    """What an operator needs to survive a parent that holds it up."""
+
+    record: StepRecord
+    store: SuspectStore
+    process: str
+    """The name of this process in the record of suspects."""
 
 
 class Operator:
@@ -71,6 +91,7 @@ class Operator:
         *,
         leadership: Leadership | None = None,
         prepare: Callable[[], Awaitable[None]] | None = None,
+        guard: StepGuard | None = None,
     ) -> None:
         self.client = client
         self.options = options
@@ -84,6 +105,11 @@ class Operator:
         )
         self._measured_adds = 0
         self._tracer = tracer
+        self._guard = guard
+        self._suspects: SuspectedParents | None = None
+        if guard is not None:
+            self._suspects = SuspectedParents(guard.store, guard.record, guard.process, self.metrics)
+            guard.record.on_held = self._on_held
         self._tasks: list[asyncio.Task[Any]] = []
         shared = SharedInformers(client, mapper, options, self.metrics, self.queue, SYSTEM)
         self.controllers = shared.controllers
@@ -131,7 +157,18 @@ class Operator:
         """Reconcile until `stop` is set, then end in order."""
         controllers = self.controllers
         controllers.load_templates()
-        workers = Workers(self.queue, self.folders, self._reconciler, self.metrics, self.options, SYSTEM, self._tracer)
+        workers = Workers(
+            self.queue,
+            self.folders,
+            self._reconciler,
+            self.metrics,
+            self.options,
+            SYSTEM,
+            self._tracer,
+            self._suspects,
+        )
+        if self._guard is not None:
+            record_tasks(asyncio.get_running_loop(), self._guard.record, current_step)
         recording = asyncio.create_task(self._recorder.run(), name="write events")
         prepared = asyncio.create_task(self._prepared(), name="prepare")
         reconciling = [
@@ -147,6 +184,7 @@ class Operator:
             asyncio.create_task(self._after_start(controllers.permissions.run), name="review permissions"),
             asyncio.create_task(self._start(workers), name="start"),
             asyncio.create_task(self._warm(), name="warm the caches"),
+            asyncio.create_task(self._reconcile_suspects(prepared, workers), name="reconcile suspected parents"),
             asyncio.create_task(self._measure_lag(), name="measure the loop's lag"),
             *([asyncio.create_task(self._shards.run(), name="Leases of shards")] if self._shards else ()),
         ]
@@ -187,8 +225,32 @@ class Operator:
         """Wait until this replica leads, and prepare the first reconcile."""
         if self.leadership is not None:
             await self.leadership.acquired.wait()
+        if self._suspects is not None:
+            await self._suspects.load()
         if self._prepare is not None:
             await self._prepare()
+
+    async def _reconcile_suspects(self, prepared: asyncio.Task[None], workers: Workers) -> None:
+        """Reconcile the suspected parents, each alone, when all others had their first round."""
+        if self._suspects is not None:
+            await asyncio.shield(prepared)
+            await self.controllers.synced_or_unavailable()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_ROUND_DEADLINE):
+                    await self.queue.until_idle()
+            await self._suspects.run(workers.reconcile_alone, workers.version_of)
+        await asyncio.Event().wait()
+
+    def _on_held(self, step: Step, seconds: float) -> None:
+        """A step of a parent held the event loop, and has ended."""
+        if self._suspects is not None:
+            self._suspects.on_held(step)
+        log.error("%s: a step of its reconcile held the event loop for %.1f s", step, seconds)
+        self.metrics.held(step.folder, step.namespace, step.name, seconds)
+        parents = self.folders.get(step.folder)
+        live = parents.find(step.namespace, step.name) if parents is not None else None
+        if live is not None:
+            self._recorder.emit(live, (loop_held(seconds),))
 
     async def _elect(self) -> None:
         if self.leadership is None:
@@ -209,6 +271,8 @@ class Operator:
 
     async def _warm(self) -> None:
         """While this replica is a standby, watch what its parents need, as their reconcile would."""
+        if self._suspects is not None and self.leadership is not None:
+            await self._suspects.load()
         warmed: set[str] = set()
         logged = False
         while self.leadership is not None and not self.leadership.acquired.is_set():
@@ -217,8 +281,12 @@ class Operator:
                     if live.uid in warmed or self.leadership.acquired.is_set():
                         continue
                     warmed.add(live.uid)
+                    identity = live.identity
+                    key = ParentKey(parents.folder.name, identity.namespace, identity.name)
+                    if self._suspects is not None and key in self._suspects:
+                        continue
                     try:
-                        await self._reconciler.warm(parents.parent(live), parents.state(live))
+                        await self._warm_parent(key, parents, live)
                     except Exception as error:  # noqa: BLE001 - the reconcile after a takeover reports it
                         log.debug("%s: its caches were not warmed: %s", live.identity, type(error).__name__)
                     # Leave the loop to the probes and the Lease.
@@ -228,6 +296,15 @@ class Operator:
                 log.info("leader election: the caches of this replica are warm for %d parents", len(warmed))
             await asyncio.sleep(WARM_INTERVAL)
         await asyncio.Event().wait()
+
+    async def _warm_parent(self, key: ParentKey, parents: ParentInformer, live: LiveObject) -> None:
+        work = self._reconciler.warm(parents.parent(live), parents.state(live))
+        if self._guard is None:
+            await work
+            return
+        step = Step(*key, live.metadata.generation or 0, parents.folder.digest).encode()
+        with reconciling(key, step=step):
+            await RecordedCoroutine(work, self._guard.record, step)
 
     def health_problems(self) -> Sequence[str]:
         """Why the process can't do its work until it is restarted; empty while it can."""

@@ -275,6 +275,7 @@ class Queue(Generic[Key]):
         self._observe = observe
         self._idle_workers: deque[asyncio.Future[None]] = deque()
         self._empty_waiters: list[asyncio.Future[None]] = []
+        self._done_waiters: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._closed = False
@@ -330,9 +331,22 @@ class Queue(Generic[Key]):
             self._empty_waiters.append(waiter)
             await waiter
 
+    async def until_idle(self) -> None:
+        """Wait until no parent waits for a worker, and none is processed."""
+        while len(self._state) or self._state.processing(0.0):
+            await self.until_empty()
+            if self._state.processing(0.0):
+                waiter = asyncio.get_running_loop().create_future()
+                self._done_waiters.append(waiter)
+                await waiter
+
     def done(self, key: Key) -> None:
         self._state.done(key)
         self._wake_worker()
+        for waiter in self._done_waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._done_waiters.clear()
 
     def close(self) -> None:
         """Stop handing out parents. Workers that wait get None."""

@@ -75,6 +75,8 @@ class ReconcileContext(Struct, frozen=True, kw_only=True):
     rendered: Callable[[float], object]
     """Receives the seconds of each render."""
     tracer: Tracer | None = None
+    step: bytes = b""
+    """What `StepRecord.begin` takes for each step, b'' if none is recorded."""
 
 
 _current: ContextVar[ReconcileContext | None] = ContextVar("ssa_operator_reconcile", default=None)
@@ -85,12 +87,18 @@ def current() -> ReconcileContext | None:
     return _current.get()
 
 
+def current_step() -> bytes:
+    """The step of the present reconcile, b'' outside of reconciles."""
+    context = _current.get()
+    return context.step if context is not None else b""
+
+
 @contextmanager
 def reconciling(
-    key: ParentKey, rendered: Callable[[float], object] = float, tracer: Tracer | None = None
+    key: ParentKey, rendered: Callable[[float], object] = float, tracer: Tracer | None = None, step: bytes = b""
 ) -> Iterator[None]:
     """Run the block, and each task that it starts, as a reconcile of this parent."""
-    context = ReconcileContext(key=key, reconcile_id=str(uuid.uuid4()), rendered=rendered, tracer=tracer)
+    context = ReconcileContext(key=key, reconcile_id=str(uuid.uuid4()), rendered=rendered, tracer=tracer, step=step)
     token = _current.set(context)
     try:
         if tracer is None:

@@ -9,6 +9,7 @@ Promises:
 - Of the parents of a folder that fail for the same reason, LOGGED_ALIKE are logged in a minute. One line reports that
   there are more.
 - An unexpected error costs one reconcile: it is logged with its traceback, and the parent is requeued.
+- A parent that is suspected of holding the operator up is reconciled by `reconcile_alone` only.
 - A wall clock that is set delays nothing: budgets and pauses use the monotonic clock.
 """
 
@@ -19,8 +20,9 @@ import logging
 import math
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import partial
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -33,6 +35,8 @@ from ssa_operator.controller.reconcile.publish_status import next_conflict_at
 from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.controller.reconcile.render_turns import SLOW
 from ssa_operator.controller.reconcile_context import Tracer, reconciling
+from ssa_operator.controller.step_record import RecordedCoroutine, Step
+from ssa_operator.controller.suspected_parents import AloneTurn, SuspectedParents
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.core.planning.child_history import without_empty
@@ -42,6 +46,7 @@ from ssa_operator.core.policies.backoff import backoff
 from ssa_operator.core.policies.repeated_lines import RepeatedLines
 from ssa_operator.core.policies.resync_budget import ResyncBudget, next_resync
 from ssa_operator.core.policies.retries import Retries, RetryBudget, after_error, after_report
+from ssa_operator.core.policies.suspected_parents import Version
 from ssa_operator.core.redaction.redacted_report import crash_text, redacted_error
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
@@ -68,7 +73,7 @@ UNEXPECTED_FAILURES = 5
 
 class Workers:
     """`run` is one worker; any number of them share the queue. `folders` are the parents by folder name. `tracer`
-    records a span for each reconcile.
+    records a span for each reconcile. `suspects` are the parents that come last and alone.
     """
 
     def __init__(
@@ -80,7 +85,10 @@ class Workers:
         options: Options,
         clock: Clock,
         tracer: Tracer | None = None,
+        suspects: SuspectedParents | None = None,
     ) -> None:
+        self._suspects = suspects
+        self._alone = AloneTurn()
         self._queue = queue
         self._folders = folders
         self._reconciler = reconciler
@@ -102,14 +110,52 @@ class Workers:
         """Reconcile parents until the queue is closed."""
         while (item := await self._queue.get()) is not None:
             key, causes = item
-            with reconciling(key, partial(self._after_render, key), self._tracer):
-                try:
-                    await self._process(key, causes)
-                except Exception as error:  # noqa: BLE001 - it is logged
-                    # A bug ends one reconcile. The worker goes on with other parents.
-                    self._after_bug(key, error, NO_SECRETS)
-                finally:
-                    self._queue.done(key)
+            try:
+                async with self._alone.beside_others():
+                    if self._suspects is not None and key in self._suspects:
+                        await self._guarded(key, self._hold(key, self._suspects))
+                    else:
+                        await self._guarded(key, self._process(key, causes))
+            finally:
+                self._queue.done(key)
+
+    async def reconcile_alone(self, key: ParentKey) -> None:
+        """Reconcile a suspect while no other parent is reconciled."""
+        async with self._alone.alone():
+            await self._guarded(key, self._process(key, APPLY_ALL))
+
+    def version_of(self, key: ParentKey) -> Version | None:
+        """What a reconcile of the parent follows from, None if it is gone."""
+        parents = self._folders.get(key.folder)
+        live = parents.find(key.namespace, key.name) if parents is not None else None
+        if parents is None or live is None:
+            return None
+        return Version(live.metadata.generation or 0, parents.folder.digest)
+
+    async def _guarded(self, key: ParentKey, work: Coroutine[Any, Any, None]) -> None:
+        """Do the work of one reconcile. A bug ends it, and the worker goes on with other parents."""
+        step = b""
+        if self._suspects is not None:
+            version = self.version_of(key) or Version(0, "")
+            step = Step(*key, version.generation, version.templates).encode()
+            work = RecordedCoroutine(work, self._suspects.record, step)
+        with reconciling(key, partial(self._after_render, key), self._tracer, step):
+            try:
+                await work
+            except Exception as error:  # noqa: BLE001 - it is logged
+                self._after_bug(key, error, NO_SECRETS)
+
+    async def _hold(self, key: ParentKey, suspects: SuspectedParents) -> None:
+        """Report on a suspect that is not reconciled yet."""
+        suspects.notice_change()
+        parents = self._folders.get(key.folder)
+        live = parents.find(key.namespace, key.name) if parents is not None else None
+        why, stalled = suspects.suspicion(key)
+        if parents is None or live is None or not why:
+            return
+        done = await self._reconciler.report_suspicion(parents.parent(live), parents.state(live), why, stalled=stalled)
+        state = done.state if done.error is None else self._after_error(key, done)
+        parents.save_state(live, state)
 
     def _after_render(self, key: ParentKey, seconds: float) -> None:
         self._metrics.render_seconds.labels(key.folder).observe(seconds)
@@ -165,6 +211,8 @@ class Workers:
             state = self._after_report(key, state, done.report)
         else:
             state = self._after_error(key, done, new)
+        if done.error is None and self._suspects is not None:
+            self._suspects.reconciled(key)
         self._metrics.reconcile_seconds.labels(key.folder).observe(time.perf_counter() - started)
         if state.status.report is None or not state.status.report.outcomes:
             return state

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from ssa_operator.cli.session import MAX_OPEN_FILES, raise_open_files
 from tests.cli.process import run, started
 from tests.controller.harness import ECHOES, PATIENCE, Desk, echo, not_ready_because, only, uid
 from tests.controller.permissions import allowed_everywhere, limited
@@ -269,3 +271,14 @@ async def test_a_mistake_of_the_user_is_one_line_without_a_traceback(arguments: 
     assert words in err
     assert "Traceback" not in err
     assert out == ""
+
+
+def test_the_operator_may_open_as_many_files_as_its_hard_limit_allows() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+        raise_open_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(before[1], MAX_OPEN_FILES), before[1])
+        raise_open_files()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

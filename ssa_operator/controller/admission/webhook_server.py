@@ -5,6 +5,7 @@ Promises:
 - One request is judged at a time, so that reconciles whose renders are slow get every second turn at least.
 - At most MAX_REQUESTS requests wait, and at most MAX_BYTES are read of each.
 - A judgement that fails unexpectedly allows the parent, and is logged.
+- Clients that stall, and many of them, hold up no review, as `controller/http_connections.py` promises.
 - It only answers: no request changes the operator or the cluster. A request for another path is not judged.
 """
 
@@ -20,6 +21,7 @@ from aiohttp import web
 
 from ssa_operator.controller.admission.certificates import WebhookCertificate
 from ssa_operator.controller.admission.parent_review import ParentReview
+from ssa_operator.controller.http_connections import Connections, track_request
 from ssa_operator.controller.serving_certificate import ServerContext
 from ssa_operator.core.policies import admission
 
@@ -33,6 +35,9 @@ MAX_BYTES = 8 * 1024 * 1024
 
 MAX_REQUESTS = 32
 
+MAX_PEER_CONNECTIONS = 224
+"""More than an API server judges writes in parallel by default (200)."""
+
 
 def path_of(certificate: WebhookCertificate) -> str:
     """The path of the webhook."""
@@ -44,37 +49,30 @@ class WebhookServer:
 
     def __init__(self, review: ParentReview, host: str | None, port: int, certificate: WebhookCertificate) -> None:
         self._review = review
-        self._host = host
-        self._port = port
         self._tls = ServerContext(certificate.context())
         self.certificate = certificate
         """The certificate of new connections."""
         self._waiting = 0
         self._turn = asyncio.Lock()
-        app = web.Application(client_max_size=MAX_BYTES)
+        app = web.Application(client_max_size=MAX_BYTES, middlewares=[track_request])
         app.add_routes([web.post("/validate/{token}", self._validate)])
-        self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+        self._connections = Connections(runner, host, port, self._tls.context, per_peer=MAX_PEER_CONNECTIONS)
 
     @property
     def port(self) -> int:
-        port: int = self._runner.addresses[0][1]
-        return port
+        return self._connections.port
 
     def use(self, certificate: WebhookCertificate) -> None:
         """Use another certificate for new connections."""
         self._tls.current, self.certificate = certificate.context(), certificate
 
     async def __aenter__(self) -> Self:
-        await self._runner.setup()
-        try:
-            await web.TCPSite(self._runner, self._host, self._port, ssl_context=self._tls.context).start()
-        except OSError:
-            await self._runner.cleanup()
-            raise
+        await self._connections.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._runner.cleanup()
+        await self._connections.__aexit__()
 
     async def _validate(self, request: web.Request) -> web.Response:
         if not secrets.compare_digest(request.match_info["token"].encode(), self.certificate.token.encode()):

@@ -86,6 +86,7 @@ from ssa_operator.core.status.report import (
     make_idle_report,
     make_report,
     make_suspended_report,
+    make_suspicion_report,
     with_records_notice,
 )
 from ssa_operator.core.status.verdict import ReadyReason, Verdict
@@ -156,6 +157,16 @@ class Reconciler:
         turn = Turn(parent=parent, state=state, causes=Cause.STATUS)
         try:
             await self._publisher.write_status(turn, self._clock.monotonic())
+        except Exception as error:  # noqa: BLE001 - as above
+            return Reconciled(state=turn.state, error=_without_frames(error))
+        return Reconciled(state=turn.state)
+
+    async def report_suspicion(self, parent: Parent, state: ParentState, why: str, *, stalled: bool) -> Reconciled:
+        """Report on a parent that is not reconciled yet, because a process was held up or died while it was."""
+        turn = Turn(parent=parent, state=state, causes=Cause.STATUS)
+        try:
+            report = make_suspicion_report(parent.live, why, self._now(), stalled=stalled)
+            await self._publisher.publish(turn, report, self._clock.monotonic(), later=False)
         except Exception as error:  # noqa: BLE001 - as above
             return Reconciled(state=turn.state, error=_without_frames(error))
         return Reconciled(state=turn.state)

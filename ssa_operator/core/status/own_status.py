@@ -91,7 +91,7 @@ class OwnStatus(Struct, frozen=True, kw_only=True):
 def own_status(parent: LiveObject, own: StatusFields) -> OwnStatus:
     """The author's part of the status of a parent, from what the status template rendered."""
     if own.problems:
-        return _last_status(parent)
+        return last_status(parent)
     dropped = [
         DroppedField((name,), "the operator writes this field itself; give it another name", _location(own, (name,)))
         for name in RESERVED
@@ -194,7 +194,7 @@ def _condition(item: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _last_status(parent: LiveObject) -> OwnStatus:
+def last_status(parent: LiveObject) -> OwnStatus:
     """The author's fields and conditions in the live status: those that the operator owns and doesn't write itself."""
     status, owned = parent.body.get("status"), parent.owned_fields("status")
     if not owned or not isinstance(status, Mapping):

@@ -22,8 +22,14 @@ from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.status.child_status import ChildStatus, child_statuses, existing_child, with_waiting_causes
 from ssa_operator.core.status.conditions import make_status
-from ssa_operator.core.status.own_status import OPERATOR_TYPES, OwnStatus, own_status
-from ssa_operator.core.status.verdict import Verdict, make_deletion_verdict, make_verdict, make_verdict_on_children
+from ssa_operator.core.status.own_status import OPERATOR_TYPES, OwnStatus, last_status, own_status
+from ssa_operator.core.status.verdict import (
+    ReadyReason,
+    Verdict,
+    make_deletion_verdict,
+    make_verdict,
+    make_verdict_on_children,
+)
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -104,6 +110,17 @@ def make_idle_report(
     """The report on a parent for which nothing is applied; `children` are those that exist."""
     entries = tuple(existing_child(live, now, secrets) for live in children)
     return _with_outcomes(_report_of(parent, verdict, entries, own, now), (), own.again_at)
+
+
+def make_suspicion_report(parent: LiveObject, why: str, now: float, *, stalled: bool) -> Report:
+    """The report on a suspected parent: its last status with another verdict. Nothing is rendered or judged for it."""
+    verdict = Verdict(
+        ready=False, reason=ReadyReason.SUSPECTED.value, message=bounded(why, MESSAGE_LIMIT), stalled=stalled
+    )
+    own, before = last_status(parent), parent.body.get("status")
+    status = make_status(parent, verdict, (), own, now)
+    resources = before.get("resources", []) if isinstance(before, Mapping) else []
+    return Report(status={**status, "resources": resources}, own=own, verdict=verdict, children=(), complete=False)
 
 
 def make_deletion_report(

@@ -43,6 +43,8 @@ class ReadyReason(StrEnum):
     """This version can't read a record on the parent. The message names it. Nothing is applied or deleted."""
     FORBIDDEN = "Forbidden"
     """The API server refuses a request that the reconcile can't do without. The message names it."""
+    SUSPECTED = "Suspected"
+    """The operator was held up or died while it reconciled the parent, which is therefore reconciled last and alone."""
     DELETING = "Deleting"
     """The parent is being deleted."""
 

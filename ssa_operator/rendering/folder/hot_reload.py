@@ -17,7 +17,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,7 +144,7 @@ class _Watch:
                 if seconds is not None or (await asyncio.to_thread(self.watched.state))[self.path] != known:
                     return
 
-    async def _events(self, known: FolderState, poll: int) -> AsyncIterator[None]:
+    async def _events(self, known: FolderState, poll: int) -> AsyncGenerator[None, None]:
         """Yields after each event of the file system, and after each `poll` milliseconds without one. Ends where the
         watched folder is gone.
         """

@@ -1,0 +1,198 @@
+"""A process beside the operator: it names the parent whose reconcile holds the event loop, while it does.
+
+Promises:
+- It needs nothing of the operator's process, which may be in a step of C that no thread interrupts: it reads the step
+  record (`controller/step_record.py`), and asks the operator's signal handler, in C, where its code is.
+- After HELD seconds, and when the operator ends in a step, it logs the parent, and records it in the operator's Lease.
+- It ends with the operator, and takes no signal.
+- It imports the client of the cluster only to write, in one more process, and shares the memory of the interpreter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import os
+import re
+import secrets
+import select
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ssa_operator.controller.step_record import HELD, Running, Step, StepRecord
+
+POLL_INTERVAL = 0.25
+"""Seconds between two looks at the step record."""
+
+STACK_TIMEOUT = 0.5
+"""Seconds for which the operator's signal handler may write its stack."""
+
+SAVE_TIMEOUT = 30.0
+"""Seconds for which a record is tried to be saved."""
+
+_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+_FRAME = re.compile(r'File "([^"]{1,1000})", line (\d{1,9}) in (\S{1,200})')
+
+_ROOT = re.compile(r".*/(?=ssa_operator/)|.*/site-packages/|.*/lib/python[0-9.]+/")
+"""What comes before the path of a module."""
+
+OWN_CODE = "/ssa_operator/"
+
+Save = Callable[[Step, str, bool], Awaitable[None]]
+"""Writes a step of the process of this name to the record in the cluster. The last argument: whether it took long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watchdog:
+    """The operator's side: `record` is what it records its steps in, `process` its name in the record."""
+
+    record: StepRecord
+    process: str
+    _kept: tuple[int, ...] = field(repr=False)
+    """Descriptors that stay open as long as the operator lives."""
+
+
+def start(save: Save, configure_logging: Callable[[], None]) -> Watchdog:
+    """Start the process. Call it before threads and before imports that the process does not need.
+
+    `configure_logging` is called before the first line is logged.
+    """
+    record, process = StepRecord.open(), secrets.token_hex(8)
+    alive, alive_of_operator = os.pipe()
+    stack, stack_of_operator = os.pipe()
+    operator = os.getpid()
+    gc.freeze()
+    if os.fork():
+        os.close(alive)
+        os.close(stack)
+        os.set_blocking(stack_of_operator, False)
+        faulthandler.register(signal.SIGUSR2, file=stack_of_operator, all_threads=False)
+        return Watchdog(record, process, (alive_of_operator, stack_of_operator))
+    code = 1
+    try:
+        os.close(alive_of_operator)
+        os.close(stack_of_operator)
+        _become_watchdog()
+        _watch(record, operator, alive, stack, lambda step, long: save(step, process, long), configure_logging)
+        code = 0
+    finally:
+        # The exit of Python is the operator's.
+        os._exit(code)
+
+
+def _become_watchdog() -> None:
+    gc.disable()
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text("ssa-watchdog")
+
+
+def _watch(
+    record: StepRecord,
+    operator: int,
+    alive: int,
+    stack: int,
+    save: Callable[[Step, bool], Awaitable[None]],
+    configure_logging: Callable[[], None],
+) -> None:
+    """Look at the record until the operator has ended."""
+    named = 0.0
+    gone = False
+    while not gone:
+        gone = bool(select.select([alive], [], [], POLL_INTERVAL)[0])
+        running = record.running()
+        if running is None or running.started == named:
+            continue
+        seconds = time.monotonic() - running.started
+        if seconds >= HELD or gone:
+            named = running.started
+            configure_logging()
+            _name(running, "" if gone else _place(operator, stack), gone=gone)
+            _save(record, running, save, long=seconds >= HELD, gone=gone)
+
+
+def _name(running: Running, place: str, *, gone: bool) -> None:
+    # Imported here, because a watchdog that has nothing to say needs none of it.
+    import logging
+
+    from ssa_operator.controller.informers.parents import ParentKey
+    from ssa_operator.controller.reconcile_context import reconciling
+
+    step, log = running.step, logging.getLogger("ssa_operator")
+    with reconciling(ParentKey(step.folder, step.namespace, step.name)):
+        if gone:
+            log.error("%s: the operator died in a step of its reconcile", step)
+        else:
+            where = f", in {place}" if place else ""
+            log.error(
+                "%s: a step of its reconcile holds the event loop for over %g s%s; probes and all other parents wait",
+                step,
+                HELD,
+                where,
+            )
+
+
+def _save(
+    record: StepRecord, running: Running, save: Callable[[Step, bool], Awaitable[None]], *, long: bool, gone: bool
+) -> None:
+    """Save the step in a process of its own, so that the memory for it is free again."""
+    record.being_saved = True
+    try:
+        if not gone and record.running() != running:
+            return
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            return
+        code = 1
+        try:
+            import asyncio
+
+            asyncio.run(asyncio.wait_for(save(running.step, long), SAVE_TIMEOUT))
+            code = 0
+        except Exception as error:  # noqa: BLE001 - there is no one else to report it
+            sys.stderr.write(
+                f"{running.step}: was not recorded as a suspected parent: {error or type(error).__name__}\n"
+            )
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    finally:
+        record.being_saved = False
+
+
+def _place(operator: int, stack: int) -> str:
+    """Where the operator's code is: its innermost function, and the innermost template; '' if it does not answer."""
+    with contextlib.suppress(OSError):
+        os.kill(operator, signal.SIGUSR2)
+        text, deadline = b"", time.monotonic() + STACK_TIMEOUT
+        while (left := deadline - time.monotonic()) > 0 and select.select([stack], [], [], left)[0]:
+            part = os.read(stack, 65536)
+            if not part:
+                break
+            text += part
+            deadline = min(deadline, time.monotonic() + POLL_INTERVAL)
+        return place_in(text.decode(errors="replace"))
+    return ""
+
+
+def place_in(stack: str) -> str:
+    """The place in a stack as faulthandler writes it."""
+    frames = _FRAME.findall(stack)
+    if not frames:
+        return ""
+    own = next((frame for frame in frames if OWN_CODE in frame[0]), frames[0])
+    shown = dict.fromkeys(f"{name} ({_ROOT.sub('', file)}:{line})" for file, line, name in (frames[0], own))
+    place = ", called by ".join(shown)
+    template = next((file for file, _, _ in frames if not file.endswith(".py") and not file.startswith("<")), "")
+    return f"{place} while {template} is rendered" if template else place

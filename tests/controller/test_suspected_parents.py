@@ -1,0 +1,224 @@
+"""A step record, and the turn in which a suspected parent is reconciled alone."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ssa_operator.controller import suspected_parents
+from ssa_operator.controller.queue import Cause, Queue
+from ssa_operator.controller.step_record import FILE_NAME, RecordedCoroutine, Step, StepRecord, record_tasks
+from ssa_operator.controller.suspected_parents import AloneTurn
+from tests.devcluster.waiting import until
+
+STEP = Step("echoes.example.com", "default", "web", 3, "digest")
+
+
+def running(record: StepRecord) -> Step | None:
+    found = record.running()
+    return found.step if found is not None else None
+
+
+async def test_a_step_is_recorded_while_it_runs_and_not_while_it_waits() -> None:
+    record, seen, go_on = StepRecord.open(), [], asyncio.Event()
+
+    async def work() -> str:
+        seen.append(running(record))
+        await go_on.wait()
+        seen.append(running(record))
+        await asyncio.sleep(0)
+        return "done"
+
+    task = asyncio.create_task(_awaited(RecordedCoroutine(work(), record, STEP.encode())))
+    await asyncio.sleep(0)
+    assert (seen, running(record)) == ([STEP], None)
+    go_on.set()
+    assert await task == "done"
+    assert (seen, running(record)) == ([STEP, STEP], None)
+
+
+async def _awaited(work: RecordedCoroutine[str]) -> str:
+    return await work
+
+
+async def test_an_error_and_a_cancellation_end_a_step() -> None:
+    record, seen = StepRecord.open(), []
+
+    async def work() -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append(running(record))
+        return ""
+
+    task = asyncio.create_task(_awaited(RecordedCoroutine(work(), record, STEP.encode())))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (seen, running(record)) == ([STEP], None)
+
+    async def failing() -> str:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await RecordedCoroutine(failing(), record, STEP.encode())
+    assert running(record) is None
+
+
+async def test_the_steps_of_tasks_that_a_step_starts_are_recorded() -> None:
+    record, seen, step = StepRecord.open(), [], b""
+
+    async def child() -> None:
+        seen.append(running(record))
+        await asyncio.sleep(0)
+        seen.append(running(record))
+
+    loop = asyncio.get_running_loop()
+    record_tasks(loop, record, lambda: step)
+    try:
+        await asyncio.gather(child(), child())
+        step = STEP.encode()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(child(), name="child")
+            group.create_task(child())
+    finally:
+        loop.set_task_factory(None)
+    assert seen == [None] * 4 + [STEP] * 4
+
+
+async def test_a_step_that_took_long_is_reported_when_it_has_ended() -> None:
+    now, reported = [0.0], []
+    record = StepRecord(StepRecord.open()._memory, lambda: now[0])
+    record.on_held = lambda step, seconds: reported.append((step, seconds))
+
+    async def work(seconds: float) -> None:
+        now[0] += seconds
+
+    await RecordedCoroutine(work(0.9), record, STEP.encode())
+    assert reported == []
+    await RecordedCoroutine(work(1.5), record, STEP.encode())
+    assert reported == [(STEP, 1.5)]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Step("f", "", "cluster-scoped", 1, ""),
+        Step("f" * 253, "n" * 63, "x" * 253, 2**60, "0" * 64),
+    ],
+)
+def test_any_parent_fits_in_the_record(step: Step) -> None:
+    record = StepRecord.open()
+    record.begin(step.encode())
+    assert running(record) == step
+
+
+def test_a_step_that_does_not_fit_is_not_recorded() -> None:
+    record = StepRecord.open()
+    record.begin(Step("f", "n", "x" * 10_000, 1, "digest").encode())
+    assert running(record) is None
+    assert not record.being_saved
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare")
+def test_the_first_process_of_a_container_finds_the_step_in_which_the_last_one_died(tmp_path: Path) -> None:
+    code = """
+import os, sys
+from ssa_operator.controller.step_record import Step, StepRecord
+record = StepRecord.open()
+print(os.getpid(), record.left, flush=True)
+record.begin(Step("f", "n", sys.argv[1], 1, "d").encode())
+if sys.argv[1] == "ends":
+    record.end_all()
+    sys.exit()
+os.kill(os.getpid(), 9)
+os._exit(9)
+"""
+
+    def first_process(name: str) -> str:
+        command = ["unshare", "--pid", "--fork", sys.executable, "-c", code, name]
+        done = subprocess.run(command, env={"TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=False)
+        if "Operation not permitted" in done.stderr:
+            pytest.skip("needs the permission to make a process namespace")
+        assert done.stdout, done.stderr
+        return done.stdout.strip()
+
+    assert first_process("web") == "1 None"
+    assert first_process("ends") == "1 f n/web"
+    assert first_process("again") == "1 None"
+    assert (tmp_path / FILE_NAME).stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_reconcile_alone_waits_for_others_and_they_for_it() -> None:
+    turn, order, go_on = AloneTurn(), [], asyncio.Event()
+
+    async def beside(name: str) -> None:
+        async with turn.beside_others():
+            order.append(f"{name} begins")
+            await go_on.wait()
+            order.append(f"{name} ends")
+
+    async def alone() -> None:
+        async with turn.alone():
+            order.append("alone begins")
+            await asyncio.sleep(0.01)
+            order.append("alone ends")
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(beside("a"))
+        group.create_task(beside("b"))
+        await asyncio.sleep(0)
+        group.create_task(alone())
+        await asyncio.sleep(0)
+        group.create_task(beside("c"))
+        await asyncio.sleep(0)
+        go_on.set()
+    assert order == ["a begins", "b begins", "a ends", "b ends", "alone begins", "alone ends", "c begins", "c ends"]
+
+
+async def test_neither_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suspected_parents, "ALONE_DEADLINE", 0.01)
+    turn, order = AloneTurn(), []
+    stuck = asyncio.Event()
+
+    async def beside(name: str) -> None:
+        async with turn.beside_others():
+            order.append(name)
+            await stuck.wait()
+
+    async def alone() -> None:
+        async with turn.alone():
+            order.append("alone")
+            await stuck.wait()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(beside("a"))
+        await asyncio.sleep(0)
+        group.create_task(alone())
+        await until(lambda: order == ["a", "alone"])
+        group.create_task(beside("b"))
+        await until(lambda: order == ["a", "alone", "b"])
+        stuck.set()
+
+
+async def test_a_queue_is_idle_when_the_last_parent_is_done() -> None:
+    queue: Queue[str] = Queue(asyncio.get_running_loop().time)
+    await queue.until_idle()
+    queue.add("a", Cause.PARENT)
+    idle = asyncio.create_task(queue.until_idle())
+    await queue.get()
+    await asyncio.sleep(0)
+    assert not idle.done()
+    queue.add("b", Cause.PARENT)
+    queue.done("a")
+    await asyncio.sleep(0.01)
+    assert not idle.done()
+    await queue.get()
+    queue.done("b")
+    await idle
