@@ -31,6 +31,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.messages import did_you_mean, sentence
 from ssa_operator.core.objects.metadata_validation import key_faults, label_faults, label_value_faults, subdomain_faults
 from ssa_operator.core.objects.quantity import amount
+from ssa_operator.core.objects.secret_fields import WHOLE
 from ssa_operator.core.objects.source_location import field_text, parse_field
 from ssa_operator.core.objects.string_formats import duration_nanoseconds, is_format
 from ssa_operator.core.policies.immutable_fields import FieldRefusal, changed_field, immutable_field
@@ -89,9 +90,9 @@ READINGS: Mapping[str, Reading] = {
         made(key(text)), ApiError("", ErrorStatus(code=500, message=text))
     ),
     "an error": lambda text: (error(text).terminal, error(text).missing_version, str(error(text))),
-    "an error about a Secret": lambda text: read_error_status(403, status(text), confidential=True),
-    "a message about a Secret": lambda text: redacted_message(403, f'secrets "{text}" is forbidden: {text}', ()),
-    "a warning about a Secret": redacted_warning,
+    "an error about a Secret": lambda text: read_error_status(403, status(text), secret=WHOLE),
+    "a message about a Secret": lambda text: redacted_message(403, f'secrets "{text}" is forbidden: {text}', (), WHOLE),
+    "a warning about a Secret": lambda text: redacted_warning(text, WHOLE),
     "a refusal": lambda text: immutable_field(GroupKind("", "Pod"), [FieldRefusal("spec", f"Invalid value: {text}")]),
     "a refused field": lambda text: changed_field(GroupKind("", "Pod"), f"data[{text}]", key(text), key(text)),
     "a quota": lambda text: proves_nothing(Probe("web", b""), (), f"exceeded quota: {text}, used: {text}", None),

@@ -151,8 +151,13 @@ async def test_a_watch_follows_no_link_out_of_the_project(root: Path, outside: P
     (root / "tests" / FOLDER / "link").symlink_to(outside)
     (root / "tests" / "everything").symlink_to("/")
     (outside / "deep").mkdir()
-    watched = set(hot_reload._watched(root / "tests", _state(root / "tests"), _state))
-    assert watched == {root / "tests", root / "tests" / FOLDER, root / "tests" / FOLDER / "one"}
+    tests = root / "tests"
+    watch = hot_reload._Watch(tests, hot_reload._Files((tests,), (), _state))
+    assert set(watch._folders(_state(tests))) == {
+        root / "tests",
+        root / "tests" / FOLDER,
+        root / "tests" / FOLDER / "one",
+    }
     changes = changes_of([root / "tests"], [])
     await anext(changes)
     following = asyncio.ensure_future(anext(changes))
