@@ -116,11 +116,11 @@ def _calls(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or node in inside:
             continue
-        function = ast.unparse(node.func)
-        if function.removeprefix("re.") in {*ASKED, "compile"} and function.startswith("re."):
-            yield node, targets.get(node, "_unnamed")
-        elif function == COMPILES:
-            yield node, ""
+        match node.func:
+            case ast.Attribute(value=ast.Name("re"), attr=name) if name in {*ASKED, "compile"}:
+                yield node, targets.get(node, "_unnamed")
+            case ast.Name(name) if name == COMPILES:
+                yield node, ""
 
 
 def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
