@@ -7,6 +7,7 @@ import base64
 import pytest
 
 from ssa_operator.core.objects.secret_fields import SecretFields
+from ssa_operator.core.policies.adoption import LAST_APPLIED
 from ssa_operator.rendering.render import render
 from tests.rendering.template_files import FakeClusterView, live, parent, render_with, status, templates
 
@@ -69,6 +70,27 @@ def test_what_is_no_content_is_none(value: str) -> None:
     text = READS + MAP + f"data: {{a: '{{{{ {value} }}}}'}}\n"
     rendered = render_with({"a.yaml.j2": text}, view(), {"guess": RIGHT})
     assert [document.secret for document in rendered.documents] == [SecretFields()]
+
+
+COPIED = live("Secret", "copied", metadata={"annotations": {LAST_APPLIED: RIGHT, "a": "b"}}, data={"pw": "cHc="})
+
+
+@pytest.mark.parametrize(
+    ("field", "content"),
+    [
+        ("metadata.name", False),
+        ("metadata.annotations.a", False),
+        (f"metadata.annotations['{LAST_APPLIED}']", True),
+        ("metadata.annotations | tojson", True),
+        ("metadata | tojson", True),
+        ("data.pw", True),
+        ("kind", False),
+    ],
+)
+def test_of_a_secrets_metadata_only_kubectls_copy_is_content(field: str, content: bool) -> None:
+    text = MAP + f"data: {{a: {{{{ lookup('v1', 'Secret', 'copied').{field} }}}}}}\n"
+    (document,) = render_with({"a.yaml.j2": text}, FakeClusterView(others=(COPIED,))).documents
+    assert bool(document.secret) is content
 
 
 def test_a_name_that_is_content_is_known() -> None:

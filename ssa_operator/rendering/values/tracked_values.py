@@ -68,6 +68,8 @@ class Provenance(Struct, frozen=True, eq=False, kw_only=True):
     """What of a Secret's content the value is."""
     key: bool = False
     """Whether it is the provenance of a mapping's key, and not of the value under it alone."""
+    public_part: str = ""
+    """Of a Secret's metadata, its annotations or its copy in these: which of them the value is."""
     untracked: bool = False
     """Of a provenance of the whole file: whether content became text or a key without a provenance."""
     secret_queries: set[Question] = field(default_factory=set)
@@ -277,8 +279,8 @@ class TrackedValue:
             # A mapping that `merge` made: its fields have a provenance of their own.
             return TrackedValue(found.value, merge_provenance(found.provenance, self.provenance))
         provenance = self.provenance
-        if self.secret and _is_public_field(self, found, name):
-            provenance = with_secrecy(provenance, Secrecy.NONE)
+        if self.secret:
+            provenance = _provenance_of_field(self, found, name)
         if provenance and provenance[0].path is not None:
             provenance = _item_provenance(provenance, name, found)
         return TrackedValue(found, provenance)
@@ -526,16 +528,32 @@ def with_secrecy(provenance: tuple[Provenance, ...], secrecy: Secrecy) -> tuple[
     )
 
 
-def _is_public_field(owner: TrackedValue, found: Any, name: Any) -> bool:
-    """Whether a field of a Secret is no content: its type, its kind and its metadata without a copy of the content."""
-    value = owner.value
-    is_body = isinstance(value, Mapping) and (
-        value.get("kind") == "Secret" or any(value is source.answer for source in owner.provenance)
-    )
-    if not is_body or name not in ("apiVersion", "immutable", "kind", "metadata", "type"):
-        return False
-    annotations = found.get("annotations") if isinstance(found, Mapping) else None
-    return not (isinstance(annotations, Mapping) and LAST_APPLIED in annotations)
+def _provenance_of_field(owner: TrackedValue, found: Any, name: Any) -> tuple[Provenance, ...]:
+    """The provenance of a field of content. A Secret's type, its kind and its metadata are no content, except for the
+    annotation in which kubectl keeps a copy of the whole Secret.
+    """
+    value, provenance = owner.value, owner.provenance
+    below = {source.public_part for source in provenance if source.secrecy is Secrecy.CONTENT}
+    if below == {"metadata"}:
+        part = "annotations" if name == "annotations" else ""
+    elif below == {"annotations"}:
+        part = "copy" if name == LAST_APPLIED else ""
+    elif not (
+        isinstance(value, Mapping)
+        and (value.get("kind") == "Secret" or any(value is source.answer for source in provenance))
+        and name in ("apiVersion", "immutable", "kind", "metadata", "type")
+    ):
+        return provenance
+    else:
+        part = "metadata" if name == "metadata" and _has_copy(found) else ""
+    if not part:
+        return with_secrecy(provenance, Secrecy.NONE)
+    return tuple(replace(source, public_part=part) for source in provenance)
+
+
+def _has_copy(metadata: Any) -> bool:
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    return isinstance(annotations, Mapping) and LAST_APPLIED in annotations
 
 
 def _of_cluster(provenance: tuple[Provenance, ...]) -> tuple[Provenance, ...]:
