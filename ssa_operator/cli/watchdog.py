@@ -152,7 +152,9 @@ def _save(
             return
         child = os.fork()
         if child:
-            os.waitpid(child, 0)
+            # Whoever started the operator may ignore the ends of children, which the kernel reaps then.
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(child, 0)
             return
         code = 1
         try:

@@ -112,10 +112,8 @@ class Workers:
             key, causes = item
             try:
                 async with self._alone.beside_others():
-                    if self._suspects is not None and key in self._suspects:
-                        await self._guarded(key, self._hold(key, self._suspects))
-                    else:
-                        await self._guarded(key, self._process(key, causes))
+                    held = self._suspects is not None and key in self._suspects
+                    await self._guarded(key, self._hold(key) if held else self._process(key, causes))
             finally:
                 self._queue.done(key)
 
@@ -145,12 +143,13 @@ class Workers:
             except Exception as error:  # noqa: BLE001 - it is logged
                 self._after_bug(key, error, NO_SECRETS)
 
-    async def _hold(self, key: ParentKey, suspects: SuspectedParents) -> None:
+    async def _hold(self, key: ParentKey) -> None:
         """Report on a suspect that is not reconciled yet."""
-        suspects.notice_change()
+        assert self._suspects is not None
+        self._suspects.notice_change()
         parents = self._folders.get(key.folder)
         live = parents.find(key.namespace, key.name) if parents is not None else None
-        why, stalled = suspects.suspicion(key)
+        why, stalled = self._suspects.suspicion(key)
         if parents is None or live is None or not why:
             return
         done = await self._reconciler.report_suspicion(parents.parent(live), parents.state(live), why, stalled=stalled)

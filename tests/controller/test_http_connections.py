@@ -59,7 +59,10 @@ async def closed(client: socket.socket) -> bytes:
     return received
 
 
-@pytest.mark.parametrize("sources", [1, 200], ids=["one address", "200 addresses"])
+@pytest.mark.parametrize(
+    "sources",
+    [pytest.param(1, id="one address", marks=pytest.mark.slow), pytest.param(200, id="200 addresses")],
+)
 async def test_probes_answer_while_more_connections_are_open_than_files_may_be(
     tmp_path: Path, many_files: None, sources: int
 ) -> None:
