@@ -293,7 +293,7 @@ class Reconciler:
         await turn.steps.rest()
         self._learn_plan(turn, plan, report)
         obsolete = await delete_kept_values(self._cluster.of(turn.parent.live), turn, plan, outcomes)
-        await trim_records(self._cluster, turn, plan, obsolete)
+        await trim_records(self._cluster, turn, plan, outcomes, obsolete)
         report = redacted_report(report, turn.state.redactor, own.left_out)
         await turn.steps.rest()
         return self._scheduled(turn, plan, outcomes, _after_checks(report, turn))

@@ -33,6 +33,8 @@ def owned(fields_v1: bytes) -> frozenset[Path]:
 
 def lost_fields(before: bytes, after: bytes) -> tuple[Path, ...]:
     """The fields of the fieldsV1 tree `before` that `after` lacks: for a lost item of a list, the item alone."""
+    if before == after:
+        return ()
     lost = owned(before) - owned(after)
     outermost = (path for path in lost if not any(path[:length] in lost for length in range(1, len(path))))
     return tuple(sorted(outermost))

@@ -112,8 +112,10 @@ def follows_others(record: ApplyRecord | None, before: LiveObject | None, after:
         return False
     fields = split_entry(record.own_entry)[1]
     taken = lost_fields(fields, before.owned_fields())
+    if not taken:
+        return False
     overwritten = changed_fields(fields, before.body, after.body)
-    return bool(taken) and not any(path[: len(field)] == field for path in overwritten for field in taken)
+    return not any(path[: len(field)] == field for path in overwritten for field in taken)
 
 
 def with_changes(
