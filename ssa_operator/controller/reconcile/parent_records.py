@@ -1,7 +1,8 @@
 """Writing what the operator records on a parent: the inventory, what was applied once, held prunes, the finalizer.
 
 Promises:
-- The operator writes no record that the parent has already.
+- The operator writes no record that the parent has already. What was applied is one write for a new parent, and one for
+  each change of its templates, unless they add a kind.
 - The operator's own write requeues no parent, and never recreates a parent that is gone.
 - The operator removes records that the parent no longer needs, also where other field managers own them.
 - A manifest that has to be recorded before it is applied, and can't be, is not applied.
