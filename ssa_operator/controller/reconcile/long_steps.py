@@ -6,17 +6,20 @@ their number, and holds the event loop for that time: probes, the Lease, watches
 Promises:
 - After a step that took LONG, the event loop runs all that is due, also what follows from it, such as the answer to a
   probe whose request arrived meanwhile.
-- The reconcile of a usual parent is not interrupted.
+- The reconcile of a usual parent is not interrupted, however long others hold the event loop while it waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from types import coroutine
+from typing import Any, TypeVar
 
 LONG = 0.02
-"""Seconds of processor time. The steps of a usual reconcile take less than a millisecond together."""
+"""Seconds for which steps hold the event loop. Those of a usual reconcile take less than a millisecond together."""
 
 PAUSE = 0.002
 """Seconds for which the reconcile leaves the loop to others. An answer to a probe takes several turns of the loop."""
@@ -24,16 +27,38 @@ PAUSE = 0.002
 BATCH = 100
 """Requests that a reconcile begins before it looks at the time."""
 
+Done = TypeVar("Done")
+
 
 class LongSteps:
-    """Measures the steps of one reconcile."""
+    """Measures the steps of one reconcile: what runs in `measured`, between one suspension and the next."""
 
-    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        self._since = clock()
+        self._held = 0.0
+        """Seconds that the steps before the last suspension took, since the last pause."""
+        self._resumed = clock()
+
+    @coroutine
+    def measured(self, steps: Coroutine[Any, Any, Done]) -> Generator[Any, Any, Done]:
+        """The result of a coroutine whose steps are measured."""
+        resume = partial(steps.send, None)
+        while True:
+            self._resumed = self._clock()
+            try:
+                awaited = resume()
+            except StopIteration as end:
+                result: Done = end.value
+                return result
+            self._held += self._clock() - self._resumed
+            try:
+                yield awaited
+                resume = partial(steps.send, None)
+            except BaseException as error:  # noqa: BLE001 - the coroutine gets it, a cancellation too
+                resume = partial(steps.throw, error)
 
     async def rest(self) -> None:
-        """Between two steps: leave the loop to others if the steps since the last call took long."""
-        if self._clock() - self._since >= LONG:
+        """Between two steps: leave the loop to others if the steps since the last pause took long together."""
+        if self._held + self._clock() - self._resumed >= LONG:
             await asyncio.sleep(PAUSE)
-            self._since = self._clock()
+            self._held, self._resumed = 0.0, self._clock()

@@ -1,7 +1,8 @@
 """Writing what the operator records on a parent: the inventory, what was applied once, held prunes, the finalizer.
 
 Promises:
-- The operator writes no record that the parent has already.
+- The operator writes no record that the parent has already. What was applied is one write for a new parent, and one for
+  each change of its templates, unless they add a kind.
 - The operator's own write requeues no parent, and never recreates a parent that is gone.
 - The operator removes records that the parent no longer needs, also where other field managers own them.
 - A manifest that has to be recorded before it is applied, and can't be, is not applied.
@@ -11,6 +12,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,11 +20,12 @@ from msgspec.structs import replace
 from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.turn import Turn
-from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.manifest import may_own
 from ssa_operator.core.planning import once_outcomes
-from ssa_operator.core.planning.outcome import Outcome
+from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action, FailureReason, Step
 from ssa_operator.core.policies import apply_once
@@ -158,10 +161,21 @@ def _records_of(plan: Plan) -> ParentRecords:
     applied = [step.manifest for step in plan.steps if step.manifest is not None and step.action in _APPLYING]
     records = with_manifests(observed.records, applied, hooks=plan.has_hooks)
     has_children = bool(observed.children.own) or observed.records_lost
-    records = with_applied(records, applied, plan.rendered.digest, has_children=has_children)
+    records = with_applied(
+        records, applied, plan.rendered.digest, waiting=_waiting_kinds(plan), has_children=has_children
+    )
     if observed.records_lost:
         records = once_outcomes.with_unknown(records, plan.steps, observed.parent)
     return replace(records, held_prune=plan.hold)
+
+
+def _waiting_kinds(plan: Plan) -> set[GroupKind]:
+    """The kinds of the manifests that wait, if the parent may own their objects."""
+    parent, kinds = plan.observed.parent.identity, plan.observed.children.kinds
+    waiting = (step.identity for step in plan.steps if step.action is Action.WAIT)
+    return {
+        each.group_kind for each in waiting if each.group_kind in kinds and may_own(parent.namespace, each.namespace)
+    }
 
 
 def _without_unrecorded(plan: Plan, parent: Parent, error: Exception) -> Plan:
@@ -221,7 +235,13 @@ async def _exists(cluster: ClusterAccess, outcome: Outcome) -> bool:
     return found is not None and found.uid == live.uid
 
 
-async def trim_records(cluster: ClusterAccess, turn: Turn, plan: Plan, obsolete_values: frozenset[Identity]) -> None:
+async def trim_records(
+    cluster: ClusterAccess,
+    turn: Turn,
+    plan: Plan,
+    outcomes: tuple[Outcome, ...],
+    obsolete_values: frozenset[Identity],
+) -> None:
     """Remove from the records the children that are gone, a prune that is no longer held, and the objects whose
     generated values no Secret keeps any more.
     """
@@ -242,16 +262,19 @@ async def trim_records(cluster: ClusterAccess, turn: Turn, plan: Plan, obsolete_
         ]
         records = with_manifests(records.without_children(gone), (), hooks=plan.has_hooks)
     if records.applied is not None:
-        records = replace(records, applied=_what_was_applied(turn, plan, records.applied))
+        pruned = {each.step.identity for each in outcomes if each.result is Result.PRUNED}
+        deleted = {identity for identity in pruned if identity not in cluster.children}
+        records = replace(records, applied=_what_was_applied(turn, plan, deleted, records.applied))
     turn.parent = await save_parent_records(cluster, turn.parent, records)
 
 
-def _what_was_applied(turn: Turn, plan: Plan, before: AppliedRecord) -> AppliedRecord:
+def _what_was_applied(turn: Turn, plan: Plan, deleted: AbstractSet[Identity], before: AppliedRecord) -> AppliedRecord:
     """The record without kinds of which there are no children any more, and with the template set of this reconcile if
-    this is the first one that applied it completely: two operators would write theirs in turns.
+    this is the first one that applied it completely: two operators would write theirs in turns. `deleted` are the
+    children that this reconcile deleted.
     """
-    present = {live.identity.group_kind for live in plan.observed.children.own}
-    present |= {step.identity.group_kind for step in plan.steps if step.manifest is not None}
+    present = {live.identity.group_kind for live in plan.observed.children.own if live.identity not in deleted}
+    present |= {step.identity.group_kind for step in plan.steps if step.manifest is not None} | _waiting_kinds(plan)
     kinds = plan.observed.children.kinds
     absent = {kind for kind in before.kinds - present if kind in kinds and kinds[kind].synced}
     templates = plan.rendered.digest if turn.newly_converged else before.templates

@@ -134,6 +134,9 @@ class Reconciler:
     async def reconcile(self, parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
         """Reconcile a parent. Where other parents wait, its status may be left to `write_status`."""
         turn = Turn(parent=parent, state=state, causes=causes)
+        return await turn.steps.measured(self._reconciled(turn))
+
+    async def _reconciled(self, turn: Turn) -> Reconciled:
         try:
             if await self._repeater.repeat(turn):
                 return Reconciled(state=_with_records(turn), report=turn.state.status.report)
@@ -150,7 +153,8 @@ class Reconciler:
 
     async def warm(self, parent: Parent, state: ParentState) -> None:
         """Watch what a reconcile of the parent reads, and write nothing. Raises ApiError and CredentialsError."""
-        await self.observer.observe(Turn(parent=parent, state=state, causes=Cause.RESYNC))
+        turn = Turn(parent=parent, state=state, causes=Cause.RESYNC)
+        await turn.steps.measured(self.observer.observe(turn))
 
     async def write_status(self, parent: Parent, state: ParentState) -> Reconciled:
         """Write the status that the last reconcile deferred."""
@@ -307,7 +311,7 @@ class Reconciler:
         await turn.steps.rest()
         self._learn_plan(turn, plan, report)
         obsolete = await delete_kept_values(self._cluster.of(turn.parent.live), turn, plan, outcomes)
-        await trim_records(self._cluster, turn, plan, obsolete)
+        await trim_records(self._cluster, turn, plan, outcomes, obsolete)
         report = with_left_out(report, own.left_out)
         await turn.steps.rest()
         return self._scheduled(turn, plan, outcomes, _after_checks(report, turn))

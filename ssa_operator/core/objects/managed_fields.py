@@ -37,7 +37,9 @@ def owned(fields_v1: bytes) -> frozenset[Path]:
 
 def lost_fields(before: bytes, after: bytes) -> tuple[Path, ...]:
     """The fields of the fieldsV1 tree `before` that `after` lacks: for a lost item of a list, the item alone."""
-    return tuple(sorted(_lost(_decode(before), _decode(after) if after else {}, ()))) if before else ()
+    if not before or before == after:
+        return ()
+    return tuple(sorted(_lost(_decode(before), _decode(after) if after else {}, ())))
 
 
 def _lost(before: Mapping[str, Any], after: Mapping[str, Any], prefix: Path) -> Iterator[Path]:

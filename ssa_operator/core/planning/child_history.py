@@ -203,7 +203,8 @@ def after_changes(
     this one changed what templates read. `apply_records` are those of before the reconcile. `read_by` has what each
     child of any parent reads by name.
     """
-    ours = (outcome for outcome in outcomes if outcome.step.history.foreign_change is None)
+    # Templates that read nothing of the cluster are in no loop.
+    ours = (outcome for outcome in outcomes if rendered.asked and outcome.step.history.foreign_change is None)
     changed = {
         outcome.step.identity: follows_others(apply_records.get(outcome.step.identity), outcome.step.live, outcome.live)
         for outcome in ours

@@ -112,8 +112,10 @@ def follows_others(record: ApplyRecord | None, before: LiveObject | None, after:
         return False
     fields = split_entry(record.own_entry)[1]
     taken = frozenset(lost_fields(fields, before.owned_fields()))
+    if not taken:
+        return False
     overwritten = changed_fields(fields, before.body, after.body)
-    return bool(taken) and not any(path[:length] in taken for path in overwritten for length in range(1, len(path) + 1))
+    return not any(path[:length] in taken for path in overwritten for length in range(1, len(path) + 1))
 
 
 def with_changes(

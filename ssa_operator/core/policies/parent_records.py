@@ -9,8 +9,9 @@ Promises:
 - A record or finalizer that is no longer needed is removed whichever field managers own it, and only if the parent is
   as the operator read it.
 - A held prune stays held when another operator process takes over.
-- Before the operator applies the first object of a kind, it records the kind. So another process finds the objects of
-  kinds that no template renders any more, and knows the template set that rendered them.
+- Before the operator applies the first object of a kind, it records the kind, together with the kinds of manifests
+  that still wait. So another process finds the objects of kinds that no template renders any more, and knows the
+  template set that rendered them.
 - An object waits for no other object of its own or of a later wave; the waves are deleted in reverse order.
 - A record in a format that this version doesn't read is reported. It never counts as an absent one.
 - A parent with the finalizer names the selector of its operator, so that another one leaves its deletion alone.
@@ -19,11 +20,12 @@ Promises:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Any
 
-from msgspec import DecodeError, Meta, Struct, field
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import PREFIX
@@ -31,7 +33,15 @@ from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_ver
 from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
-from ssa_operator.core.objects.messages import bounded
+from ssa_operator.core.policies.record_formats import (
+    AppliedEntry,
+    Entry,
+    Format,
+    HeldEntry,
+    encoded_record,
+    identity_entry,
+    inventory_entry,
+)
 
 INVENTORY_ANNOTATION = f"{PREFIX}inventory"
 """The annotation with the children that have no owner reference, so that the operator can delete them."""
@@ -109,7 +119,7 @@ class AppliedRecord(Struct, frozen=True, kw_only=True):
     """What was applied for a parent; KEP-3659 records the kinds of an ApplySet likewise."""
 
     kinds: frozenset[GroupKind]
-    """The kinds of the children with an owner reference that may exist."""
+    """The kinds of the children with an owner reference that exist or are going to."""
     templates: str = ""
     """The digest of the template set that was applied completely and rendered all of them, '' where that is unknown."""
 
@@ -168,20 +178,27 @@ def with_manifests(records: ParentRecords, manifests: Iterable[Manifest], *, hoo
 
 
 def with_applied(
-    records: ParentRecords, manifests: Iterable[Manifest], templates: str, *, has_children: bool
+    records: ParentRecords,
+    manifests: Iterable[Manifest],
+    templates: str,
+    *,
+    waiting: AbstractSet[GroupKind] = frozenset(),
+    has_children: bool,
 ) -> ParentRecords:
-    """The records to save before these manifests of the template set `templates` are applied. `has_children`: whether
-    the parent has children already, of which the template set may be another one.
+    """The records to save before these manifests of the template set `templates` are applied. `waiting` are the kinds
+    of manifests that are applied later, which would cost a write each. `has_children`: whether the parent has children
+    already, of which the template set may be another one.
     """
     manifests = tuple(manifests)
     # The inventory has the others that go with the parent.
     kinds = frozenset(manifest.identity.group_kind for manifest in manifests if manifest.owned)
     before = records.applied
     if before is None and manifests:
-        return replace(records, applied=AppliedRecord(kinds=kinds, templates="" if has_children else templates))
+        templates = "" if has_children else templates
+        return replace(records, applied=AppliedRecord(kinds=kinds | waiting, templates=templates))
     if before is None or kinds <= before.kinds:
         return records
-    return replace(records, applied=replace(before, kinds=before.kinds | kinds))
+    return replace(records, applied=replace(before, kinds=before.kinds | kinds | waiting))
 
 
 def identity_key(identity: Identity) -> str:
@@ -201,16 +218,7 @@ def read_parent_records(parent: LiveObject) -> ParentRecords:
     """The records on a live parent. A record that can't be read counts as empty here; `unreadable_records_message`
     names it.
     """
-    held = _HELD_PRUNE.read(parent)
-    return ParentRecords(
-        inventory={entry.identity: entry.wave for entry in _INVENTORY.read(parent) or ()},
-        once_records=_ONCE.read(parent) or {},
-        held_prune=HeldPrune(held.reconcileAt, frozenset(held.children)) if held is not None else None,
-        kept_values=frozenset(entry.identity for entry in _GENERATED_VALUES.read(parent) or ()),
-        applied=_APPLIED.read(parent),
-        has_finalizer=FINALIZER in parent.metadata.finalizers,
-        selector=parent.metadata.annotations.get(SELECTOR_ANNOTATION, ""),
-    )
+    return _decoded(parent).records
 
 
 def is_left_by_selector(parent: LiveObject, selector: str) -> bool:
@@ -225,7 +233,7 @@ def unreadable_records_message(parent: LiveObject) -> str:
 
     Without its records, the operator would run again what is applied once, or forget children. So it does nothing.
     """
-    problems = "; ".join(filter(None, (each.problem(parent) for each in _FORMATS)))
+    problems = _decoded(parent).problems
     if not problems:
         return ""
     return (
@@ -242,19 +250,19 @@ def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str,
     """
     annotations = {}
     if records.inventory:
-        entries = [_inventory_entry(identity, wave) for identity, wave in records.inventory.items()]
-        annotations[INVENTORY_ANNOTATION] = _encoded(entries)
+        entries = [inventory_entry(identity, wave) for identity, wave in records.inventory.items()]
+        annotations[INVENTORY_ANNOTATION] = encoded_record(entries)
     if records.once_records:
-        annotations[ONCE_ANNOTATION] = _encoded(dict(records.once_records))
+        annotations[ONCE_ANNOTATION] = encoded_record(dict(records.once_records))
     if records.held_prune:
         held = {"reconcileAt": records.held_prune.reconcile_at, "children": sorted(records.held_prune.children)}
-        annotations[HELD_PRUNE_ANNOTATION] = _encoded(held)
+        annotations[HELD_PRUNE_ANNOTATION] = encoded_record(held)
     if records.kept_values:
-        kept = [_identity_entry(identity) for identity in sorted(records.kept_values)]
-        annotations[GENERATED_VALUES_ANNOTATION] = _encoded(kept)
+        kept = [identity_entry(identity) for identity in sorted(records.kept_values)]
+        annotations[GENERATED_VALUES_ANNOTATION] = encoded_record(kept)
     if records.applied is not None:
         applied = {"kinds": sorted(map(str, records.applied.kinds)), "templates": records.applied.templates}
-        annotations[APPLIED_ANNOTATION] = _encoded({field: value for field, value in applied.items() if value})
+        annotations[APPLIED_ANNOTATION] = encoded_record({field: value for field, value in applied.items() if value})
     if records.has_finalizer and records.selector:
         annotations[SELECTOR_ANNOTATION] = records.selector
     if sum(map(len, annotations.values())) > ANNOTATIONS_LIMIT:
@@ -325,104 +333,59 @@ def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _inventory_entry(identity: Identity, wave: int) -> dict[str, Any]:
-    return {**_identity_entry(identity), "wave": wave}
+_INVENTORY = Format(INVENTORY_ANNOTATION, decoder(list[Entry]))
+_ONCE = Format(ONCE_ANNOTATION, decoder(dict[str, str]))
+_HELD_PRUNE = Format(HELD_PRUNE_ANNOTATION, decoder(HeldEntry))
+_GENERATED_VALUES = Format(GENERATED_VALUES_ANNOTATION, decoder(list[Entry]))
+_APPLIED = Format(APPLIED_ANNOTATION, decoder(AppliedEntry))
+
+_NAMES = (
+    INVENTORY_ANNOTATION,
+    ONCE_ANNOTATION,
+    HELD_PRUNE_ANNOTATION,
+    GENERATED_VALUES_ANNOTATION,
+    APPLIED_ANNOTATION,
+    SELECTOR_ANNOTATION,
+)
 
 
-def _identity_entry(identity: Identity) -> dict[str, Any]:
-    entry = {
-        "group": identity.group,
-        "kind": identity.kind,
-        "namespace": identity.namespace,
-        "name": identity.name,
-    }
-    return {field: value for field, value in entry.items() if value or field == "name"}
+_SHARED_LENGTH = 1000
+"""Characters of the records that are decoded once for all parents that have the same."""
 
 
-def _encoded(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=True)
+class _Decoded(Struct, frozen=True):
+    """The records on a parent, and why some of them can't be read."""
+
+    records: ParentRecords
+    problems: str
 
 
-_ERROR_LIMIT = 300
-"""Characters of the reason why an annotation can't be read, which quotes a part of it."""
-
-_Text = Annotated[str, Meta(min_length=1)]
-
-
-class _Entry(Struct, frozen=True, forbid_unknown_fields=True):
-    """A child in a record. An unknown field may say that the child has to stay, so that it is an error."""
-
-    kind: _Text
-    name: _Text
-    group: str = ""
-    namespace: str = ""
-    wave: int = 1
-
-    @property
-    def identity(self) -> Identity:
-        return Identity(self.group, self.kind, self.namespace, self.name)
-
-
-class _HeldEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """A held prune, as its annotation writes it."""
-
-    children: list[str]
-    reconcileAt: str = ""  # noqa: N815 - the field's name in the annotation
-
-
-class _AppliedEntry(Struct, frozen=True, forbid_unknown_fields=True):
-    """What was applied, as its annotation writes it."""
-
-    kinds: list[_Text] = []
-    templates: str = ""
-
-
-_decode_applied_entry = decoder(_AppliedEntry)
+def _decoded(parent: LiveObject) -> _Decoded:
+    annotations = parent.metadata.annotations
+    texts = tuple([annotations.get(name, "") for name in _NAMES])
+    decode = _decode if sum(map(len, texts)) <= _SHARED_LENGTH else _decode.__wrapped__
+    return decode(texts, FINALIZER in parent.metadata.finalizers)
 
 
 @lru_cache(maxsize=1000)
-def _decode_applied(encoded: bytes) -> AppliedRecord:
-    """The record of what was applied. The parents of a folder have the same, and each reconcile reads it several times.
-
-    Raises msgspec.DecodeError.
+def _decode(texts: tuple[str, ...], has_finalizer: bool) -> _Decoded:
+    """The records of the annotations with these texts. Most parents of a folder have the same ones, and each reconcile
+    reads them several times.
     """
-    entry = _decode_applied_entry(encoded)
-    found = (text.partition(".") for text in entry.kinds)
-    return AppliedRecord(kinds=frozenset(GroupKind(group, kind) for kind, _, group in found), templates=entry.templates)
-
-
-_Value = TypeVar("_Value")
-
-
-class _Format(Struct, Generic[_Value], frozen=True):
-    """The format of one annotation."""
-
-    name: str
-    decode: Callable[[bytes], _Value]
-
-    def read(self, parent: LiveObject) -> _Value | None:
-        """The annotation's value, None where it is missing, empty or unreadable."""
-        try:
-            return self._read(parent)
-        except DecodeError:
-            return None
-
-    def problem(self, parent: LiveObject) -> str:
-        """Why the annotation can't be read, '' where it can or is missing."""
-        try:
-            self._read(parent)
-        except DecodeError as error:
-            return f"the annotation {self.name} can't be read: {bounded(str(error), _ERROR_LIMIT)}"
-        return ""
-
-    def _read(self, parent: LiveObject) -> _Value | None:
-        text = parent.metadata.annotations.get(self.name)
-        return self.decode(text.encode(errors="surrogatepass")) if text else None
-
-
-_INVENTORY = _Format(INVENTORY_ANNOTATION, decoder(list[_Entry]))
-_ONCE = _Format(ONCE_ANNOTATION, decoder(dict[str, str]))
-_HELD_PRUNE = _Format(HELD_PRUNE_ANNOTATION, decoder(_HeldEntry))
-_GENERATED_VALUES = _Format(GENERATED_VALUES_ANNOTATION, decoder(list[_Entry]))
-_APPLIED = _Format(APPLIED_ANNOTATION, _decode_applied)
-_FORMATS: tuple[_Format[Any], ...] = (_INVENTORY, _ONCE, _HELD_PRUNE, _GENERATED_VALUES, _APPLIED)
+    inventory, once, held_prune, generated_values, applied, selector = texts
+    problems: list[str] = []
+    entries = _INVENTORY.read(inventory, problems) or ()
+    once_records = _ONCE.read(once, problems) or {}
+    held = _HELD_PRUNE.read(held_prune, problems)
+    kept = _GENERATED_VALUES.read(generated_values, problems) or ()
+    what = _APPLIED.read(applied, problems)
+    records = ParentRecords(
+        inventory={entry.identity: entry.wave for entry in entries},
+        once_records=once_records,
+        held_prune=HeldPrune(held.reconcileAt, frozenset(held.children)) if held is not None else None,
+        kept_values=frozenset(entry.identity for entry in kept),
+        applied=AppliedRecord(kinds=what.group_kinds, templates=what.templates) if what is not None else None,
+        has_finalizer=has_finalizer,
+        selector=selector,
+    )
+    return _Decoded(records, "; ".join(problems))

@@ -120,6 +120,13 @@ def test_an_apply_follows_others_if_it_leaves_what_they_changed(
     assert not follows_others(record, None, after)
 
 
+def test_what_no_other_manager_changed_is_not_compared() -> None:
+    """Each apply of each child asks this."""
+    before, after = owning("x", x="1"), owning("x", x="2")
+    assert not follows_others(apply_record(made(config_map("a")), owning("x", x="1")), before, after)
+    assert before._body is after._body is None
+
+
 def test_the_first_changes_have_no_pause_and_then_the_pauses_grow_to_two_minutes() -> None:
     rendered, pauses = reading({"a": one("a")}), []
     for times in range(1, ALLOWED_CHANGES + 20):

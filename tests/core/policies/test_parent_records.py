@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
@@ -31,7 +32,9 @@ from ssa_operator.core.policies.parent_records import (
     read_parent_records,
     removal,
     unreadable_records_message,
+    with_applied,
 )
+from tests.core.example_objects import config_map, made
 
 WORD = st.text(min_size=1, max_size=12)
 IDENTITIES = st.builds(Identity, st.text(max_size=12), WORD, st.text(max_size=12), WORD)
@@ -238,3 +241,23 @@ def test_a_malformed_key_of_a_once_record_names_no_object(word: str) -> None:
     kept = read_parent_records(parent(annotations={ONCE_ANNOTATION: json.dumps({word: "x"})}))
     assert not is_done(kept.once_records, "Job", "web")
     assert with_final_states(kept, "u", lambda _: None, 0.0) == kept
+
+
+def test_parents_with_the_same_records_share_what_was_decoded() -> None:
+    records = ParentRecords(applied=AppliedRecord(kinds=frozenset({GroupKind("apps", "Deployment")}), templates="1"))
+    body = parent_records_body(parent(), records)
+    assert read_parent_records(LiveObject.of(body)) is read_parent_records(LiveObject.of(body))
+    large = replace(records, inventory={Identity("", "Namespace", "", f"n{number}"): 1 for number in range(100)})
+    body = parent_records_body(parent(), large)
+    assert read_parent_records(LiveObject.of(body)) == read_parent_records(LiveObject.of(body)) == large
+
+
+def test_the_kinds_of_manifests_that_wait_are_recorded_with_the_first_write() -> None:
+    secret, account = GroupKind("", "Secret"), GroupKind("", "ServiceAccount")
+    manifest = made(config_map())
+    first = with_applied(ParentRecords(), [manifest], "1", waiting={secret}, has_children=False)
+    assert first.applied == AppliedRecord(kinds=frozenset({manifest.identity.group_kind, secret}), templates="1")
+    # A kind that only waits is not worth a write.
+    assert with_applied(first, [manifest], "1", waiting={account}, has_children=False) == first
+    # Nothing is recorded for a parent of which nothing is applied.
+    assert with_applied(ParentRecords(), [], "1", waiting={secret}, has_children=False) == ParentRecords()
