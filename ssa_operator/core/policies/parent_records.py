@@ -27,7 +27,7 @@ from msgspec import DecodeError, Meta, Struct, field
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import PREFIX
-from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version
+from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version, segment_fault
 from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
@@ -203,10 +203,12 @@ def read_parent_records(parent: LiveObject) -> ParentRecords:
     """
     held = _HELD_PRUNE.read(parent)
     return ParentRecords(
-        inventory={entry.identity: entry.wave for entry in _INVENTORY.read(parent) or ()},
+        inventory={entry.identity: entry.wave for entry in _INVENTORY.read(parent) or () if entry.names_object},
         once_records=_ONCE.read(parent) or {},
         held_prune=HeldPrune(held.reconcileAt, frozenset(held.children)) if held is not None else None,
-        kept_values=frozenset(entry.identity for entry in _GENERATED_VALUES.read(parent) or ()),
+        kept_values=frozenset(
+            entry.identity for entry in _GENERATED_VALUES.read(parent) or () if entry.names_object
+        ),
         applied=_APPLIED.read(parent),
         has_finalizer=FINALIZER in parent.metadata.finalizers,
         selector=parent.metadata.annotations.get(SELECTOR_ANNOTATION, ""),
@@ -361,6 +363,11 @@ class _Entry(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def identity(self) -> Identity:
         return Identity(self.group, self.kind, self.namespace, self.name)
+
+    @property
+    def names_object(self) -> bool:
+        """Whether an object can have these names."""
+        return not (segment_fault(self.name) or segment_fault(self.namespace))
 
 
 class _HeldEntry(Struct, frozen=True, forbid_unknown_fields=True):

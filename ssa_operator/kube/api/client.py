@@ -24,7 +24,7 @@ from ssa_operator.core.objects.live_object import MANAGER, DecodedBodies, LiveOb
 from ssa_operator.core.policies.adoption import in_version
 from ssa_operator.core.policies.emptied_mappings import has_null_for_empty, without_emptied_mappings
 from ssa_operator.kube.api import request as calls
-from ssa_operator.kube.api.errors import ApiError, Unreachable
+from ssa_operator.kube.api.errors import ApiError, InvalidPath, Unreachable
 from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions, DeleteOptions, Request, Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.api.transport import Response, Transport
@@ -76,9 +76,13 @@ class Client(Transport):
         return self._live((await self.send(request)).body, request)
 
     async def find(self, resource: Resource, name: str, namespace: str = "") -> LiveObject | None:
-        """`get`, but None if the object does not exist. Raises ApiError."""
+        """`get`, but None if the object does not exist, as none does whose name is no segment of a path. Raises
+        ApiError.
+        """
         try:
             return await self.get(resource, name, namespace)
+        except InvalidPath:
+            return None
         except ApiError as error:
             if not error.not_found:
                 raise
