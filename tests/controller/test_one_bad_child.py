@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.controller.reconcile import reconciler
 from ssa_operator.core.policies.parent_records import INVENTORY_ANNOTATION
 from ssa_operator.kube.api import request as calls
 from tests.controller.harness import (
     ECHOES,
     Desk,
     Operate,
+    config_map,
     echo,
-    entries,
     holds,
     map_template,
     not_ready_because,
@@ -107,6 +107,18 @@ async def test_a_name_that_is_no_segment_of_a_path_is_looked_up_in_vain(
             await desk.ready(ECHOES, "web")
 
 
+@pytest.mark.parametrize("api_version", ["a/b/c", "v1/../../v2"])
+async def test_a_kind_that_is_no_segment_of_a_path_holds_up_no_other_child(
+    api_version: str, desk: Desk, operate: Operate, templates: Path
+) -> None:
+    bad = SECRET.replace("apiVersion: v1", f'apiVersion: "{api_version}"').replace("Secret", '"{{ annotations.kind }}"')
+    only(templates, bad=bad, good=map_template("good", v="'1'"))
+    async with operate():
+        await desk.apply(chosen("web", named="x", kind="../Secret"))
+        await desk.until("configmaps", "web-good", holds(v="1"))
+        await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", "../Secret"))
+
+
 @pytest.mark.parametrize("place", ["name", "namespace"])
 async def test_a_record_of_a_name_that_is_no_segment_names_nothing(
     place: str, desk: Desk, operate: Operate, templates: Path
@@ -125,62 +137,54 @@ async def test_a_record_of_a_name_that_is_no_segment_names_nothing(
 # managedFields.
 
 
-def deep_entry(levels: int, manager: str = "stranger") -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for _ in range(levels):
-        fields = {"f:a": fields}
-    return {
-        "manager": manager,
-        "operation": "Update",
-        "apiVersion": "v1",
-        "time": "2026-01-01T00:00:00Z",
-        "fieldsType": "FieldsV1",
-        "fieldsV1": {"f:data": fields},
-    }
+def deep(manager: str, operation: str, levels: int) -> str:
+    """An entry of managedFields, encoded: Python's encoder is recursive."""
+    head = {"manager": manager, "operation": operation, "apiVersion": "v1", "time": "2026-01-01T00:00:00Z"}
+    tree = '{"f:data":' + '{"f:a":' * levels + "{}" + "}" * levels + "}"
+    return json.dumps({**head, "fieldsType": "FieldsV1", "fieldsV1": "@"}).replace('"@"', tree)
 
 
-async def with_managed_fields(desk: Desk, name: str, entries: list[dict[str, Any]], **data: str) -> None:
-    """Write managedFields of an object as anyone may who may update it."""
-    live = await desk.read("configmaps", name)
+async def write_managed_fields(desk: Desk, name: str, *entries: str, **data: str) -> None:
+    """Write the managedFields of a ConfigMap, as anyone may who may update it."""
     resource = await desk.mapper.resource_by_name("configmaps")
-    kept = [each for each in live["metadata"]["managedFields"] if each["manager"] == "ssa-operator"]
-    text = json.dumps({"data": data, "metadata": {"managedFields": "@"}})
-    # The encoder of Python is recursive.
-    fields = ",".join([*map(json.dumps, kept), *map(_dump, entries)])
-    body = text.replace('"@"', f"[{fields}]").encode()
-    request = calls.merge_patch(resource, desk.namespace, name, body)
-    await desk.client.send(replace_query(request))
+    body = json.dumps({"data": data, "metadata": {"managedFields": "@"}}).replace('"@"', f"[{','.join(entries)}]")
+    request = calls.merge_patch(resource, desk.namespace, name, body.encode())
+    await desk.client.send(replace(request, query=(("fieldManager", "stranger"),)))
 
 
-def _dump(entry: dict[str, Any]) -> str:
-    levels, inner = 0, entry["fieldsV1"]["f:data"]
-    while inner:
-        levels, inner = levels + 1, inner["f:a"]
-    shown = json.dumps({**entry, "fieldsV1": "@"})
-    return shown.replace('"@"', '{"f:data":' + '{"f:a":' * levels + "{}" + "}" * levels + "}")
-
-
-def replace_query(request: calls.Request) -> calls.Request:
-    import dataclasses
-
-    return dataclasses.replace(request, query=(("fieldManager", "stranger"),))
-
-
-@pytest.mark.parametrize("levels", [200, 900, 3000])
-async def test_managed_fields_of_thousands_of_levels_hold_up_no_child(
-    levels: int, desk: Desk, operate: Operate, templates: Path
+async def test_a_bug_is_named_by_the_status(
+    desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only(
-        templates,
-        bad=map_template("bad", v="annotations.v"),
-        good=map_template("good", v="annotations.v"),
-    )
+    only(templates, good=map_template("good", v="annotations.v"))
     async with operate():
         await desk.apply(chosen("web", v="1"))
         await desk.ready(ECHOES, "web")
-        await with_managed_fields(desk, "web-bad", [deep_entry(levels)], v="theirs")
-        await desk.until("configmaps", "web-bad", holds(v="1"))
-        await desk.apply(chosen("web", v="2"))
-        await desk.until("configmaps", "web-good", holds(v="2"))
-        await desk.until("configmaps", "web-bad", holds(v="2"))
+        with monkeypatch.context() as patch:
+            patch.setattr(reconciler, "make_report", lambda *_: {}["canary-7d2f"])
+            await desk.apply(chosen("web", v="2"))
+            found = await desk.until(ECHOES, "web", not_ready_because("InternalError", "(KeyError)", "traceback"))
+            assert "canary-7d2f" not in json.dumps(found)
+            assert holds(v="2")(await desk.read("configmaps", "web-good"))
         await desk.ready(ECHOES, "web")
+
+
+@pytest.mark.parametrize("levels", [200, 3000])
+async def test_managed_fields_of_thousands_of_levels_hold_up_no_child(
+    levels: int, desk: Desk, operate: Operate, templates: Path
+) -> None:
+    texts = {name: map_template(name, v="annotations.v") for name in ("bad", "adopted", "good")}
+    only(templates, **texts)
+    kubectl = deep("kubectl-client-side-apply", "Update", levels)
+    await desk.apply(config_map("web-adopted", v="theirs"))
+    await write_managed_fields(desk, "web-adopted", kubectl, v="theirs")
+    async with operate():
+        for number in range(3):
+            await desk.apply(chosen("web", v=str(number)))
+            for name in texts:
+                await desk.until("configmaps", f"web-{name}", holds(v=str(number)))
+            await desk.ready(ECHOES, "web")
+            ours = deep("ssa-operator", "Apply", levels)
+            await write_managed_fields(desk, "web-bad", ours, deep("stranger", "Update", levels), v="theirs")
+            await desk.until("configmaps", "web-bad", holds(v=str(number)))
+    for name in texts:
+        await desk.delete("configmap", f"web-{name}")

@@ -19,20 +19,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
 from ssa_operator.core.objects.field_origin import Origin
-from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.json_encoding import NOTHING
 from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, ManagedFields
-from ssa_operator.core.objects.managed_fields import owned
+from ssa_operator.core.objects.managed_fields import field_tree, owned, step_value
 from ssa_operator.core.objects.managed_fields import value_at as managed_value_at
 from ssa_operator.core.objects.manifest import MANAGED_BY_LABEL, Manifest
 from ssa_operator.core.objects.quantity import amount
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, value_at
-
-_decode = decoder(dict[str, Any])
 
 _IDENTITY: frozenset[FieldPath] = frozenset(
     {("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")}
@@ -116,7 +112,9 @@ def attribute(
 
     `managedFields` itself is left out.
     """
-    trees: _Trees = [(_owner(entry), _decode(bytes(entry.fields_v1)) or _OWNS_NOTHING) for entry in _latest_first(live)]
+    trees: _Trees = [
+        (_owner(entry), field_tree(bytes(entry.fields_v1)) or _OWNS_NOTHING) for entry in _latest_first(live)
+    ]
     body = {**live.body, "metadata": {**live.body["metadata"]}}
     body["metadata"].pop("managedFields", None)
     sent = None if manifest is None else manifest.body
@@ -213,10 +211,10 @@ def _selects(step: str, item: Any, at: int) -> bool:
     """Whether a step of fieldsV1 selects this item of a list."""
     kind, _, name = step.partition(":")
     if kind == "k":
-        keys = msgspec.json.decode(name)
+        keys = step_value(name)
         return isinstance(item, Mapping) and all(item.get(key) == value for key, value in keys.items())
     if kind == "v":
-        return bool(msgspec.json.decode(name) == item)
+        return bool(step_value(name) == item)
     return kind == "i" and name == str(at)
 
 
@@ -248,7 +246,7 @@ def _may_select(step: str, item: Any) -> bool:
     kind, _, name = step.partition(":")
     if kind != "k" or not isinstance(item, Mapping):
         return False
-    keys = msgspec.json.decode(name)
+    keys = step_value(name)
     return any(key in item for key in keys) and all(item.get(key, value) == value for key, value in keys.items())
 
 

@@ -7,15 +7,18 @@ Promises:
 - Of the objects that share a `DecodedBodies`, only the last ones that were accessed stay decoded: a decoded body takes
   about six times the memory of an encoded one, and decoding takes microseconds.
 - Those that were accessed earlier are compressed.
+- An entry of owner references or managedFields that is none is left out, and the others count.
 - What a body nests deeper than NESTING_LIMIT is null: code that walks bodies can't exceed Python's stack.
 """
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections import deque
+from collections.abc import Callable, Iterator
 from sys import intern
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -82,6 +85,17 @@ class _OwnersHead(msgspec.Struct):
     metadata: _Owners
 
 
+class _EncodedOwners(msgspec.Struct, rename="camel"):
+    """The same, still encoded."""
+
+    owner_references: msgspec.Raw = msgspec.Raw(b"[]")
+    managed_fields: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _EncodedOwnersHead(msgspec.Struct):
+    metadata: _EncodedOwners
+
+
 class _Head(msgspec.Struct, rename="camel"):
     metadata: Metadata
     api_version: str = ""
@@ -101,8 +115,15 @@ class _StatusHead(msgspec.Struct):
 _decode_head = decoder(_Head)
 _decode_status = decoder(_StatusHead)
 _decode_owners = decoder(_OwnersHead)
+_decode_encoded_owners = decoder(_EncodedOwnersHead)
+_decode_items = decoder(tuple[msgspec.Raw, ...])
+_decode_reference = decoder(OwnerReference)
+_decode_managed = decoder(ManagedFields)
 _decode_body = decoder(dict[str, Any])
 _encode_body = msgspec.json.Encoder().encode
+
+
+Entry = TypeVar("Entry")
 
 
 class DecodedBodies:
@@ -201,7 +222,7 @@ class LiveObject:
     def _decoded_owners(self) -> _Owners:
         owners = self._owners
         if owners is None:
-            owners = _decode_owners(self.raw).metadata
+            owners = _read_owners(self.raw)
             self._decoded()
             self._owners = owners
         return owners
@@ -266,6 +287,28 @@ class LiveObject:
 
     def __repr__(self) -> str:
         return f"LiveObject({self.identity}, {self.resource_version})"
+
+
+def _read_owners(raw: bytes) -> _Owners:
+    try:
+        return _decode_owners(raw).metadata
+    except msgspec.DecodeError:
+        encoded = _decode_encoded_owners(raw).metadata
+        return _Owners(
+            owner_references=tuple(_read_items(encoded.owner_references, _decode_reference)),
+            managed_fields=tuple(_read_items(encoded.managed_fields, _decode_managed)),
+        )
+
+
+def _read_items(encoded: msgspec.Raw, decode: Callable[[msgspec.Raw], Entry]) -> Iterator[Entry]:
+    """The items of an encoded list that can be decoded."""
+    try:
+        items = _decode_items(encoded)
+    except msgspec.DecodeError:
+        return
+    for item in items:
+        with contextlib.suppress(msgspec.DecodeError):
+            yield decode(item)
 
 
 def split_entry(entry: bytes) -> tuple[bytes, bytes]:

@@ -11,13 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.managed_fields import keyed
-
-_decode = decoder(dict[str, Any])
+from ssa_operator.core.objects.managed_fields import field_tree, keyed, step_value
 
 
 def differs(live: LiveObject, desired: Mapping[str, Any]) -> bool:
@@ -31,7 +26,7 @@ def differs(live: LiveObject, desired: Mapping[str, Any]) -> bool:
     owned = live.owned_fields("status")
     if not owned:
         return False
-    fields = _decode(owned).get("f:status", {})
+    fields = field_tree(owned).get("f:status", {})
     if fields.get("f:conditions") == {} and len(current.get("conditions", ())) != len(desired.get("conditions", ())):
         # The operator owns the list as a whole: an extra condition is one that no longer holds.
         return True
@@ -68,6 +63,6 @@ def _covered(owned: Mapping[str, Any], desired: Any) -> bool:
             item = keyed(desired, name) if isinstance(desired, list) else None
             if item is None or not _covered(below, item):
                 return False
-        elif kind == "v" and (not isinstance(desired, list) or msgspec.json.decode(name) not in desired):
+        elif kind == "v" and (not isinstance(desired, list) or step_value(name) not in desired):
             return False
     return True

@@ -17,7 +17,15 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject, ManagedFields
-from ssa_operator.core.objects.managed_fields import Path, is_in_version, owned, path_text, value_at
+from ssa_operator.core.objects.managed_fields import (
+    Path,
+    field_tree,
+    is_in_version,
+    owned,
+    path_text,
+    step_value,
+    value_at,
+)
 from ssa_operator.core.objects.source_location import FieldPath
 
 _BOOKKEEPING = frozenset({"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"})
@@ -117,7 +125,7 @@ def field_path(path: Path, body: Mapping[str, Any]) -> FieldPath:
             found.append(name)
             value = value.get(name) if isinstance(value, Mapping) else None
         elif kind == "k" and isinstance(value, list):
-            position = _position(value, json.loads(name))
+            position = _position(value, step_value(name))
             if position is None:
                 break
             found.append(position)
@@ -207,7 +215,7 @@ def _list_keys(entries: Sequence[ManagedFields]) -> Mapping[Path, tuple[str, ...
     """The keys of each list map, by its path without the keys' values."""
     found: dict[Path, tuple[str, ...]] = {}
     for tree in {bytes(entry.fields_v1) for entry in entries}:
-        _find_list_keys(json.loads(tree), (), found)
+        _find_list_keys(field_tree(tree), (), found)
     return found
 
 
@@ -215,7 +223,7 @@ def _find_list_keys(tree: Mapping[str, Any], path: Path, found: dict[Path, tuple
     for step, below in tree.items():
         if step.startswith("k:"):
             if path not in found:
-                found[path] = tuple(json.loads(step[2:]))
+                found[path] = tuple(step_value(step[2:]))
             _find_list_keys(below, (*path, "k:"), found)
         elif below:
             _find_list_keys(below, (*path, step), found)

@@ -26,6 +26,7 @@ from ssa_operator.core.objects.identity import Identity, split_api_version
 from ssa_operator.core.objects.json_decoding import decode_text
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject, OwnerReference
+from ssa_operator.core.objects.managed_fields import managed_entries, step_value
 from ssa_operator.core.objects.manifest import Manifest, may_own
 
 
@@ -143,11 +144,11 @@ def adopt_fields_patch(live: LiveObject, api_version: str, former: AbstractSet[s
     """
     kept: list[dict[str, Any]] = []
     adopted: list[dict[str, Any]] = []
-    for entry in live.body["metadata"].get("managedFields") or ():
+    for entry in managed_entries(live):
         if not entry.get("subresource") and _is_former(entry, former):
             adopted.append(entry)
         elif not entry.get("subresource") and entry.get("manager") == UNMANAGED:
-            recorded, rest = _split(entry.get("fieldsV1") or {}, _last_applied(live))
+            recorded, rest = _split(entry["fieldsV1"], _last_applied(live))
             adopted += [{**entry, "fieldsV1": recorded}] if recorded else []
             kept += [{**entry, "fieldsV1": rest}] if rest else []
         else:
@@ -157,7 +158,7 @@ def adopt_fields_patch(live: LiveObject, api_version: str, former: AbstractSet[s
     own = [entry for entry in kept if not entry.get("subresource") and _is_own(entry)]
     candidates = [*own, *sorted(adopted, key=lambda entry: entry.get("apiVersion") != api_version)]
     joined = [entry for entry in candidates if entry.get("apiVersion") == candidates[0].get("apiVersion")]
-    fields = union_of_fields([entry.get("fieldsV1") or {} for entry in joined])
+    fields = union_of_fields([entry["fieldsV1"] for entry in joined])
     new_own = {**candidates[0], "manager": MANAGER, "operation": "Apply", "fieldsV1": fields}
     return _patch(live, [new_own, *(entry for entry in kept if entry not in own)])
 
@@ -175,7 +176,7 @@ def without_former_fields(
 
 def former_managers(live: LiveObject, former: AbstractSet[str] = frozenset()) -> tuple[str, ...]:
     """The managers whose fields the operator adopts with an object."""
-    entries = live.body["metadata"].get("managedFields") or ()
+    entries = managed_entries(live)
     names = [
         entry.get("manager", "") for entry in entries if not entry.get("subresource") and _is_former(entry, former)
     ]
@@ -189,8 +190,8 @@ def _former_and_others(
     """The fieldsV1 trees of an object's former managers, and those of all others."""
     adopted: list[Mapping[str, Any]] = []
     kept: list[Mapping[str, Any]] = []
-    for entry in live.body["metadata"].get("managedFields") or ():
-        fields = entry.get("fieldsV1") or {}
+    for entry in managed_entries(live):
+        fields = entry["fieldsV1"]
         if not entry.get("subresource") and _is_former(entry, former):
             adopted.append(fields)
         elif not entry.get("subresource") and entry.get("manager") == UNMANAGED:
@@ -237,7 +238,7 @@ def without_fields(value: Any, fields: Mapping[str, Any]) -> Any:
 
 def in_version(live: LiveObject, api_version: str, *, instead_of: str) -> bytes:
     """The merge patch that replaces the version `instead_of` in an object's managedFields by `api_version`."""
-    entries = live.body["metadata"].get("managedFields") or ()
+    entries = managed_entries(live)
     return _patch(
         live,
         [{**entry, "apiVersion": api_version} if entry.get("apiVersion") == instead_of else entry for entry in entries],
@@ -310,13 +311,13 @@ def items_at(name: str, body: Any) -> Iterator[Any]:
     if kind == "f" and isinstance(body, Mapping) and key in body:
         yield body[key]
     elif kind == "k" and isinstance(body, list):
-        keys = json.loads(key)
+        keys = step_value(key)
         # A key that an item lacks has a default, as a port's protocol does.
         for item in body:
             if isinstance(item, Mapping) and all(item.get(field, value) == value for field, value in keys.items()):
                 yield item
     elif kind == "v" and isinstance(body, list):
-        yield from (item for item in body if item == json.loads(key))
+        yield from (item for item in body if item == step_value(key))
 
 
 def union_of_fields(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

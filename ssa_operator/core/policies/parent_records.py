@@ -206,9 +206,7 @@ def read_parent_records(parent: LiveObject) -> ParentRecords:
         inventory={entry.identity: entry.wave for entry in _INVENTORY.read(parent) or () if entry.names_object},
         once_records=_ONCE.read(parent) or {},
         held_prune=HeldPrune(held.reconcileAt, frozenset(held.children)) if held is not None else None,
-        kept_values=frozenset(
-            entry.identity for entry in _GENERATED_VALUES.read(parent) or () if entry.names_object
-        ),
+        kept_values=frozenset(entry.identity for entry in _GENERATED_VALUES.read(parent) or () if entry.names_object),
         applied=_APPLIED.read(parent),
         has_finalizer=FINALIZER in parent.metadata.finalizers,
         selector=parent.metadata.annotations.get(SELECTOR_ANNOTATION, ""),

@@ -43,6 +43,8 @@ class ReadyReason(StrEnum):
     """This version can't read a record on the parent. The message names it. Nothing is applied or deleted."""
     FORBIDDEN = "Forbidden"
     """The API server refuses a request that the reconcile can't do without. The message names it."""
+    INTERNAL_ERROR = "InternalError"
+    """The operator met a bug, and tries again. The message names the type of the error; the log has its traceback."""
     DELETING = "Deleting"
     """The parent is being deleted."""
 
