@@ -160,7 +160,7 @@ async def test_a_bug_is_named_by_the_status(
         await desk.apply(chosen("web", v="1"))
         await desk.ready(ECHOES, "web")
         with monkeypatch.context() as patch:
-            patch.setattr(reconciler, "make_report", lambda *_: {}["canary-7d2f"])
+            patch.setattr(reconciler, "make_report", lambda *_: dict[str, int]()["canary-7d2f"])
             await desk.apply(chosen("web", v="2"))
             found = await desk.until(ECHOES, "web", not_ready_because("InternalError", "(KeyError)", "traceback"))
             assert "canary-7d2f" not in json.dumps(found)

@@ -8,6 +8,7 @@ Promises:
   about six times the memory of an encoded one, and decoding takes microseconds.
 - Those that were accessed earlier are compressed.
 - An entry of owner references or managedFields that is none is left out, and the others count.
+- A partial object takes a bounded amount of memory, whatever the size of the object is.
 - What a body nests deeper than NESTING_LIMIT is null: code that walks bodies can't exceed Python's stack.
 """
 
@@ -22,6 +23,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ssa_operator.core.objects.buckets import BUCKET_LABEL
 from ssa_operator.core.objects.compression import Examples, compress, decompress
 from ssa_operator.core.objects.identity import Identity, join_api_version, split_api_version
 from ssa_operator.core.objects.json_decoding import decoder, is_deep, without_deep_values
@@ -34,6 +36,12 @@ MANAGER = "ssa-operator"
 
 PARENT_UID_LABEL = "ssa-operator.dev/parent-uid"
 """The label of a child that holds its parent's uid."""
+
+
+_OWN_LABELS = frozenset({PARENT_UID_LABEL, BUCKET_LABEL})
+
+_PARTIAL_ITEMS = 16
+"""Owner references and finalizers of a partial object."""
 
 
 class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
@@ -156,6 +164,7 @@ class LiveObject:
         "_owners",
         "identity",
         "metadata",
+        "partial",
         "version",
     )
 
@@ -186,11 +195,39 @@ class LiveObject:
         self._body: dict[str, Any] | None = None
         self._owners: _Owners | None = None
         self._decoded_bodies = decoded_bodies
+        self.partial = False
+        """Whether the body is left out: it holds only what `as_partial` keeps."""
 
     @classmethod
     def of(cls, body: dict[str, Any]) -> LiveObject:
         """The live object with this body."""
         return cls(_encode_body(body))
+
+    def as_partial(self) -> LiveObject:
+        """Only what shows whose the object is: its names, versions and times, the operator's labels, the owner
+        references that can be a parent's, and whether the operator owns fields of it.
+        """
+        metadata = self.metadata
+        owners = [each for each in self.owner_references if each.controller or each.uid == self.parent_uid]
+        own = {"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:metadata": {}}}
+        kept = {
+            "name": metadata.name,
+            "namespace": metadata.namespace,
+            "uid": metadata.uid,
+            "resourceVersion": metadata.resource_version,
+            "generation": metadata.generation,
+            "creationTimestamp": metadata.creation_timestamp,
+            "deletionTimestamp": metadata.deletion_timestamp,
+            "labels": {name: text for name, text in metadata.labels.items() if name in _OWN_LABELS},
+            "finalizers": metadata.finalizers[:_PARTIAL_ITEMS],
+            "ownerReferences": owners[:_PARTIAL_ITEMS],
+            "managedFields": [own] if self.owned_fields() else [],
+        }
+        api_version = join_api_version(self.identity.group, self.version)
+        encoded = _encode_body({"apiVersion": api_version, "kind": self.identity.kind, "metadata": kept})
+        partial = LiveObject(encoded, decoded_bodies=self._decoded_bodies)
+        partial.partial = True
+        return partial
 
     @property
     def raw(self) -> bytes:

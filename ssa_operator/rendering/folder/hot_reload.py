@@ -14,7 +14,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -96,7 +96,7 @@ class _Watch:
                     return found
         return await self._state()
 
-    async def _events(self, known: FolderState | None, poll: int) -> AsyncIterator[None]:
+    async def _events(self, known: FolderState | None, poll: int) -> AsyncGenerator[None]:
         """Yields after each event of the file system, and after each `poll` milliseconds without one. Ends where the
         watched folder is gone.
         """
