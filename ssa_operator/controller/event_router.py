@@ -9,9 +9,12 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
 
 from ssa_operator.controller.informers.children import ChildInformers
+from ssa_operator.controller.informers.informer import SYNC_DEADLINE
 from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.informers.parents import ParentKey
@@ -19,13 +22,13 @@ from ssa_operator.controller.queue import Cause, Queue
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import may_own
+from ssa_operator.core.status.previous_status import named_children
 
 
 class EventRouter:
     """Listens to the informers of parents, children and lookups.
 
-    `children`, `lookups`, `on_kind_changed` and `may_have_children_elsewhere` are set after its creation, because the
-    informers need their listener first.
+    `children`, `lookups` and the functions are set after its creation, because the informers need their listener first.
     """
 
     children: ChildInformers
@@ -33,6 +36,10 @@ class EventRouter:
     on_kind_changed: Callable[[], None]
     may_have_children_elsewhere: Callable[[ParentKey], bool]
     """Whether a parent may have children outside of its namespace."""
+    find_parent: Callable[[ParentKey], LiveObject | None]
+    """The parent with that key, None where there is none."""
+    all_parents_listed: Callable[[], Awaitable[None]]
+    """Returns once the parents of all folders are listed, or can't be."""
 
     def __init__(self, queue: Queue[ParentKey], all_parents_known: Callable[[], bool]) -> None:
         self._queue = queue
@@ -74,6 +81,18 @@ class EventRouter:
             return
         if may_own(parent.namespace, namespace) or self.may_have_children_elsewhere(self._keys[parent_uid]):
             self._requeue(parent_uid, Cause.CHILD)
+
+    def names_child(self, parent_uid: str, identity: Identity) -> bool:
+        if self.claims.get(identity) == parent_uid:
+            return True
+        key = self._keys.get(parent_uid)
+        parent = None if key is None else self.find_parent(key)
+        return parent is not None and parent.uid == parent_uid and identity in named_children(parent)
+
+    async def until_parents_known(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SYNC_DEADLINE):
+                await self.all_parents_listed()
 
     def child_released(self, identity: Identity) -> None:
         self.claims.free(identity)

@@ -28,6 +28,7 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.permission_review import PermissionReviewer
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.parent_records import FINALIZER
 from ssa_operator.core.policies.permissions import admission_needs, http_needs
 from ssa_operator.core.policies.shard_leases import own_lease_needs
@@ -119,6 +120,11 @@ class FolderControllers:
             return True
         live = parents.find(key.namespace, key.name)
         return live is not None and FINALIZER in live.metadata.finalizers
+
+    def find_parent(self, key: ParentKey) -> LiveObject | None:
+        """The parent with that key, None where there is none."""
+        parents = self.folders.get(key.folder)
+        return None if parents is None else parents.find(key.namespace, key.name)
 
     def load_templates(self, *, log_problems: bool = True) -> None:
         """Load the template folders, and log problems."""

@@ -184,6 +184,13 @@ class Metrics:
             ("resource",),
             registry=self._registry,
         )
+        self.partial_objects = Gauge(
+            "ssa_operator_cache_partial_objects",
+            "Objects with the operator's label of which only metadata is kept, because no manifest, record or status of"
+            " a parent names them.",
+            ("resource",),
+            registry=self._registry,
+        )
         self.requests = Counter(
             "ssa_operator_rest_client_requests_total",
             "Requests to the API server by verb (as in RBAC, and apply), resource ('' for discovery and others), and"
@@ -285,21 +292,22 @@ class Metrics:
         restarts: collections.Counter[tuple[str, str]] = collections.Counter()
         ages: dict[tuple[str, str], float] = {}
         synced: dict[tuple[str, str], bool] = {}
-        caches: dict[tuple[str, int], int] = {}
+        caches: dict[tuple[str, int], tuple[int, int]] = {}
         for reflector in reflectors:
             labels = (reflector.resource.name, HIDDEN if reflector.scope.hidden else reflector.scope.namespace)
             restarts[labels] += max(reflector.restarts, 0)
             synced[labels] = synced.get(labels, True) and reflector.synced.is_set()
             # The reflectors of several namespaces share one cache.
-            caches[reflector.resource.name, id(reflector.cache)] = len(reflector.cache)
+            caches[reflector.resource.name, id(reflector.cache)] = len(reflector.cache), reflector.cache.partial
             if reflector.last_event is not None:
                 ages[labels] = max(ages.get(labels, 0.0), now - reflector.last_event)
-        for gauge in (self.watch_restarts, self.watch_age, self.watch_synced, self.cache_objects):
+        for gauge in (self.watch_restarts, self.watch_age, self.watch_synced, self.cache_objects, self.partial_objects):
             gauge.clear()
         for labels, is_synced in synced.items():
             self.watch_synced.labels(*labels).set(is_synced)
-        for (resource, _), objects in caches.items():
+        for (resource, _), (objects, partial) in caches.items():
             self.cache_objects.labels(resource).inc(objects)
+            self.partial_objects.labels(resource).inc(partial)
         for labels, count in restarts.items():
             self.watch_restarts.labels(*labels).set(count)
         for labels, age in ages.items():

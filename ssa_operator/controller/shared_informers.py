@@ -53,6 +53,8 @@ class SharedInformers:
         self.router.children = self.controllers.children
         self.claims.unread_namespaces = self.controllers.unread_namespaces
         self.router.lookups = self.controllers.lookups
+        self.router.find_parent = self.controllers.find_parent
+        self.router.all_parents_listed = self.controllers.synced_or_unavailable
         self.router.on_kind_changed = self.controllers.on_kind_changed
         self.router.may_have_children_elsewhere = self.controllers.may_have_children_elsewhere
         self.recorder = Recorder(client, metrics, queue.until_empty, clock)

@@ -375,12 +375,16 @@ class Failing(Client):
     failures = 2
 
     async def list_scope(
-        self, scope: Scope, limit: int = PAGE, keep: Callable[[LiveObject], bool] | None = None
+        self,
+        scope: Scope,
+        limit: int = PAGE,
+        keep: Callable[[LiveObject], bool] | None = None,
+        reduce: Callable[[LiveObject], LiveObject] | None = None,
     ) -> tuple[list[LiveObject], str]:
         if scope.metadata_only and scope.resource.name == ECHOES and self.failures:
             self.failures -= 1
             raise Unreachable("list of Echo", "the connection broke", sent=True)
-        return await super().list_scope(scope, limit, keep)
+        return await super().list_scope(scope, limit, keep, reduce)
 
 
 @pytest.mark.slow

@@ -7,6 +7,8 @@ Promises:
   that manifests name. Under `--shard` it keeps only the children of the shard's parents.
 - A kind that can't be watched (no permission, no CRD) has a reason that reports show. It disturbs no other kind, and no
   parent that needs nothing of it in that namespace.
+- Of an object that no known parent names, by its manifests, its records or its status, only metadata is kept: whoever
+  may create objects may give them the label. `read_whole` reads one that a parent names later.
 - A watch that no parent needs any more stops: at once if it has not synced, otherwise after `GRACE_PERIOD` seconds.
 - The result of an apply is in the cache from the moment of its answer, also where the watch event comes late.
 """
@@ -44,6 +46,12 @@ class ChildListener(Protocol):
     def child_changed(self, parent_uid: str, namespace: str) -> None:
         """An object in this namespace with this parent's label changed, by another request than the operator's own."""
 
+    def names_child(self, parent_uid: str, identity: Identity) -> bool:
+        """Whether a known parent renders or records an object, or its status has it."""
+
+    async def until_parents_known(self) -> None:
+        """Wait until all parents are listed, for a while."""
+
     def child_released(self, identity: Identity) -> None:
         """An object was deleted, or has another owner now."""
 
@@ -77,6 +85,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         self._uses = ScopeUses()
         self._deleted: OrderedDict[Identity, LiveObject] = OrderedDict()
         self._stopping: set[asyncio.Task[None]] = set()
+        self._expected: dict[str, frozenset[Identity]] = {}
 
     def __getitem__(self, identity: Identity) -> LiveObject:
         found = self.find(identity, self._version_of_parent(identity))
@@ -198,6 +207,8 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         Secrets name.
         """
         needs = {self._in_known_version(parent_uid, need) for need in needs}
+        if any(self._scope(need) is None for need in needs):
+            await self._listener.until_parents_known()
         served = [(need, resource) for need in needs if (resource := await self._resource(need)) is not None]
         # From here on until the scopes are recorded, no other task runs: none of them is stopped meanwhile.
         informers: dict[ChildScope, Informer] = {}
@@ -211,6 +222,31 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         await wait_for_sync(unsynced)
         return any(informer.synced for informer in unsynced)
 
+    def expect(self, parent_uid: str, identities: Iterable[Identity]) -> None:
+        """Keep these objects whole from now on, which a parent is about to apply or has read."""
+        if expected := frozenset(identities):
+            self._expected[parent_uid] = expected
+        else:
+            self._expected.pop(parent_uid, None)
+
+    async def read_whole(self, partial: LiveObject) -> None:
+        """Read the body of an object of which only metadata was kept, with the permission of its watch. Raises ApiError
+        and CredentialsError.
+        """
+        identity = partial.identity
+        watched = self._kinds.get(identity.group_kind, {}).get(partial.version)
+        if watched is None:
+            return
+        scope = Scope(watched.resource, identity.namespace, PARENT_UID_LABEL, name=identity.name)
+        for live in (await self._client.list_scope(scope))[0]:
+            watched.cache.written(live, changed=False)
+
+    def _reduced(self, live: LiveObject) -> LiveObject:
+        """An object as it is kept: whole if a parent names it."""
+        uid, identity = live.parent_uid, live.identity
+        named = identity in self._expected.get(uid, ()) or self._listener.names_child(uid, identity)
+        return live if named else live.as_partial()
+
     def need_only(self, parent_uid: str, needs: Iterable[ChildNeed], versions: Mapping[Identity, str]) -> None:
         """Record that a parent needs nothing else; `versions` has the version of each of its manifests."""
         scopes = {scope for need in needs if (scope := self._scope(need)) is not None}
@@ -223,6 +259,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
 
     def forget(self, parent_uid: str) -> None:
         """Record that a parent is gone."""
+        self._expected.pop(parent_uid, None)
         self._stop_unused(self._uses.forget(parent_uid))
 
     async def refresh(self, kind: GroupKind) -> None:
@@ -325,7 +362,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             selector = PARENT_UID_LABEL if shard is None else shard.child_selector
             keep = None if shard is None else lambda live: shard.owns(live.parent_uid)
             selected = Scope(watched.resource, scope.namespace, selector, hidden=hidden)
-            informer.add(Reflector(self._client, selected, watched.cache, keep=keep))
+            informer.add(Reflector(self._client, selected, watched.cache, keep=keep, reduce=self._reduced))
         return informer
 
     def _stop_unused(self, scopes: Iterable[ChildScope]) -> None:

@@ -41,6 +41,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.watch_scope import WatchScope, choose_scope
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.errors import InvalidPath
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
@@ -422,6 +423,6 @@ def _why_unwatchable(resource: Resource, scope: WatchScope) -> str:
         return f"{resource.name} is cluster-scoped, and namespace {scope.namespace} was asked"
     try:
         resource.path(scope.namespace)
-    except ValueError as error:
-        return str(error)
+    except InvalidPath as error:
+        return error.message
     return ""

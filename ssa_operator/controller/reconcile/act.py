@@ -5,7 +5,7 @@ Promises:
   manifests go after changed ones. Objects are pruned only after everything was applied.
 - A failed step keeps no other step from being tried.
 - A dry run sends the same requests as dry runs. No step waits for another one, because none is really carried out.
-- An unexpected error ends all requests of the reconcile before it is raised.
+- An unexpected error of one step is logged and fails that step alone.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from ssa_operator.controller.reconcile.apply import Existing, apply, prune
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.failures import unexpected_failure
 from ssa_operator.controller.reconcile.long_steps import BATCH, PAUSE
 from ssa_operator.controller.reconcile.owner_references import keep
 from ssa_operator.controller.reconcile.parents_of_other_shards import with_parents_of_other_shards
@@ -59,11 +60,11 @@ async def dry_run(plan: Plan, cluster: ClusterAccess) -> tuple[Outcome, ...]:
     """
     cluster = replace(cluster, dry_run=True)
     applied = [step for step in plan.steps if step.action is not Action.PRUNE]
-    outcomes = await run_all(_perform(step, plan, cluster) for step in applied)
+    outcomes = await run_all(_try_to_perform(step, plan, cluster) for step in applied)
     prunes = [step for step in plan.steps if step.action is Action.PRUNE]
     if why := _unfinished(outcomes):
         return (*outcomes, *(_kept(step, why) for step in prunes))
-    return (*outcomes, *await run_all(_perform(step, plan, cluster) for step in prunes))
+    return (*outcomes, *await run_all(_try_to_perform(step, plan, cluster) for step in prunes))
 
 
 async def run_all(coroutines: Iterable[Coroutine[Any, Any, Done]]) -> list[Done]:
@@ -138,10 +139,19 @@ async def _act_on(
     step: Step, before: Mapping[Identity, Outcome], plan: Plan, cluster: ClusterAccess, now: float
 ) -> Outcome:
     waiting = waiting_outcome(step, before, now) if step.order.after or step.order.missing else None
-    return waiting or await _perform(step, plan, cluster)
+    return waiting or await _try_to_perform(step, plan, cluster)
+
+
+async def _try_to_perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
+    try:
+        return await _perform(step, plan, cluster)
+    except Exception as error:  # noqa: BLE001 - it is logged
+        return unexpected_failure(step, error, plan.rendered)
 
 
 async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
+    if step.bug is not None:
+        raise step.bug
     match step.action:
         case Action.APPLY:
             return await _apply(step, plan, cluster)

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
+from msgspec.structs import replace
+
 from ssa_operator.controller.informers.child_scopes import ChildNeed
 from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.controller.informers.parent_cache import Parent
@@ -83,6 +85,15 @@ def versions_of(
         if version is not None and each.group_kind in kinds:
             namespace = "" if children.namespaced(each.group_kind) is False else each.namespace or own
             found[Identity(*each.group_kind, namespace, each.name)] = version
+    return found
+
+
+def rendered_identities(rendered: Rendered, parent: Parent, children: ChildInformers) -> set[Identity]:
+    """The objects of the manifests of a render, also of those that wait."""
+    own, found = parent.live.identity.namespace, set[Identity]()
+    for each, _ in _rendered(rendered):
+        namespace = "" if children.namespaced(each.group_kind) is False else each.namespace or own
+        found.add(replace(each, namespace=namespace))
     return found
 
 

@@ -3,19 +3,26 @@
 Promises:
 - A failure names the template line that wrote the refused field, if the API server's message names the field.
 - Whether a failure is retryable follows from the error alone.
+- A bug is logged with its traceback, without the contents of Secrets. The message names the type of the error only,
+  because Python's messages quote values.
 """
 
 from __future__ import annotations
 
+import logging
 import re
+import traceback
 
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.objects.source_location import SourceLocation, parse_field
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import FailureReason, Step
 from ssa_operator.kube.api.errors import ApiError
+
+log = logging.getLogger("ssa_operator")
 
 
 def failed_outcome(
@@ -39,6 +46,24 @@ def failed_request(step: Step, error: ApiError, location: SourceLocation | None 
         step, str(error), problem=FailureReason.APPLY_FAILED, retryable=not error.terminal, location=location
     )
     return replace(outcome, retry_after=error.retry_after or 0.0, denied=error.denied)
+
+
+def unexpected_failure(step: Step, error: Exception, rendered: Rendered) -> Outcome:
+    """The outcome of a step that met a bug. It is retried. Where the render read Secrets, the log names no object and
+    quotes no value.
+    """
+    if rendered.secrets or rendered.generated_values:
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        log.error("a %s: unexpected %s\n%s", step.identity.kind, type(error).__name__, frames)
+    else:
+        log.error("%s: unexpected error", step.identity, exc_info=error)
+    message = f"{step.identity} {bug_message(error)}"
+    return failed_outcome(step, message, problem=FailureReason.APPLY_FAILED, retryable=True)
+
+
+def bug_message(error: Exception) -> str:
+    """What a user learns of a bug."""
+    return f"can't be handled because of a bug in ssa-operator ({type(error).__name__}); its log has the traceback"
 
 
 def location_of_error(manifest: Manifest, error: ApiError) -> SourceLocation | None:

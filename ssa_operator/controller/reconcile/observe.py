@@ -21,8 +21,10 @@ from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, Cause
+from ssa_operator.controller.reconcile.act import run_all
 from ssa_operator.controller.reconcile.child_needs import (
     recorded_needs,
+    rendered_identities,
     rendered_kinds,
     rendered_needs,
     unrendered_needs,
@@ -56,6 +58,8 @@ from ssa_operator.core.policies.field_conflicts import AppliedChildren
 from ssa_operator.core.policies.lost_records import unknown_notice, were_lost
 from ssa_operator.core.policies.parent_records import ParentRecords
 from ssa_operator.core.status.previous_status import reported_children, reported_kinds, reported_successors
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import Clock
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.jinja.parsed_texts import DEFERRALS, ParsedTexts
@@ -256,6 +260,10 @@ class Observer:
             children.need_only(turn.uid, needs, written)
             await lookups.wait_for_sync(versions)
             live = any(isinstance(query, Reference) for query in rendered.asked)
+            was_read, unreadable = await self._read_partial(turn, rendered)
+            unlabelled |= UnlabelledObjects({}, unreadable)
+            if was_read and (live or rendered.waits or rendered.generated):
+                continue
             # What the render waited for or found absent may exist. Or it read objects in another version.
             other = new or children.shown_versions(turn.uid) != shown
             if (other and (rendered.waits or live or rendered.generated)) or lookups.watch(
@@ -276,6 +284,29 @@ class Observer:
         turn.learn_permissions(view.account)
         self.follow(parent, Cause.TEMPLATE, versions, rendered.apis)
         return rendered, unlabelled, as_rendered
+
+    async def _read_partial(self, turn: Turn, rendered: Rendered) -> tuple[bool, Mapping[Identity, str]]:
+        """Read the objects that the templates render or read and of which only metadata is kept. Returns whether there
+        are any, and why others can't be read.
+        """
+        children = self._cluster.children
+        identities = rendered_identities(rendered, turn.parent, children)
+        asked = {(query.kind, query.name) for query in rendered.asked if isinstance(query, Reference)}
+        own = own_children(children, turn.parent) if asked else ()
+        identities |= {each.identity for each in own if (each.identity.kind, each.identity.name) in asked}
+        children.expect(turn.uid, identities)
+        partial = [live for each in sorted(identities) if (live := children.get(each)) is not None and live.partial]
+        answers = await run_all(self._try_to_read(live) for live in partial)
+        failures = {live.identity: why for live, why in zip(partial, answers, strict=True) if why}
+        return len(failures) < len(partial), failures
+
+    async def _try_to_read(self, partial: LiveObject) -> str:
+        """Read an object whole. Returns why that fails, '' if it doesn't."""
+        try:
+            await self._cluster.children.read_whole(partial)
+        except (CredentialsError, ApiError) as error:
+            return str(error)
+        return ""
 
     def _observed(
         self,

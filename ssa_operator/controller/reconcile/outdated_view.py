@@ -132,9 +132,8 @@ class ViewCheck:
         """The parent's child of that name as it is now. Raises ApiError."""
         try:
             resource = await self.cluster.children.resource(identity.group_kind)
-            resource.path(identity.namespace, identity.name)
-        except (UnknownKind, ValueError):
-            return None  # no object has such a name, or one without a namespace
+        except UnknownKind:
+            return None
         live = await self.cluster.client.find(resource, identity.name, identity.namespace)
         return live if live is not None and self._is_child(live) else None
 

@@ -82,6 +82,8 @@ class ParentView(Struct, frozen=True, kw_only=True, dict=True):
         """The children by kind and name: templates may read each of a thousand."""
         found: dict[tuple[str, str], list[LiveObject]] = {}
         for live in self.children:
+            if live.partial:
+                continue
             found.setdefault((live.identity.kind, live.identity.name), []).append(live)
         return found
 
@@ -114,7 +116,7 @@ class ParentView(Struct, frozen=True, kw_only=True, dict=True):
         if self._review_of(identity).why_not:
             return None
         live = self.objects.get(identity) or self.unlabelled.get(identity)
-        return live.body if live is not None else None
+        return live.body if live is not None and not live.partial else None
 
     def answer(self, query: Lookup | Selection, /) -> Answer:
         if query == self.parent_lookup:

@@ -75,6 +75,7 @@ class Planner:
             rendered_before = plan.observed.rendered_before | earlier
             plan = make_plan(replace(plan.observed, rendered_before=rendered_before), rendered)
         self._claims.claim(turn.uid, plan)
+        self._cluster.children.expect(turn.uid, ())
         return plan
 
     async def plan_deletion(self, turn: Turn, observed: Observed, rendered: Rendered) -> Finalization:

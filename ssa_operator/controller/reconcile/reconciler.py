@@ -9,13 +9,14 @@ Promises:
   doesn't allow cluster scope.
 - While a record on a parent can't be read, nothing is applied or deleted for it, and it keeps the finalizer.
 - If a request fails, or a bug raises, the reconcile ends and returns what it knows by then: a child that was deleted to
-  be recreated is not forgotten.
+  be recreated is not forgotten. The status names the bug.
 - The children of other parents that wait go before this parent's status. Another namespace's burst of changes does not
   defer it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
@@ -31,6 +32,7 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.failures import bug_message
 from ssa_operator.controller.reconcile.kept_values import ValueKeeper, delete_kept_values
 from ssa_operator.controller.reconcile.observe import Observer, own_children
 from ssa_operator.controller.reconcile.orphaning import release_children
@@ -94,6 +96,8 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock
 
+log = logging.getLogger("ssa_operator")
+
 Outcomes = tuple[Outcome, ...]
 
 
@@ -148,6 +152,8 @@ class Reconciler:
                     raise
                 report = await self._report_forbidden(turn, error)
         except Exception as error:  # noqa: BLE001 - the worker reports it; what this reconcile did must not be forgotten
+            if not (turn.publishing or isinstance(error, ApiError | CredentialsError)):
+                await self._report_bug(turn, error)
             return Reconciled(state=_with_records(turn), error=_without_frames(error))
         return Reconciled(state=_with_records(turn), report=report)
 
@@ -347,6 +353,14 @@ class Reconciler:
         """The report on a parent whose reconcile a missing permission ended."""
         turn.lacks_permission = True
         return await self._report_idle(turn, _stalled(ReadyReason.FORBIDDEN, redacted_error(error, turn.state.secrets)))
+
+    async def _report_bug(self, turn: Turn, bug: Exception) -> None:
+        """Write a status that names the bug. It is left as it is where the same bug prevents that."""
+        verdict = Verdict(ready=False, reason=ReadyReason.INTERNAL_ERROR.value, message=f"it {bug_message(bug)}")
+        try:
+            await self._report_idle(turn, verdict)
+        except Exception:
+            log.exception("%s: the status of a reconcile that met a bug could not be written", turn.key)
 
     async def _report_unreadable(self, turn: Turn, why: str) -> Report:
         """The report on a parent with a record that can't be read."""

@@ -22,16 +22,13 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from ssa_operator.core.objects.field_origin import Origin
-from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.json_encoding import NOTHING
 from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, ManagedFields
-from ssa_operator.core.objects.managed_fields import owned
+from ssa_operator.core.objects.managed_fields import field_tree, owned
 from ssa_operator.core.objects.manifest import MANAGED_BY_LABEL, Manifest
 from ssa_operator.core.objects.merge_keys import IndexedBody, keys_of
 from ssa_operator.core.objects.quantity import amount
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, value_at
-
-_decode = decoder(dict[str, Any])
 
 _IDENTITY: frozenset[FieldPath] = frozenset(
     {("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace")}
@@ -115,7 +112,9 @@ def attribute(
 
     `managedFields` itself is left out.
     """
-    trees: _Trees = [(_owner(entry), _decode(bytes(entry.fields_v1)) or _OWNS_NOTHING) for entry in _latest_first(live)]
+    trees: _Trees = [
+        (_owner(entry), field_tree(bytes(entry.fields_v1)) or _OWNS_NOTHING) for entry in _latest_first(live)
+    ]
     body = {**live.body, "metadata": {**live.body["metadata"]}}
     body["metadata"].pop("managedFields", None)
     sent = None if manifest is None else manifest.body

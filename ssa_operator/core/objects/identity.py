@@ -3,6 +3,7 @@
 Promises:
 - Two manifests with the same group, kind, namespace and name are one object, whatever their versions.
 - An entry that users may have edited is read without an error: one that names no object gives None.
+- A name that is no segment of a path names no object.
 """
 
 from __future__ import annotations
@@ -55,6 +56,24 @@ class Identity(Struct, frozen=True, order=True):
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
+def segment_fault(name: str) -> str:
+    """Why no object and no namespace can have a name, because it is no segment of a path; '' where one may.
+
+    k8s.io/apimachinery/pkg/api/validation/path refuses the same names, whatever the kind.
+    """
+    if name in {".", ".."} or "/" in name or "%" in name:
+        return 'must not be "." or ".." or contain "/" or "%"'
+    return "" if name.isascii() or _is_unicode(name) else "must not contain half of a character (a lone surrogate)"
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def read_group_kind(entry: object) -> GroupKind | None:
     """The kind of a list entry with `group` (left out for the core group) and `kind`; None where it names no kind."""
     if not isinstance(entry, Mapping):
@@ -72,5 +91,7 @@ def read_identity(entry: object) -> Identity | None:
         return None
     namespace, name = entry.get("namespace", ""), entry.get("name")
     if not isinstance(namespace, str) or not isinstance(name, str) or not name:
+        return None
+    if segment_fault(name) or segment_fault(namespace):
         return None
     return Identity(*group_kind, namespace, name)

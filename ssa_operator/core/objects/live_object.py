@@ -7,18 +7,23 @@ Promises:
 - Of the objects that share a `DecodedBodies`, only the last ones that were accessed stay decoded: a decoded body takes
   about six times the memory of an encoded one, and decoding takes microseconds.
 - Those that were accessed earlier are compressed.
+- An entry of owner references or managedFields that is none is left out, and the others count.
+- A partial object takes a bounded amount of memory, whatever the size of the object is.
 - What a body nests deeper than NESTING_LIMIT is null: code that walks bodies can't exceed Python's stack.
 """
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections import deque
+from collections.abc import Callable, Iterator
 from sys import intern
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from ssa_operator.core.objects.buckets import BUCKET_LABEL
 from ssa_operator.core.objects.compression import Examples, compress, decompress
 from ssa_operator.core.objects.identity import Identity, join_api_version, split_api_version
 from ssa_operator.core.objects.json_decoding import decoder, is_deep, without_deep_values
@@ -31,6 +36,12 @@ MANAGER = "ssa-operator"
 
 PARENT_UID_LABEL = "ssa-operator.dev/parent-uid"
 """The label of a child that holds its parent's uid."""
+
+
+_OWN_LABELS = frozenset({PARENT_UID_LABEL, BUCKET_LABEL})
+
+_PARTIAL_ITEMS = 16
+"""Owner references and finalizers of a partial object."""
 
 
 class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
@@ -82,6 +93,17 @@ class _OwnersHead(msgspec.Struct):
     metadata: _Owners
 
 
+class _EncodedOwners(msgspec.Struct, rename="camel"):
+    """The same, still encoded."""
+
+    owner_references: msgspec.Raw = msgspec.Raw(b"[]")
+    managed_fields: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _EncodedOwnersHead(msgspec.Struct):
+    metadata: _EncodedOwners
+
+
 class _Head(msgspec.Struct, rename="camel"):
     metadata: Metadata
     api_version: str = ""
@@ -101,8 +123,15 @@ class _StatusHead(msgspec.Struct):
 _decode_head = decoder(_Head)
 _decode_status = decoder(_StatusHead)
 _decode_owners = decoder(_OwnersHead)
+_decode_encoded_owners = decoder(_EncodedOwnersHead)
+_decode_items = decoder(tuple[msgspec.Raw, ...])
+_decode_reference = decoder(OwnerReference)
+_decode_managed = decoder(ManagedFields)
 _decode_body = decoder(dict[str, Any])
 _encode_body = msgspec.json.Encoder().encode
+
+
+Entry = TypeVar("Entry")
 
 
 class DecodedBodies:
@@ -135,6 +164,7 @@ class LiveObject:
         "_owners",
         "identity",
         "metadata",
+        "partial",
         "version",
     )
 
@@ -165,11 +195,39 @@ class LiveObject:
         self._body: dict[str, Any] | None = None
         self._owners: _Owners | None = None
         self._decoded_bodies = decoded_bodies
+        self.partial = False
+        """Whether the body is left out: it holds only what `as_partial` keeps."""
 
     @classmethod
     def of(cls, body: dict[str, Any]) -> LiveObject:
         """The live object with this body."""
         return cls(_encode_body(body))
+
+    def as_partial(self) -> LiveObject:
+        """Only what shows whose the object is: its names, versions and times, the operator's labels, the owner
+        references that can be a parent's, and whether the operator owns fields of it.
+        """
+        metadata = self.metadata
+        owners = [each for each in self.owner_references if each.controller or each.uid == self.parent_uid]
+        own = {"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:metadata": {}}}
+        kept = {
+            "name": metadata.name,
+            "namespace": metadata.namespace,
+            "uid": metadata.uid,
+            "resourceVersion": metadata.resource_version,
+            "generation": metadata.generation,
+            "creationTimestamp": metadata.creation_timestamp,
+            "deletionTimestamp": metadata.deletion_timestamp,
+            "labels": {name: text for name, text in metadata.labels.items() if name in _OWN_LABELS},
+            "finalizers": metadata.finalizers[:_PARTIAL_ITEMS],
+            "ownerReferences": owners[:_PARTIAL_ITEMS],
+            "managedFields": [own] if self.owned_fields() else [],
+        }
+        api_version = join_api_version(self.identity.group, self.version)
+        encoded = _encode_body({"apiVersion": api_version, "kind": self.identity.kind, "metadata": kept})
+        partial = LiveObject(encoded, decoded_bodies=self._decoded_bodies)
+        partial.partial = True
+        return partial
 
     @property
     def raw(self) -> bytes:
@@ -201,7 +259,7 @@ class LiveObject:
     def _decoded_owners(self) -> _Owners:
         owners = self._owners
         if owners is None:
-            owners = _decode_owners(self.raw).metadata
+            owners = _read_owners(self.raw)
             self._decoded()
             self._owners = owners
         return owners
@@ -273,6 +331,28 @@ class LiveObject:
 
     def __repr__(self) -> str:
         return f"LiveObject({self.identity}, {self.resource_version})"
+
+
+def _read_owners(raw: bytes) -> _Owners:
+    try:
+        return _decode_owners(raw).metadata
+    except msgspec.DecodeError:
+        encoded = _decode_encoded_owners(raw).metadata
+        return _Owners(
+            owner_references=tuple(_read_items(encoded.owner_references, _decode_reference)),
+            managed_fields=tuple(_read_items(encoded.managed_fields, _decode_managed)),
+        )
+
+
+def _read_items(encoded: msgspec.Raw, decode: Callable[[msgspec.Raw], Entry]) -> Iterator[Entry]:
+    """The items of an encoded list that can be decoded."""
+    try:
+        items = _decode_items(encoded)
+    except msgspec.DecodeError:
+        return
+    for item in items:
+        with contextlib.suppress(msgspec.DecodeError):
+            yield decode(item)
 
 
 def split_entry(entry: bytes) -> tuple[bytes, bytes]:

@@ -1,6 +1,8 @@
 """The owners of an object's fields, read from its managedFields.
 
 Promises:
+- Whatever others wrote there is read without an error: what is no fieldsV1 owns nothing, and a field that is nested
+  deeper than NESTING_LIMIT is one that a manager owns as a whole.
 - Fields are named as users write them: `spec.replicas`, `spec.template.spec.containers[name=web].image`.
 - Texts contain names of fields and keys of list maps, and no other values.
 
@@ -16,7 +18,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ssa_operator.core.objects.identity import join_api_version
-from ssa_operator.core.objects.json_decoding import decoder
+from ssa_operator.core.objects.json_decoding import decoder, is_deep, without_deep_values
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject, ManagedFields
 from ssa_operator.core.objects.merge_keys import reader
 from ssa_operator.core.objects.source_location import field_text
@@ -24,22 +26,73 @@ from ssa_operator.core.objects.source_location import field_text
 Path: TypeAlias = tuple[str, ...]
 """A field as fieldsV1 spells it, outermost first: `("f:spec", "f:replicas")`."""
 
-Tree: TypeAlias = Mapping[str, Any]
-"""A decoded fieldsV1; an empty one below a step is the whole value there."""
+Tree: TypeAlias = "dict[str, Tree]"
+"""A fieldsV1 tree: each step with what is below it. An empty tree below a step is the whole field."""
 
-_decode = decoder(dict[str, Any])
+_decode = decoder(Any)
+
+
+def field_tree(fields_v1: bytes) -> Tree:
+    """An encoded fieldsV1 tree, without steps that can't be read; empty where it is none."""
+    try:
+        return checked_tree(_decode(without_deep_values(fields_v1) if is_deep(fields_v1) else fields_v1))
+    except msgspec.DecodeError:
+        return {}
+
+
+def checked_tree(value: object) -> Tree:
+    """The fieldsV1 tree in a decoded value of NESTING_LIMIT levels at most."""
+    if not isinstance(value, dict):
+        return {}
+    return {step: checked_tree(below) for step, below in value.items() if _is_step(step)}
+
+
+def _is_step(step: str) -> bool:
+    kind, colon, name = step.partition(":")
+    if not colon:
+        return step == "."
+    if kind in ("k", "v"):
+        try:
+            value = step_value(name)
+        except (msgspec.DecodeError, ValueError):
+            return False
+        return kind == "v" or isinstance(value, dict)
+    return kind == "f" or (kind == "i" and name.isascii() and name.isdigit() and len(name) <= _POSITION_DIGITS)
+
+
+_POSITION_DIGITS = 9
+
+
+def step_value(name: str) -> Any:
+    """What a step of a checked tree writes after `k:` or `v:`: the keys of an item, or the item itself."""
+    return _decode(name.encode())
+
+
+def managed_entries(live: LiveObject) -> list[dict[str, Any]]:
+    """The entries of managedFields as they are in the body, each with a checked `fieldsV1`. One that is none is left
+    out.
+    """
+    entries = live.body["metadata"].get("managedFields")
+    return [
+        {**entry, "fieldsV1": checked_tree(entry.get("fieldsV1"))}
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, dict) and all(isinstance(entry.get(field, ""), str) for field in _TEXTS)
+    ]
+
+
+_TEXTS = ("manager", "operation", "subresource", "time", "apiVersion")
 
 
 def owned(fields_v1: bytes) -> frozenset[Path]:
     """All fields of an encoded fieldsV1 tree; an empty one has none."""
-    return frozenset(_paths(_decode(fields_v1), ())) if fields_v1 else frozenset()
+    return frozenset(_paths(field_tree(fields_v1), ()))
 
 
 def lost_fields(before: bytes, after: bytes) -> tuple[Path, ...]:
     """The fields of the fieldsV1 tree `before` that `after` lacks: for a lost item of a list, the item alone."""
     if not before or before == after:
         return ()
-    return tuple(sorted(_lost(_decode(before), _decode(after) if after else {}, ())))
+    return tuple(sorted(_lost(field_tree(before), field_tree(after), ())))
 
 
 def _lost(before: Mapping[str, Any], after: Mapping[str, Any], prefix: Path) -> Iterator[Path]:
@@ -68,7 +121,7 @@ def _is_owned(tree: Tree) -> bool:
 
 def changed_fields(fields_v1: bytes, before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Path, ...]:
     """The outermost fields of a fieldsV1 tree whose values differ between two bodies."""
-    return tuple(sorted(_changed(_decode(fields_v1), before, after, ()))) if fields_v1 else ()
+    return tuple(sorted(_changed(field_tree(fields_v1), before, after, ())))
 
 
 def _changed(tree: Tree, before: object, after: object, prefix: Path) -> Iterator[Path]:
@@ -93,7 +146,7 @@ def managers_of(
     `status` selects the entries of the subresource `status`; otherwise all others count.
     """
     entries = [entry for entry in live.managed_fields if (entry.subresource == "status") is status]
-    trees = [(entry, _decode(bytes(entry.fields_v1))) for entry in entries]
+    trees = [(entry, field_tree(bytes(entry.fields_v1))) for entry in entries]
     converted = [entry for entry in entries if not is_in_version(entry, live) and entry.time >= since]
     others = [entry for entry in converted if (entry.manager, entry.operation) != (MANAGER, "Apply")]
     owners = ([entry for entry, tree in trees if _has(tree, path)] for path in paths)
@@ -114,7 +167,7 @@ def path_text(path: Path) -> str:
             part = field_text((name,))
             text += f".{part}" if text and not part.startswith("[") else part
         elif kind == "k":
-            text += "[" + ",".join(f"{key}={value}" for key, value in msgspec.json.decode(name).items()) + "]"
+            text += "[" + ",".join(f"{key}={value}" for key, value in step_value(name).items()) + "]"
         else:
             text += f"[{name}]"
     return text

@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.managed_fields import field_tree
 from ssa_operator.core.objects.merge_keys import ListIndex
-
-_decode = decoder(dict[str, Any])
 
 
 def differs(live: LiveObject, desired: Mapping[str, Any]) -> bool:
@@ -29,7 +27,7 @@ def differs(live: LiveObject, desired: Mapping[str, Any]) -> bool:
     owned = live.owned_fields("status")
     if not owned:
         return False
-    fields = _decode(owned).get("f:status", {})
+    fields = field_tree(owned).get("f:status", {})
     if fields.get("f:conditions") == {} and len(current.get("conditions", ())) != len(desired.get("conditions", ())):
         # The operator owns the list as a whole: an extra condition is one that no longer holds.
         return True

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject, ManagedFields
-from ssa_operator.core.objects.managed_fields import Path, Tree, is_in_version, is_owned, leaves, path_text
+from ssa_operator.core.objects.managed_fields import Path, Tree, field_tree, is_in_version, is_owned, leaves, path_text
 from ssa_operator.core.objects.merge_keys import IndexedBody, keys_of
 from ssa_operator.core.objects.source_location import FieldPath
 from ssa_operator.core.policies.adoption import union_of_fields
@@ -158,7 +158,7 @@ def _cause(
 
 def _owned_by(live: LiveObject, manager: str) -> Tree:
     entries = (entry for entry in live.managed_fields if _is_apply_of(entry, manager))
-    return union_of_fields([json.loads(bytes(entry.fields_v1)) for entry in entries])
+    return union_of_fields([field_tree(bytes(entry.fields_v1)) for entry in entries])
 
 
 def _is_apply_of(entry: ManagedFields, manager: str) -> bool:
@@ -167,7 +167,7 @@ def _is_apply_of(entry: ManagedFields, manager: str) -> bool:
 
 def _other_entries(live: LiveObject, manager: str) -> list[tuple[FieldOwner, Tree]]:
     return [
-        (FieldOwner(entry.manager, entry.operation, entry.subresource, entry.time), json.loads(bytes(entry.fields_v1)))
+        (FieldOwner(entry.manager, entry.operation, entry.subresource, entry.time), field_tree(bytes(entry.fields_v1)))
         for entry in live.managed_fields
         if entry.subresource != "status" and (entry.manager, entry.operation) != (manager, "Apply")
     ]
@@ -209,7 +209,7 @@ def _list_keys(entries: Sequence[ManagedFields]) -> Mapping[Path, tuple[str, ...
     """The keys of each list map, by its path without the keys' values."""
     found: dict[Path, tuple[str, ...]] = {}
     for tree in {bytes(entry.fields_v1) for entry in entries}:
-        _find_list_keys(json.loads(tree), (), found)
+        _find_list_keys(field_tree(tree), (), found)
     return found
 
 
@@ -217,7 +217,7 @@ def _find_list_keys(tree: Mapping[str, Any], path: Path, found: dict[Path, tuple
     for step, below in tree.items():
         if step.startswith("k:"):
             if path not in found:
-                found[path] = tuple(json.loads(step[2:]))
+                found[path] = tuple(keys_of(step))
             _find_list_keys(below, (*path, "k:"), found)
         elif below:
             _find_list_keys(below, (*path, step), found)

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
+from ssa_operator.core.objects.managed_fields import managed_entries, step_value
 from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.objects.merge_keys import ListIndex, keys_of
 from ssa_operator.core.objects.quantity import amount
@@ -82,13 +83,13 @@ def _applied(step: Step, manifest: Manifest, is_quantity: IsQuantity) -> Outcome
 def merged(live: LiveObject, manifest: Manifest, is_quantity: IsQuantity) -> LiveObject:
     """A live object as an apply of a manifest would leave it."""
     is_amount = partial(is_quantity, manifest.api_version, manifest.identity.kind)
-    entries = live.body["metadata"].get("managedFields") or []
+    entries = managed_entries(live)
     own = [entry for entry in entries if _is_own(entry)]
     others = [entry for entry in entries if not _is_own(entry)]
-    tree = union_of_fields([entry.get("fieldsV1") or {} for entry in entries])
+    tree = union_of_fields([entry["fieldsV1"] for entry in entries])
     body = _merged(live.body, manifest.body, tree, (), is_amount)
-    owned_before = union_of_fields([entry.get("fieldsV1") or {} for entry in own])
-    owned_by_others = union_of_fields([entry.get("fieldsV1") or {} for entry in others])
+    owned_before = union_of_fields([entry["fieldsV1"] for entry in own])
+    owned_by_others = union_of_fields([entry["fieldsV1"] for entry in others])
     body = without_fields(body, unkept_fields(owned_before, manifest.body, owned_by_others))
     # The operator's entry tells which fields it would own.
     fields = {key: value for key, value in _fields(manifest.body, tree).items() if key not in _IDENTITY}
@@ -160,7 +161,7 @@ class _Steps:
 def _key_names(tree: Fields) -> tuple[str, ...]:
     for step in tree:
         if step.startswith("k:"):
-            return tuple(json.loads(step[2:]))
+            return tuple(step_value(step[2:]))
     return ()
 
 

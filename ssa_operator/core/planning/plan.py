@@ -2,7 +2,8 @@
 
 Promises:
 - Every child has exactly one step: no child is both applied and pruned.
-- A manifest that breaks a rule is refused alone; everything that doesn't depend on it is applied.
+- A manifest that breaks a rule is refused alone; everything that doesn't depend on it is applied. So is one whose
+  object the operator can't handle because of a bug.
 - A manifest that would exceed the folder's `maxChildren` creates nothing, and what exists is applied all the same. With
   the children that are not pruned yet, a parent has at most twice as many.
 - A parent that has as many parents above it as the folder's `maxDepth` allows creates nothing, and what exists is
@@ -22,9 +23,15 @@ from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.json_encoding import NOTHING
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
-from ssa_operator.core.objects.render_result import Dependency, Rendered
+from ssa_operator.core.objects.render_result import Dependency, Document, Rendered
 from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.core.planning.decide import decide_step, refused_step, step_for_document, step_for_wait
+from ssa_operator.core.planning.decide import (
+    decide_step,
+    identity_of,
+    refused_step,
+    step_for_document,
+    step_for_wait,
+)
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import order_steps
 from ssa_operator.core.planning.prune import is_prunable, plan_prune
@@ -130,7 +137,7 @@ def steps_of(observed: Observed, rendered: Rendered) -> list[Step]:
     locations: dict[Identity, SourceLocation] = {}
     dependencies: list[tuple[Dependency, ...]] = []
     for document in rendered.documents:
-        step = step_for_document(observed, document)
+        step = _step_for_document(observed, document)
         if step.identity in locations and step.manifest is not None:
             step = refused_step(step.identity, f"is rendered twice, first at {locations[step.identity]}", document)
         locations.setdefault(step.identity, document.location)
@@ -143,6 +150,14 @@ def steps_of(observed: Observed, rendered: Rendered) -> list[Step]:
             steps.append(step)
             dependencies.append(wait.dependencies)
     return order_steps(_without_too_many(observed, steps), dependencies, rendered)
+
+
+def _step_for_document(observed: Observed, document: Document) -> Step:
+    """The step of one document. What others wrote into its object may meet a bug, which concerns this child alone."""
+    try:
+        return step_for_document(observed, document)
+    except Exception as error:  # noqa: BLE001 - carrying out the step logs it and fails
+        return replace(refused_step(identity_of(observed, document), "can't be planned", document), bug=error)
 
 
 def _without_too_many(observed: Observed, steps: Sequence[Step]) -> list[Step]:

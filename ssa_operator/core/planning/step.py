@@ -104,6 +104,8 @@ class Step(Struct, frozen=True, kw_only=True):
     """Whether the manifest is applied already, and no other manager changed our fields."""
     reports_status: bool = False
     """Whether the object is ready only once its status was written."""
+    bug: Exception | None = None
+    """The unexpected error that kept the operator from planning the step."""
 
     ready_when: Predicate | None = None
     """The rule of readiness of a manifest that can't be rendered yet."""

@@ -26,6 +26,7 @@ from ssa_operator.core.objects.identity import Identity, split_api_version
 from ssa_operator.core.objects.json_decoding import decode_text
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject, OwnerReference
+from ssa_operator.core.objects.managed_fields import managed_entries
 from ssa_operator.core.objects.manifest import Manifest, may_own
 from ssa_operator.core.objects.merge_keys import ListIndex, selected
 
@@ -149,11 +150,11 @@ def adopt_fields_patch(live: LiveObject, api_version: str, former: AbstractSet[s
     """
     kept: list[dict[str, Any]] = []
     adopted: list[dict[str, Any]] = []
-    for entry in live.body["metadata"].get("managedFields") or ():
+    for entry in managed_entries(live):
         if not entry.get("subresource") and _is_former(entry, former):
             adopted.append(entry)
         elif not entry.get("subresource") and entry.get("manager") == UNMANAGED:
-            recorded, rest = _split(entry.get("fieldsV1") or {}, _last_applied(live))
+            recorded, rest = _split(entry["fieldsV1"], _last_applied(live))
             adopted += [{**entry, "fieldsV1": recorded}] if recorded else []
             kept += [{**entry, "fieldsV1": rest}] if rest else []
         else:
@@ -163,7 +164,7 @@ def adopt_fields_patch(live: LiveObject, api_version: str, former: AbstractSet[s
     own = [entry for entry in kept if not entry.get("subresource") and _is_own(entry)]
     candidates = [*own, *sorted(adopted, key=lambda entry: entry.get("apiVersion") != api_version)]
     joined = [entry for entry in candidates if entry.get("apiVersion") == candidates[0].get("apiVersion")]
-    fields = union_of_fields([entry.get("fieldsV1") or {} for entry in joined])
+    fields = union_of_fields([entry["fieldsV1"] for entry in joined])
     new_own = {**candidates[0], "manager": MANAGER, "operation": "Apply", "fieldsV1": fields}
     return _patch(live, [new_own, *(entry for entry in kept if entry.get("subresource") or not _is_own(entry))])
 
@@ -181,7 +182,7 @@ def without_former_fields(
 
 def former_managers(live: LiveObject, former: AbstractSet[str] = frozenset()) -> tuple[str, ...]:
     """The managers whose fields the operator adopts with an object."""
-    entries = live.body["metadata"].get("managedFields") or ()
+    entries = managed_entries(live)
     names = [
         entry.get("manager", "") for entry in entries if not entry.get("subresource") and _is_former(entry, former)
     ]
@@ -195,8 +196,8 @@ def _former_and_others(
     """The fieldsV1 trees of an object's former managers, and those of all others."""
     adopted: list[Mapping[str, Any]] = []
     kept: list[Mapping[str, Any]] = []
-    for entry in live.body["metadata"].get("managedFields") or ():
-        fields = entry.get("fieldsV1") or {}
+    for entry in managed_entries(live):
+        fields = entry["fieldsV1"]
         if not entry.get("subresource") and _is_former(entry, former):
             adopted.append(fields)
         elif not entry.get("subresource") and entry.get("manager") == UNMANAGED:
@@ -245,7 +246,7 @@ def without_fields(value: Any, fields: Mapping[str, Any]) -> Any:
 
 def in_version(live: LiveObject, api_version: str, *, instead_of: str) -> bytes:
     """The merge patch that replaces the version `instead_of` in an object's managedFields by `api_version`."""
-    entries = live.body["metadata"].get("managedFields") or ()
+    entries = managed_entries(live)
     return _patch(
         live,
         [{**entry, "apiVersion": api_version} if entry.get("apiVersion") == instead_of else entry for entry in entries],

@@ -380,10 +380,10 @@ def _decode(texts: tuple[str, ...], has_finalizer: bool) -> _Decoded:
     kept = _GENERATED_VALUES.read(generated_values, problems) or ()
     what = _APPLIED.read(applied, problems)
     records = ParentRecords(
-        inventory={entry.identity: entry.wave for entry in entries},
+        inventory={entry.identity: entry.wave for entry in entries if entry.names_object},
         once_records=once_records,
         held_prune=HeldPrune(held.reconcileAt, frozenset(held.children)) if held is not None else None,
-        kept_values=frozenset(entry.identity for entry in kept),
+        kept_values=frozenset(entry.identity for entry in kept if entry.names_object),
         applied=AppliedRecord(kinds=what.group_kinds, templates=what.templates) if what is not None else None,
         has_finalizer=has_finalizer,
         selector=selector,

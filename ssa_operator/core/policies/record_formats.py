@@ -12,7 +12,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from msgspec import DecodeError, Meta, Struct
 
-from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.identity import GroupKind, Identity, segment_fault
 from ssa_operator.core.objects.messages import bounded
 
 _ERROR_LIMIT = 300
@@ -33,6 +33,11 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def identity(self) -> Identity:
         return Identity(self.group, self.kind, self.namespace, self.name)
+
+    @property
+    def names_object(self) -> bool:
+        """Whether an object can have these names."""
+        return not (segment_fault(self.name) or segment_fault(self.namespace))
 
 
 class HeldEntry(Struct, frozen=True, forbid_unknown_fields=True):

@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from ssa_operator.core.objects.crd_schema import MISFIT, declared
-from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.managed_fields import field_tree
 from ssa_operator.core.objects.merge_keys import ListIndex
 from ssa_operator.core.objects.messages import MESSAGE_LIMIT, bounded
 from ssa_operator.core.objects.render_result import StatusFields
@@ -26,8 +26,6 @@ from ssa_operator.core.objects.source_location import FieldPath, SourceLocation,
 
 RESERVED = ("conditions", "observedGeneration", "resources")
 """The fields of a status that are the operator's; the author's conditions are added to its list."""
-
-_decode = decoder(dict[str, Any])
 
 
 class ConditionType(StrEnum):
@@ -199,7 +197,7 @@ def last_status(parent: LiveObject) -> OwnStatus:
     status, owned = parent.body.get("status"), parent.owned_fields("status")
     if not owned or not isinstance(status, Mapping):
         return OwnStatus()
-    names = _decode(owned).get("f:status", {})
+    names = field_tree(owned).get("f:status", {})
     fields = {key: value for key, value in status.items() if f"f:{key}" in names and key not in RESERVED}
     return OwnStatus(fields=fields, conditions=tuple(_last_conditions(status.get("conditions"), names)))
 

@@ -7,9 +7,11 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from ssa_operator.core.objects.identity import GroupKind, Identity, read_group_kind, read_identity
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.policies.parent_records import read_parent_records
 
 KEPT_UNTIL = "kept until"
 """The words in the message of a child that is kept until its successor is ready. They are how the next process finds
@@ -45,6 +47,13 @@ def reported_children(parent: LiveObject) -> list[Mapping[str, object]] | None:
         read_identity(entry) is not None and "state" in entry for entry in entries
     )
     return entries if ours else None
+
+
+@lru_cache(maxsize=256)
+def named_children(parent: LiveObject) -> frozenset[Identity]:
+    """The children that the inventory and the status of a parent name."""
+    reported = (read_identity(entry) for entry in _reported(parent))
+    return frozenset((*read_parent_records(parent).inventory, *filter(None, reported)))
 
 
 def _reported(parent: LiveObject) -> list[Mapping[str, object]]:

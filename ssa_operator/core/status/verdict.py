@@ -45,6 +45,8 @@ class ReadyReason(StrEnum):
     """The API server refuses a request that the reconcile can't do without. The message names it."""
     SUSPECTED = "Suspected"
     """The operator was held up or died while it reconciled the parent, which is therefore reconciled last and alone."""
+    INTERNAL_ERROR = "InternalError"
+    """The operator met a bug, and tries again. The message names the type of the error; the log has its traceback."""
     DELETING = "Deleting"
     """The parent is being deleted."""
 

@@ -11,7 +11,7 @@ Promises:
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from ssa_operator.core.objects.live_object import MANAGER, DecodedBodies, LiveOb
 from ssa_operator.core.policies.adoption import in_version
 from ssa_operator.core.policies.emptied_mappings import has_null_for_empty, without_emptied_mappings
 from ssa_operator.kube.api import request as calls
-from ssa_operator.kube.api.errors import ApiError, Unreachable
+from ssa_operator.kube.api.errors import ApiError, InvalidPath, Unreachable
 from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions, DeleteOptions, Request, Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.api.transport import Response, Transport
@@ -34,6 +34,13 @@ from ssa_operator.kube.clock import SYSTEM, Clock
 
 PAGE = 500
 """Objects in one page of a list, as in kubectl and client-go."""
+
+
+FIRST_PAGE = 16
+"""Objects in the first page of a list whose objects may be large: an object may have 1.5 MiB."""
+
+PAGE_SIZE = 8 * 2**20
+"""Bytes that the next pages of such a list should have."""
 
 
 class _ShardInfo(msgspec.Struct):
@@ -76,9 +83,13 @@ class Client(Transport):
         return self._live((await self.send(request)).body, request)
 
     async def find(self, resource: Resource, name: str, namespace: str = "") -> LiveObject | None:
-        """`get`, but None if the object does not exist. Raises ApiError."""
+        """`get`, but None if the object does not exist, as none does whose name is no segment of a path. Raises
+        ApiError.
+        """
         try:
             return await self.get(resource, name, namespace)
+        except InvalidPath:
+            return None
         except ApiError as error:
             if not error.not_found:
                 raise
@@ -91,10 +102,18 @@ class Client(Transport):
         return await self.list_scope(Scope(resource, namespace, label_selector), limit)
 
     async def list_scope(
-        self, scope: Scope, limit: int = PAGE, keep: Callable[[LiveObject], bool] | None = None
+        self,
+        scope: Scope,
+        limit: int = PAGE,
+        keep: Callable[[LiveObject], bool] | None = None,
+        reduce: Callable[[LiveObject], LiveObject] | None = None,
     ) -> tuple[builtins.list[LiveObject], str]:
-        """`list` of a scope. With `keep`, the objects for which it returns False are dropped page by page."""
+        """`list` of a scope. With `keep`, the objects for which it returns False are dropped page by page. With
+        `reduce`, each is kept as that returns it, and the pages are small while the objects are large.
+        """
         objects: list[LiveObject] = []
+        if reduce is not None:
+            limit = min(limit, FIRST_PAGE)
         token = ""
         while True:
             try:
@@ -105,8 +124,14 @@ class Client(Transport):
                 # The server has compacted the pages' resourceVersion. This can't happen to a list in one page.
                 objects, token, limit = [], "", 0
                 continue
-            items, metadata = self._page(response.body, scope)
-            objects += items if keep is None else filter(keep, items)
+            page = self._page(response.body, scope)
+            # One by one, so that no more of the page than its body is in memory.
+            lives = self._live_objects(page, scope)
+            kept = lives if keep is None else filter(keep, lives)
+            objects += kept if reduce is None else map(reduce, kept)
+            metadata = page.metadata
+            if reduce is not None and limit:
+                limit = _next_limit(len(page.items or ()), len(response.body))
             token = metadata.token
             if not token:
                 return objects, metadata.resource_version
@@ -114,7 +139,7 @@ class Client(Transport):
     async def latest_version(self, scope: Scope) -> str:
         """The resourceVersion that a list of the scope has now. Raises ApiError."""
         response = await self.send(calls.list_page(scope, limit=1))
-        return self._page(response.body, scope)[1].resource_version
+        return self._page(response.body, scope).metadata.resource_version
 
     async def applies_shard_selector(self, scope: Scope) -> bool:
         """Whether the API server filters a list of the scope by its `shard_selector`. Raises ApiError.
@@ -123,7 +148,7 @@ class Client(Transport):
         metadata of the list, but not for custom resources and metadata-only lists, which it filters, too (1.36.3).
         """
         response = await self.send(calls.list_page(scope, limit=1))
-        _, metadata = self._page(response.body, scope)
+        metadata = self._page(response.body, scope).metadata
         return metadata.shard_info is not None and metadata.shard_info.selector != ""
 
     async def apply(
@@ -216,13 +241,29 @@ class Client(Transport):
         except msgspec.DecodeError as error:
             raise Unreachable(request.subject, f"the answer is not an object: {error}", sent=True) from error
 
-    def _page(self, body: bytes, scope: Scope) -> tuple[builtins.list[LiveObject], _ListMetadata]:
-        version, kind = scope.resource.api_version, scope.resource.kind
+    def _page(self, body: bytes, scope: Scope) -> _Page:
         try:
-            page = _decode_page(body)
-            return [self.live_object(item, version, kind) for item in page.items or ()], page.metadata
+            return _decode_page(body)
         except msgspec.DecodeError as error:
-            raise Unreachable(f"list of {scope}", f"the answer is not a list: {error}", sent=True) from error
+            raise _no_list(scope, error) from error
+
+    def _live_objects(self, page: _Page, scope: Scope) -> Iterator[LiveObject]:
+        """The objects of a page. Raises Unreachable."""
+        version, kind = scope.resource.api_version, scope.resource.kind
+        for item in page.items or ():
+            try:
+                yield self.live_object(item, version, kind)
+            except msgspec.DecodeError as error:
+                raise _no_list(scope, error) from error
+
+
+def _no_list(scope: Scope, error: msgspec.DecodeError) -> Unreachable:
+    return Unreachable(f"list of {scope}", f"the answer is not a list: {error}", sent=True)
+
+
+def _next_limit(objects: int, size: int) -> int:
+    """How many objects the next page of a list should have, after one of this size."""
+    return max(1, min(PAGE, objects * PAGE_SIZE // max(1, size)))
 
 
 def _has_null_for_empty(request: Request, response: Response) -> bool:

@@ -252,6 +252,17 @@ class NotLeader(ApiError):  # noqa: N818 - as Unreachable
         super().__init__(request, ErrorStatus(code=0, reason="NotLeader", message="this replica does not lead"))
 
 
+class InvalidPath(ApiError, ValueError):  # noqa: N818 - as Unreachable
+    """The operator sent no request, because no object has such a path: the name or namespace is no segment of one."""
+
+    def __init__(self, subject: str, message: str) -> None:
+        super().__init__(f"request for {subject}", ErrorStatus(code=0, reason="InvalidPath", message=message))
+
+    @property
+    def terminal(self) -> bool:
+        return True
+
+
 class Unreachable(ApiError):  # noqa: N818 - the server is
     """The connection failed, broke or timed out. `sent` is whether the server may have received the request;
     `untrusted` is whether its certificate can't be trusted.

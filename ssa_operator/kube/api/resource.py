@@ -2,7 +2,7 @@
 
 Promises:
 - A path is a pure function of the resource, the namespace and the name. Every segment is percent-encoded.
-- A name that leads to another object's path (`..`, `a/b`) raises ValueError before the request is sent.
+- A name that leads to another object's path (`..`, `a/b`) raises InvalidPath before the request is sent.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from ssa_operator.core.objects.identity import GroupKind, is_built_in, join_api_version
+from ssa_operator.core.objects.identity import GroupKind, is_built_in, join_api_version, segment_fault
+from ssa_operator.kube.api.errors import InvalidPath
 
 
 class Resource(Struct, frozen=True, kw_only=True):
@@ -53,16 +54,21 @@ class Resource(Struct, frozen=True, kw_only=True):
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The URL path of an object, or without a name that of the collection.
 
-        Raises ValueError for a namespace of a cluster-scoped resource, for a named object of a namespaced resource
+        Raises InvalidPath for a namespace of a cluster-scoped resource, for a named object of a namespaced resource
         without a namespace, and for names that are not one path segment (".", "..", or with "/").
         """
         if namespace and not self.namespaced:
-            raise ValueError(f"{self.name} is cluster-scoped: {name or 'its collection'} has no namespace {namespace}")
+            why = f"{self.name} is cluster-scoped: {name or 'its collection'} has no namespace {namespace}"
+            raise InvalidPath(self.describe(namespace, name), why)
         if name and self.namespaced and not namespace:
-            raise ValueError(f"{self.name} is namespaced: {name} needs a namespace")
+            raise InvalidPath(self.describe("", name), f"{self.name} is namespaced: {name} needs a namespace")
+        for segment in (namespace, name):
+            if fault := segment_fault(segment):
+                why = f"{segment!r} is not a valid object name: it {fault}"
+                raise InvalidPath(self.describe(namespace, name), why)
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        scope = f"/namespaces/{_segment(namespace)}" if namespace else ""
-        leaf = f"/{_segment(name)}" if name else ""
+        scope = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+        leaf = f"/{quote(name, safe='')}" if name else ""
         return f"{root}{scope}/{self.plural}{leaf}" + (f"/{subresource}" if subresource else "")
 
     def describe(self, namespace: str = "", name: str = "") -> str:
@@ -73,10 +79,3 @@ class Resource(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
-
-
-def _segment(name: str) -> str:
-    # k8s.io/apimachinery/pkg/api/validation/path refuses the same names.
-    if name in {".", ".."} or "/" in name or "%" in name:
-        raise ValueError(f'{name!r} is not a valid object name: it must not be "." or ".." or contain "/" or "%"')
-    return quote(name, safe="")

@@ -9,6 +9,7 @@ Promises:
   get the echo of a write, and it does get a foreign change just before the write.
 - The answer to a write that changed nothing is the state that others made. Its listeners get it as if the watch had
   delivered it, because the watch event of that version is no echo.
+- A whole object replaces the partial one of the same version, and changes nothing for listeners.
 - The cache shows a change before it calls the listeners. During a write (`writing`) it defers the changes of the
   written object, because the echo often arrives before the answer.
 
@@ -63,6 +64,8 @@ class Cache:
     def __init__(self) -> None:
         self.changes = 0
         """How often an object was stored or removed: what was computed of the cache holds until it increases."""
+        self.partial = 0
+        """How many objects are partial."""
         self._objects: dict[Key, LiveObject] = {}
         self._pending: dict[Key, _PendingEcho] = {}
         self._children: dict[str, dict[Key, LiveObject]] = {}
@@ -120,6 +123,9 @@ class Cache:
         """
         key = _key(live)
         visible = self._objects.get(key)
+        if visible is not None and visible.partial and not live.partial and _is_same(visible, live):
+            self._store(key, live)
+            return live
         if changed and key in self._deferred:
             self._deferred[key].own_versions.add(live.resource_version)
         if self._watch_has_passed(live) or (visible is not None and not _is_newer(live, visible)):
@@ -286,6 +292,7 @@ class Cache:
     def _store(self, key: Key, live: LiveObject | None) -> None:
         self.changes += 1
         old = self._objects.pop(key, None) if live is None else self._objects.get(key)
+        self.partial += (live is not None and live.partial) - (old is not None and old.partial)
         if old is not None and old.parent_uid and (live is None or live.parent_uid != old.parent_uid):
             children = self._children[old.parent_uid]
             del children[key]

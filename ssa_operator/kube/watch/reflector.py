@@ -10,6 +10,7 @@ Promises:
   if its resourceVersion is older than that of the cache (its etcd was restored), the reflector lists again. A watch
   from a future resourceVersion would be silent until the server reaches it, and then miss what was before.
 - An object that `keep` refuses is never in the cache. One that was in it and is refused from now on is removed.
+- An object that `reduce` makes smaller is kept as it returns it, from the moment at which it is read.
 - The reflector replaces an unfinished streamed list by a paged one, and streams the next list again. It stops streaming
   lists if the server refuses them, or falls silent in FAILURES of them in a row.
 """
@@ -110,11 +111,12 @@ class Reflector:
         cache: Cache,
         *,
         keep: Callable[[LiveObject], bool] | None = None,
+        reduce: Callable[[LiveObject], LiveObject] | None = None,
         timing: ReflectorTiming = _TIMING,
         clock: Clock = SYSTEM,
     ) -> None:
         """`keep` returns whether an object belongs into the cache; the reflector drops the others as it reads them. By
-        default it keeps all objects of the scope.
+        default it keeps all objects of the scope. `reduce` returns an object as it is kept.
         """
         self.scope = scope
         self.cache = cache
@@ -131,6 +133,7 @@ class Reflector:
         """When it last received something, by the clock's `monotonic`."""
         self._client = client
         self._keep = keep
+        self._reduce = reduce
         self._timing = timing
         self._clock = clock
         self._synced_or_unavailable = asyncio.Event()
@@ -196,7 +199,7 @@ class Reflector:
 
     async def _list(self) -> None:
         mark = self.cache.mark()
-        items, version = await self._client.list_scope(self.scope, keep=self._keep)
+        items, version = await self._client.list_scope(self.scope, keep=self._keep, reduce=self._reduce)
         self.cache.replace(items, version, mark=mark, namespace=self.scope.namespace)
         self._version = version
         self._page_next_list = False
@@ -284,6 +287,8 @@ class Reflector:
             )
             raise ApiError(request.subject, status)
         kept = self._keep is None or self._keep(live)
+        if kept and self._reduce is not None and event.type != "DELETED":
+            live = self._reduce(live)
         if streamed is not None and not streamed.done:
             streamed.add(event.type if kept else "DELETED", live)
             return

@@ -1,7 +1,8 @@
 """Validates documents as manifests: the fields that every kind must have.
 
 Promises:
-- Every document has an apiVersion, a kind and a metadata.name, and labels and annotations of strings.
+- Every document has an apiVersion, a kind and a metadata.name, and labels and annotations of strings. Its name and its
+  namespace are segments of a path, also while other parts of it wait.
 - Only who writes a manifest instructs the operator: its annotations in a value, such as a block of the parent's spec,
   are a problem of the document, unless the whole manifest is the value.
 - The items of a `kind: List` are documents of their own: each has its own location, and each waits alone.
@@ -18,7 +19,7 @@ from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import PREFIX, AnnotationError, parse_references
 from ssa_operator.core.objects.cluster_view import Question
-from ssa_operator.core.objects.identity import Identity, split_api_version
+from ssa_operator.core.objects.identity import Identity, segment_fault, split_api_version
 from ssa_operator.core.objects.render_result import Dependency, Document, RenderProblem, Wait
 from ssa_operator.core.objects.secret_fields import NO_SECRET_FIELDS, SecretFields
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text, value_at
@@ -116,6 +117,8 @@ def _manifest(body: Any, location_of: _FieldLocations, parent: Mapping[str, Any]
         if is_traced(tracked):
             origin_of = FieldOrigins(traced)
         awaited = [awaited for value in tracked if isinstance(value, UnknownValue) for awaited in value.awaited]
+        if awaited and (named := _known_identity(body)) is not None and (fault := _name_fault(body["metadata"])):
+            return RenderProblem(fault[1], location_of(fault[0]), (named,))
         if awaited:
             location = location_of(_first_unknown_field(body) or ())
             annotations = _known_annotations(body)
@@ -264,6 +267,8 @@ def _first_fault(body: Any) -> tuple[FieldPath, str] | None:
         return ("metadata", "name"), _not_a_string("metadata.name", metadata.get("name")) + hint
     if not isinstance(metadata.get("namespace", ""), (str, type(None))):
         return ("metadata", "namespace"), _not_a_string("metadata.namespace", metadata["namespace"])
+    if fault := _name_fault(metadata):
+        return fault
     for field in ("labels", "annotations"):
         values = metadata.get(field)
         if not isinstance(values, (dict, type(None))):
@@ -272,6 +277,14 @@ def _first_fault(body: Any) -> tuple[FieldPath, str] | None:
             if not isinstance(value, (str, type(None))):
                 path: FieldPath = ("metadata", field, key)
                 return path, f"{field_text(path)} must be a string, and this is {kind_of(value)}; write it in quotes"
+    return None
+
+
+def _name_fault(metadata: Mapping[str, Any]) -> tuple[FieldPath, str] | None:
+    """What is wrong with the texts that name the object in the path of each request for it."""
+    for field in ("name", "namespace"):
+        if fault := segment_fault(metadata.get(field) or ""):
+            return ("metadata", field), f'metadata.{field} {fault}, and this is "{metadata[field]}"'
     return None
 
 

@@ -29,11 +29,15 @@ class HeldClient(Client):
         self.released = asyncio.Event()
 
     async def list_scope(
-        self, scope: Scope, limit: int = PAGE, keep: Callable[[LiveObject], bool] | None = None
+        self,
+        scope: Scope,
+        limit: int = PAGE,
+        keep: Callable[[LiveObject], bool] | None = None,
+        reduce: Callable[[LiveObject], LiveObject] | None = None,
     ) -> tuple[list[LiveObject], str]:
         self.listing.set()
         await self.released.wait()
-        return await super().list_scope(scope, limit, keep)
+        return await super().list_scope(scope, limit, keep, reduce)
 
 
 @pytest.fixture

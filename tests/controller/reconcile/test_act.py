@@ -6,44 +6,63 @@ import asyncio
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.planning import decide as decide_module
+from ssa_operator.core.planning.decide import decide_step
 from ssa_operator.core.planning.finalization import advances_deletion
+from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.planning.plan import Plan, make_plan
 from ssa_operator.core.planning.step import Action, Step
+from ssa_operator.core.redaction.secret_values import NO_SECRETS
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from tests.core.example_objects import child, config_map, observed, rendered
 
 
 class Broken:
-    """The children of a cluster whose first request waits for ever and whose second one raises an unexpected error."""
+    """The children of a cluster whose second request meets a bug; the first one is refused after it."""
+
+    parent_leaves, redactor = None, NO_SECRETS
 
     def __init__(self) -> None:
-        self.asked = 0
-        self.waiting = False
+        self.children = self
+        self._broken = asyncio.Event()
+        self._asked = 0
 
     async def resource(self, *_: object) -> Any:
-        self.asked += 1
-        if self.asked > 1:
-            raise RuntimeError("a bug")
-        self.waiting = True
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            self.waiting = False
+        self._asked += 1
+        if self._asked > 1:
+            self._broken.set()
+            raise RuntimeError("canary")
+        await self._broken.wait()
+        raise UnknownKind("the cluster serves no ConfigMap")
 
 
-async def test_an_unexpected_error_leaves_no_apply_of_the_same_parent_running() -> None:
-    children = Broken()
+async def test_a_bug_that_one_child_meets_fails_that_child_alone(caplog: pytest.LogCaptureFixture) -> None:
     plan = make_plan(observed(), rendered(config_map("a"), config_map("b")))
-    with pytest.raises(ExceptionGroup):
-        await act(plan, cast("ClusterAccess", type("Stub", (), {"children": children, "parent_leaves": None})()), 0.0)
-    assert children.asked == 2
-    assert not children.waiting
+    one, other = await act(plan, cast("ClusterAccess", Broken()), 0.0)
+    assert one.message == "the cluster serves no ConfigMap"
+    assert (other.result, other.retryable) == (Result.FAILED, True)
+    assert other.message.endswith("a bug in ssa-operator (RuntimeError); its log has the traceback")
+    assert "canary" in caplog.text
+
+
+async def test_a_bug_of_planning_one_child_fails_that_child_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def decide(view: Observed, step: Step) -> Step:
+        if step.identity.name == "b":
+            raise RecursionError
+        return decide_step(view, step)
+
+    monkeypatch.setattr(decide_module, "decide_step", decide)
+    plan = make_plan(observed(), rendered(config_map("a"), config_map("b")))
+    assert [(step.identity.name, step.action) for step in plan.steps] == [("a", Action.APPLY), ("b", Action.REFUSE)]
+    _, outcome = await act(replace(plan, steps=(plan.steps[1],) * 2), cast("ClusterAccess", Broken()), 0.0)
+    assert "(RecursionError)" in outcome.message
 
 
 class Lagging:

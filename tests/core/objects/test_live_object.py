@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssa_operator.core.objects.compression import EXAMPLES_LIMIT, Examples
-from ssa_operator.core.objects.live_object import DECODED_LIMIT, DecodedBodies, LiveObject
+from ssa_operator.core.objects.live_object import DECODED_LIMIT, PARENT_UID_LABEL, DecodedBodies, LiveObject
 
 
 def body(name: str) -> dict[str, Any]:
@@ -63,6 +63,33 @@ def test_the_observed_generation_of_any_status_is_known_without_a_decoded_body(s
 
 def test_an_object_without_a_status_has_no_observed_generation() -> None:
     assert LiveObject.of(body("x")).observed_generation is None
+
+
+def test_a_partial_object_is_small_and_shows_whose_it_is() -> None:
+    large: dict[str, Any] = {f"f:{number}": {} for number in range(10_000)}
+    owners = [{"apiVersion": "v1", "kind": "A", "name": "a", "uid": str(number)} for number in range(1000)]
+    ours = {"apiVersion": "example.com/v1", "kind": "Echo", "name": "web", "uid": "p", "controller": True}
+    own = {"manager": "ssa-operator", "operation": "Apply", "fieldsV1": large}
+    metadata = {
+        "name": "a",
+        "namespace": "b",
+        "uid": "u",
+        "resourceVersion": "7",
+        "labels": {PARENT_UID_LABEL: "p", "other": "x" * 63},
+        "annotations": {"a": "x" * 100_000},
+        "finalizers": [f"example.com/{number}" for number in range(1000)],
+        "ownerReferences": [*owners, ours],
+        "managedFields": [own],
+    }
+    data = {"v": "x" * 100_000}
+    partial = LiveObject.of({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}).as_partial()
+    assert partial.partial
+    assert len(partial.raw) < 1500
+    assert str(partial.identity) == "ConfigMap b/a"
+    assert (partial.uid, partial.resource_version, partial.parent_uid, partial.version) == ("u", "7", "p", "v1")
+    assert [owner.uid for owner in partial.owner_references] == ["p"]
+    assert partial.owned_fields()
+    assert not LiveObject.of({"apiVersion": "v1", "kind": "A", "metadata": {"name": "a"}}).as_partial().owned_fields()
 
 
 # Objects that were not read for a while are compressed by another one of their kind.

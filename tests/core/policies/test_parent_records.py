@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.identity import GroupKind, Identity, segment_fault
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.apply_once import is_done, with_final_states
 from ssa_operator.core.policies.parent_records import (
@@ -37,7 +37,8 @@ from ssa_operator.core.policies.parent_records import (
 from tests.core.example_objects import config_map, made
 
 WORD = st.text(min_size=1, max_size=12)
-IDENTITIES = st.builds(Identity, st.text(max_size=12), WORD, st.text(max_size=12), WORD)
+NAME = st.text(max_size=12).filter(lambda name: not segment_fault(name))
+IDENTITIES = st.builds(Identity, st.text(max_size=12), WORD, NAME, NAME.filter(bool))
 KINDS = st.builds(GroupKind, st.sampled_from(["", "apps", "a.example.com"]), st.sampled_from(["Deployment", "In"]))
 RECORDS = st.builds(
     ParentRecords,

@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from ssa_operator import __version__
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client, DryRunClient
 from ssa_operator.kube.api.errors import ApiError, Unreachable
@@ -198,6 +199,25 @@ async def test_an_expired_continue_token_starts_the_list_again_in_one_piece() ->
         ("1", "x"),
         (None, None),
     ]
+
+
+@pytest.mark.parametrize(
+    ("size", "limits"), [(100, ["16", "500", "500"]), (600_000, ["16", "13", "13"])], ids=["small", "large"]
+)
+async def test_the_pages_of_a_list_whose_objects_are_reduced_are_small_while_the_objects_are_large(
+    size: int, limits: list[str]
+) -> None:
+    async def page(request: web.BaseRequest) -> web.Response:
+        count, token = int(request.query["limit"]), str(len(script.asked)) if script.answers else ""
+        items = [{**config_map("a", 1), "data": {"v": "x" * size}}] * count
+        return web.json_response({"metadata": {"resourceVersion": "9", "continue": token}, "items": items})
+
+    script = Script(page, page, page)
+    scope = calls.Scope(CONFIG_MAPS)
+    async with scripted(script) as client:
+        items, _ = await client.list_scope(scope, reduce=LiveObject.as_partial)
+    assert [each.query["limit"] for each in script.asked] == limits
+    assert all(live.partial and len(live.raw) < 500 for live in items)
 
 
 async def test_items_of_a_list_have_their_kind() -> None:

@@ -418,3 +418,18 @@ def test_a_listener_never_gets_a_state_again_or_after_a_later_one(history: list[
     server.catch_up()
     told = [int(new) for _, new in server.told if new]
     assert told == sorted(set(told))
+
+
+def test_a_whole_object_replaces_the_partial_one_of_the_same_version(cache: Cache, told: Told) -> None:
+    whole = live("a", 1)
+    cache.upsert(whole.as_partial())
+    assert cache.partial == 1
+    told.clear()
+    assert cache.written(whole, changed=False) is whole
+    assert cache.get(whole.identity.namespace, "a") is whole
+    assert (cache.partial, told) == (0, [])
+    cache.written(whole.as_partial(), changed=False)
+    assert cache.get(whole.identity.namespace, "a") is whole
+    cache.upsert(live("a", 2).as_partial())
+    cache.remove(live("a", 2))
+    assert cache.partial == 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -178,3 +180,62 @@ async def test_a_file_of_values_is_watched_through_links_and_while_it_is_gone(tm
         await change(watched)
     finally:
         await watched.aclose()  # type: ignore[attr-defined]
+
+
+# Without a watch of the system.
+
+LIMITED = """
+import asyncio, logging, pathlib, sys
+from ssa_operator.rendering.folder.hot_reload import changes, file_changes
+
+logging.basicConfig(format="%(message)s")
+pathlib.Path("/proc/sys/user", sys.argv[1]).write_text("0")
+
+async def main():
+    root = pathlib.Path(sys.argv[2])
+    values = root / "values.yaml"
+    for watched, written in ((changes(root), root / "b.yaml"), (file_changes(values), values)):
+        await anext(watched)
+        written.write_text("v: 1")
+        await anext(watched)
+        print(written.name, flush=True)
+
+asyncio.run(asyncio.wait_for(main(), 30))
+"""
+
+
+@pytest.mark.parametrize("limit", ["max_inotify_instances", "max_inotify_watches"])
+def test_without_a_watch_of_the_system_changes_are_found_and_the_log_says_what_to_do(
+    limit: str, tmp_path: Path
+) -> None:
+    """The limits of a user namespace of its own hold for one process tree."""
+    own_namespace = ["unshare", "--user", "--map-root-user"]
+    if shutil.which("unshare") is None or subprocess.run([*own_namespace, "true"], check=False).returncode:
+        pytest.skip("this system lets no user create a user namespace")
+    command = [*own_namespace, sys.executable, "-c", LIMITED, limit, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["b.yaml", "values.yaml"], done.stderr
+    first, second = done.stderr.splitlines()
+    assert first.startswith(f"{tmp_path}: the system has no watch for it")
+    assert "raise fs.inotify.max_user_instances" in second
+
+
+@pytest.mark.parametrize(
+    "failure", [OSError("no space left"), RuntimeError("too many open files"), ExceptionGroup("", [OSError("died")])]
+)
+async def test_a_watch_that_fails_at_any_time_is_replaced_by_polling(
+    failure: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, {f"{ECHOES}/a.yaml": HEAD})
+
+    async def failing(*_: object, **__: object) -> AsyncIterator[set[object]]:
+        yield set()
+        write(tmp_path, {f"{ECHOES}/a.yaml": f"{HEAD}v: 0\n"})
+        raise failure
+
+    monkeypatch.setattr("ssa_operator.rendering.folder.hot_reload.awatch", failing)
+    async with watching(tmp_path) as watched:
+        await change(watched)
+        write(tmp_path, {f"{ECHOES}/a.yaml": f"{HEAD}v: 1\n"})
+        await change(watched)
+    assert caplog.text.count("the system has no watch for it") == 1
