@@ -20,6 +20,7 @@ from ssa_operator.cli import streams
 from ssa_operator.cli.listings import Watches
 from ssa_operator.cli.options import OutputFormat
 from ssa_operator.cli.tree_view import Line
+from ssa_operator.core.objects.visible_text import visible_line
 
 REDRAW = 1.0
 """Seconds after which a terminal shows the ages of objects that did not change."""
@@ -42,8 +43,8 @@ async def show_changes(watches: Watches, read: Read, draw: Draw, output: OutputF
             found = await read()
         if output is OutputFormat.TABLE:
             lines = _with_problems(draw(found, time.time()), watches)
-            for line in lines if shown is None else changes(shown, lines):
-                streams.line(str(line))
+            written = lines if shown is None else changes(shown, lines)
+            streams.data("".join(f"{visible_line(str(line))}\n" for line in written))
             shown = lines
         elif found != last:
             printing.data(found, output, document=True)

@@ -62,8 +62,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def lines(found: Iterable[Line]) -> None:
     """Print the lines of a tree: with styles in a terminal, and otherwise as text without wrapping."""
     if not streams.is_terminal():
-        for line in found:
-            streams.line(str(line))
+        # One write, because there may be thousands.
+        streams.data("".join(f"{visible_line(str(line))}\n" for line in found))
         return
     console = streams.console()
     for line in found:

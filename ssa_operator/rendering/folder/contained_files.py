@@ -88,7 +88,10 @@ def project_folder(path: Path) -> Path:
     """
     absolute = Path(_absolute(path))
     too_large = {Path(absolute.anchor), Path(os.path.expanduser("~"))}  # noqa: PTH111 - raises no error
-    here = Path.cwd()
+    try:
+        here: Path | None = Path.cwd()
+    except FileNotFoundError:  # it was deleted
+        here = None
     for folder in absolute.parents:
         if folder in too_large or folder.is_symlink():
             continue
