@@ -287,7 +287,8 @@ def _nodes(templates: Templates, file: ManifestFile, variables: dict[str, Any]) 
         return file.documents, SlotValues()
     context = file.template.new_context(variables, shared=True)
     text = RenderedText(file.template.root_render_func(context))
-    return templates.parse_rendered(text.marked, file.name), SlotValues(text.values, text.texts, text.tracked)
+    slots = SlotValues(text.values, text.texts, text.sizes, tracked=text.tracked)
+    return templates.parse_rendered(text.marked, file.name), slots
 
 
 def render_status(

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ssa_operator.core.objects.cluster_view import OfflineClusterView
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.render_result import Rendered
-from tests.rendering.template_files import FakeClusterView, live, manifest, render_with
+from tests.rendering.template_files import HEAD, FakeClusterView, live, manifest, render_with
 
 SECRET = manifest("Secret", "s", "stringData:\n  password: {{ generated() }}\n")
 ENCODED = manifest("Secret", "s", "data:\n  password: {{ generated() | b64encode }}\n")
@@ -270,3 +270,15 @@ def test_values_that_are_drawn_alike_differ_behind_the_same_prefix() -> None:
     data = body(text, same)["stringData"]
     assert data["a"] != data["b"]
     assert {value[:2] for value in data.values()} == {"x-"}
+
+
+def test_any_number_of_values_are_different_even_if_all_draws_are_the_same() -> None:
+    text = HEAD + "data:\n{% for i in range(200) %}  k{{ i }}: {{ generated(8) }}\n{% endfor %}"
+    (document,) = render_with({"a.yaml.j2": text}, OfflineClusterView()).documents
+    assert len(set(document.body["data"].values())) == 200
+
+
+def test_a_file_generates_a_bounded_number_of_values() -> None:
+    text = HEAD + "{% for i in range(90000) %}{% set x = generated(8) %}{% endfor %}\n"
+    (found,) = render_with({"a.yaml.j2": text}, OfflineClusterView()).problems
+    assert str(found) == "echoes.example.com/a.yaml.j2:5: one file may generate 5000 values, and this is one more"

@@ -7,7 +7,7 @@ Promises:
 - A rule that can't be evaluated offline is named, and refuses nothing.
 
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-rules.
-The cost limits of the API server are not checked.
+The cost limits of the API server are not checked; the rules of one object have one of their own (`cel.cost`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ssa_operator.core.objects.cel.cost import CostError, limited
 from ssa_operator.core.objects.cel.evaluation import evaluate
 from ssa_operator.core.objects.cel.syntax import CELSyntaxError, Node, names, parse
 from ssa_operator.core.objects.cel.values import (
@@ -59,7 +60,8 @@ def validate_rules(schema: Schema, value: Any) -> RuleResult:
     """The result of all rules for a new object."""
     result = RuleResult()
     if has_rules(schema):
-        _validate(schema, value, Place(), result, root=True)
+        with limited():
+            _validate(schema, value, Place(), result, root=True)
     return result
 
 
@@ -85,7 +87,7 @@ def _evaluate(rule: Mapping[str, Any], schema: Schema, value: Any, place: Place,
         variables = {"self": to_cel(value, schema)} | ({"oldSelf": NONE} if transition else {})
         if evaluate(node, variables) is True:
             return
-    except (UncheckedError, CELSyntaxError, TypeError, ValueError, ArithmeticError) as error:
+    except (CostError, UncheckedError, CELSyntaxError, TypeError, ValueError, ArithmeticError) as error:
         result.unchecked.append(f"{place}: the rule {text!r} ({error})")
         return
     except NoSuchOverloadError as error:
@@ -129,7 +131,7 @@ def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
     try:
         node: Node = parse(str(rule["messageExpression"]))
         found = evaluate(node, variables)
-    except (UncheckedError, EvaluationError, CELSyntaxError, TypeError, ValueError, ArithmeticError):
+    except (CostError, UncheckedError, EvaluationError, CELSyntaxError, TypeError, ValueError, ArithmeticError):
         return ""
     text = found.strip() if isinstance(found, str) else ""
     return "" if len(text.encode()) > _MESSAGE_LIMIT or "\n" in text else text

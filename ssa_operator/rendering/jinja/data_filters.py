@@ -17,8 +17,9 @@ import msgspec
 from ssa_operator.core.objects.quantity import QUANTITY_LIMIT, amount
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.values import limits
+from ssa_operator.rendering.values.limits import DEPTH_LIMIT
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
-from ssa_operator.rendering.values.manifest_values import DEPTH_LIMIT, UnfitValueError, json_data, text_of
+from ssa_operator.rendering.values.manifest_values import UnfitValueError, json_data, text_of
 from ssa_operator.rendering.values.template_text import RenderedText, Text
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues
@@ -53,7 +54,7 @@ def template_data(text: Text, files: Sequence[str]) -> Any:
     """
     written = RenderedText(text.pieces)
     source = MarkedText(written.marked, files, SourceLocation(files[0], 1))
-    slots = SlotValues(written.values, written.texts, written.tracked)
+    slots = SlotValues(written.values, written.texts, written.sizes, tracked=written.tracked)
     return _only([node.build(slots) for node in parse(source)])
 
 

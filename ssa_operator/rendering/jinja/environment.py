@@ -17,7 +17,6 @@ from typing import Any, NoReturn
 from jinja2 import DictLoader, Template, TemplateRuntimeError, TemplateSyntaxError, nodes, pass_context
 from jinja2.exceptions import SecurityError
 from jinja2.ext import LoopControlExtension
-from jinja2.nativetypes import NativeCodeGenerator
 from jinja2.parser import Parser
 from jinja2.runtime import BlockReference, Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -25,6 +24,7 @@ from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
 from ssa_operator.rendering.jinja import syntax_limits
+from ssa_operator.rendering.jinja.code_generator import CodeGenerator
 from ssa_operator.rendering.jinja.coverage import Coverage, mark_template
 from ssa_operator.rendering.jinja.filters import FILTERS, PLACING, TESTS, text_as_string
 from ssa_operator.rendering.jinja.functions import (
@@ -36,10 +36,11 @@ from ssa_operator.rendering.jinja.functions import (
     VARIABLES,
 )
 from ssa_operator.rendering.jinja.line_tags import LineTags
+from ssa_operator.rendering.jinja.method_calls import call_string_method, check_method_call, checked_pairs
 from ssa_operator.rendering.jinja.string_formatting import bounded_format, percent_format
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
-from ssa_operator.rendering.values.manifest_values import json_data, key_text, kind_of, text_of
+from ssa_operator.rendering.values.manifest_values import Stringlike, json_data, key_text, kind_of, text_of
 from ssa_operator.rendering.values.template_text import Indented, Json, Text, TrackedPiece, ValuePiece, concat
 from ssa_operator.rendering.values.tracked_containers import traced_parts, track_container, track_data
 from ssa_operator.rendering.values.tracked_values import (
@@ -51,6 +52,7 @@ from ssa_operator.rendering.values.tracked_values import (
     untracked,
 )
 from ssa_operator.rendering.values.undefined import Missing, refuse_mutation
+from ssa_operator.rendering.values.value_size import check_hash, compared, size_of
 
 
 @pass_context
@@ -184,9 +186,10 @@ has a field of this name.
 class Environment(ImmutableSandboxedEnvironment):
     """The environment of one set of templates; `numbers` has the number of each template in line marks."""
 
-    code_generator_class = NativeCodeGenerator
+    code_generator_class = CodeGenerator
     concat = staticmethod(concat)  # type: ignore[assignment]
     variables = Namespace
+    compared = staticmethod(compared)
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
     context_class = _Context
 
@@ -278,6 +281,8 @@ class Environment(ImmutableSandboxedEnvironment):
             return found.without_name() if hidden else found
         if isinstance(argument, Missing):
             str(argument)
+        if type(argument) is tuple:
+            check_hash(argument)
         if type(obj) is TrackedValue:
             return obj.field_value(self.getitem(obj.value, argument), argument)
         if isinstance(obj, Missing):
@@ -330,11 +335,13 @@ class Environment(ImmutableSandboxedEnvironment):
             result = context.call(obj, *args, **kwargs)
             # `{% call %}` writes the result without `{{ }}`, which marks it otherwise.
             return result.marked_as_included() if "caller" in kwargs else result
-        if isinstance(obj, Missing):
-            return obj.call(*map(text_as_string, args), **_written_arguments(kwargs))
-        if isinstance(kwargs.get("caller"), Macro):
+        if isinstance(kwargs.get("caller"), Macro) and not isinstance(obj, Missing):
             raise TemplateRuntimeError("{% call %} calls a macro, and this is not a macro")
         args = tuple([text_as_string(arg) for arg in args])
+        if isinstance(obj, Missing):
+            for arg in args:
+                check_hash(arg)
+            return obj.call(*args, **_written_arguments(kwargs))
         kwargs = {name: text_as_string(arg) for name, arg in kwargs.items()}
         if isinstance(obj, BlockReference):
             return context.call(obj, *args, **kwargs)
@@ -347,14 +354,25 @@ class Environment(ImmutableSandboxedEnvironment):
         ):
             return call_tracked(partial(self.call, context), (obj, *args), kwargs)
         try:
-            if isinstance(obj, BuiltinMethodType) and isinstance(obj.__self__, str):
-                return self._call_string(obj, args, _written_arguments(kwargs))
-            if not callable(obj):
-                message = f"{kind_of(obj)} can't be called; a field beats the method of its name"
-                raise TemplateRuntimeError(message)
-            return super().call(context, obj, *args, **kwargs)
+            return self._call_plain(context, obj, args, kwargs)
         except AwaitedError as error:
             return error.unknown
+
+    def _call_plain(self, context: Context, obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of a function with plain values, after what it reads is known to be within the limits."""
+        if isinstance(obj, BuiltinMethodType):
+            if isinstance(obj.__self__, str):
+                return call_string_method(obj, args, _written_arguments(kwargs))
+            check_method_call(obj, args)
+        if not callable(obj):
+            message = f"{kind_of(obj)} can't be called; a field beats the method of its name"
+            raise TemplateRuntimeError(message)
+        if obj is dict and args:
+            limits.current().produce(limits.size_of(args[0]))
+            args = (args[0] if isinstance(args[0], Mapping) else checked_pairs(args[0]), *args[1:])
+        elif type(obj) is MethodType and isinstance(obj.__self__, LoopContext):
+            limits.current().read(size_of(args).total)  # loop.changed compares them
+        return super().call(context, obj, *args, **kwargs)
 
     def _call_spread(
         self,
@@ -370,28 +388,6 @@ class Environment(ImmutableSandboxedEnvironment):
             _track_in_file(spread)
             return self.call(context, obj, *args, **kwargs)
         return call_tracked(lambda _, /, *own, **named: self.call(context, *own, **named), (spread, obj, *args), kwargs)
-
-    def _call_string(self, method: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a method of a string after its result is known to be within the limits."""
-        text: str = method.__self__
-        numbers = [arg for arg in (*args, *kwargs.values()) if isinstance(arg, int)]
-        budget = limits.current()
-        match method.__name__:
-            case "center" | "ljust" | "rjust" | "zfill":
-                budget.produce(max([len(text), *numbers]))
-            case "expandtabs":
-                budget.produce(len(text) + text.count("\t") * max([8, *numbers]))
-            case "replace" if len(args) >= 2 and isinstance(args[0], str) and isinstance(args[1], str):
-                budget.produce(len(text) + text.count(args[0]) * len(args[1]))
-            case "join" if args:
-                items = [*limits.counted(args[0])]
-                budget.produce(sum(len(str(item)) + len(text) for item in items))
-                return text.join([text_as_string(item) for item in items])
-            case "translate" | "maketrans":
-                raise SecurityError(f"{method.__name__} is not accessible to templates; use replace")
-            case _:
-                budget.produce(len(text))
-        return method(*args, **kwargs)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """The function that a template calls as `text.format`."""
@@ -410,6 +406,11 @@ class Environment(ImmutableSandboxedEnvironment):
             return call_tracked(partial(self.call_binop, context, operator), (left, right), {})
         budget = limits.current()
         sized = (str, list, tuple)
+        for operand in (left, right):
+            if type(operand) is int:
+                limits.check_number(operand)
+            elif isinstance(operand, MappingView):
+                check_hash(operand)
         match operator:
             case "+" if isinstance(left, sized) and isinstance(right, sized):
                 budget.produce(limits.size_of(left) + limits.size_of(right))
@@ -428,6 +429,31 @@ class Environment(ImmutableSandboxedEnvironment):
         result = super().call_binop(context, operator, left, right)
         # A difference of keys or items is a set in Python, whose order differs between processes.
         return [item for item in dict.fromkeys(left) if item in result] if isinstance(result, set) else result
+
+    def built(self, value: Any) -> Any:
+        """The list, tuple or mapping that a template writes out."""
+        limits.current().produce(limits.size_of(value))
+        return value
+
+    def key(self, value: Any) -> Any:
+        """The key of a mapping that a template writes out."""
+        check_hash(value)
+        return value
+
+    def sliced(self, value: Any, start: Any, stop: Any, step: Any) -> Any:
+        """The part of a text or a list from `start` on and before `stop`."""
+        part = slice(start, stop, step)
+        whole = untracked(value)
+        if isinstance(whole, Stringlike):
+            whole = str(whole)
+        if isinstance(whole, (str, list, tuple)):
+            taken = range(len(whole))
+            if not is_tracked((start, stop, step)) and not any(
+                isinstance(bound, Missing) for bound in (start, stop, step)
+            ):
+                taken = taken[part]
+            limits.current().produce(len(taken) * (1 if isinstance(whole, str) else limits.size_of([None])))
+        return value[part]
 
     def reached(self, mark: int) -> None:
         """Record that the render reached a mark of the coverage."""
@@ -462,6 +488,7 @@ class Environment(ImmutableSandboxedEnvironment):
         mapping = untracked(value)
         if not isinstance(mapping, Mapping):
             raise TemplateRuntimeError(f"** needs a mapping, and this is {kind_of(mapping)}")
+        limits.current().produce(limits.size_of(mapping))
         found = {key_text(key): item for key, item in mapping.items()}
         if type(value) is not TrackedValue:
             return found

@@ -42,6 +42,7 @@ from ssa_operator.rendering.jinja.possible_values import (
     Texts,
     Unknown,
     Value,
+    bounded,
     concatenated,
     data_value,
     in_arm,
@@ -64,6 +65,9 @@ _DEPTH_LIMIT = 32
 
 _STEPS_LIMIT = 300_000
 """Statements, expressions and pieces of text of one file, with macros, loops and includes written out."""
+
+_DIGITS = 10
+"""Digits of a position in a list."""
 
 _RECURSION_LIMIT = 2
 """How often a macro or an include is expanded within itself: its text is known by then."""
@@ -394,7 +398,7 @@ class Expansion:
                 return value.get(name)
             case ParentField():
                 return self._field((*value.path, name), node.lineno)
-            case Items() if name.isdecimal() and len(name) < 10 and int(name) < len(value.values):
+            case Items() if name.isdecimal() and len(name) < _DIGITS and int(name) < len(value.values):
                 return value.values[int(name)]
         return UNKNOWN
 
@@ -404,7 +408,7 @@ class Expansion:
     def _sum(self, node: nodes.Add, scope: Scope) -> Value:
         left, right = self._value(node.left, scope), self._value(node.right, scope)
         if isinstance(left, Items) and isinstance(right, Items):
-            return Items((*left.values, *right.values))
+            return bounded(Items((*left.values, *right.values)))
         return concatenated([left, right])
 
     def _choice(self, node: nodes.CondExpr, scope: Scope) -> Value:
@@ -416,7 +420,7 @@ class Expansion:
         return self._joined(self._value(node.left, scope), self._value(node.right, scope))
 
     def _list(self, node: nodes.List | nodes.Tuple, scope: Scope) -> Value:
-        return Items(tuple(self._value(each, scope) for each in node.items))
+        return bounded(Items(tuple(self._value(each, scope) for each in node.items)))
 
     def _mapping(self, node: nodes.Dict, scope: Scope) -> Value:
         entries = [(self._value(each.key, scope), self._value(each.value, scope)) for each in node.items]
@@ -425,7 +429,7 @@ class Expansion:
             if not (isinstance(key, Texts) and key.complete and len(key.options) == 1):
                 return UNKNOWN
             found.append((next(iter(key.options)), value))
-        return Entries(tuple(found))
+        return bounded(Entries(tuple(found)))
 
     def _filter(self, node: nodes.Filter, scope: Scope) -> Value:
         value = self._value(node.node, scope) if node.node is not None else UNKNOWN
@@ -532,6 +536,7 @@ class Expansion:
         for api_version, kind in itertools.product(options_of(api_versions), options_of(kinds)):
             group_kind = GroupKind(split_api_version(api_version)[0], kind)
             for name, namespace in itertools.product(names, namespaces):
+                self._step()
                 found = PossibleLookup(
                     group_kind=group_kind, location=location, name=name, namespace=namespace, selects=everything
                 )

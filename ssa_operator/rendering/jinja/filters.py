@@ -12,8 +12,9 @@ import base64
 import binascii
 import contextlib
 import hashlib
+import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -22,13 +23,14 @@ from typing import Any
 
 from jinja2 import Environment, Undefined, pass_environment
 from jinja2.filters import FILTERS as JINJA_FILTERS
-from jinja2.filters import do_default, make_attrgetter
+from jinja2.filters import do_default, make_attrgetter, make_multi_attrgetter
 from jinja2.tests import TESTS as JINJA_TESTS
 
 from ssa_operator.core.objects.annotations import PREFIX
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.rendering.jinja.data_filters import bytes_of, from_json, from_yaml, millis_of, template_data
 from ssa_operator.rendering.jinja.functions import REMOVED, fail
+from ssa_operator.rendering.jinja.method_calls import call_string_method, joined
 from ssa_operator.rendering.jinja.regex_filters import regex_replace, regex_search
 from ssa_operator.rendering.jinja.strategic_merge import merge
 from ssa_operator.rendering.jinja.string_formatting import check_path, percent_format
@@ -62,6 +64,7 @@ from ssa_operator.rendering.values.tracked_values import (
     untracked,
     with_secrecy,
 )
+from ssa_operator.rendering.values.value_size import check_order, compared, size_of
 from ssa_operator.rendering.yaml.to_yaml import scalar_text, yaml_text
 
 _JINJA_TESTS: Mapping[str, Callable[..., Any]] = JINJA_TESTS  # type: ignore[assignment]
@@ -144,6 +147,8 @@ def _keys(value: Any) -> Iterator[Any]:
 
 def to_json(value: Any, indent: int | None = None) -> Json:
     """The value as JSON: the structure if it is a whole scalar, JSON text within other text."""
+    if indent is not None and not isinstance(indent, int):
+        raise UnfitValueError("tojson needs a number of spaces")
     _check_spaces(indent or 0)
     return Json(value, indent)
 
@@ -233,7 +238,10 @@ def _indent(s: Any, width: int = 4, first: bool = False, blank: bool = False) ->
 def _trim(value: Any, chars: str | None = None) -> Any:
     if isinstance(value, Json) and chars is None:
         return value
-    return trim(value) if isinstance(value, Text) and chars is None else text_of(value).strip(chars)
+    if isinstance(value, Text) and chars is None:
+        return trim(value)
+    found: str = call_string_method(text_of(value).strip, () if chars is None else (chars,), {})
+    return found
 
 
 def _safe(value: Any) -> Any:
@@ -266,24 +274,22 @@ def _default(value: Any, default_value: Any = "", boolean: Any = False) -> Any:
 def _join(environment: Environment, value: Any, d: Any = "", attribute: str | int | None = None) -> str:
     """Jinja's `join`, with each item as text."""
     items = value if attribute is None else map(make_attrgetter(environment, attribute), value)
-    texts = [text_of(item) for item in limits.counted(items)]
-    between = text_of(d)
-    limits.current().produce(sum(map(len, texts)) + len(between) * len(texts))
-    return between.join(texts)
+    return joined(text_of(d), map(text_of, items))
 
 
 @pass_environment
 def _sum(environment: Environment, iterable: Any, attribute: str | int | None = None, start: Any = 0) -> Any:
     """Jinja's `sum`. Python's copies the result for each list that it adds."""
     items = [*iterable] if attribute is None else [*map(make_attrgetter(environment, attribute), iterable)]
-    if not isinstance(untracked(start), list):
+    if not isinstance(untracked(start), (list, tuple)):
         return sum(items, start)
     if type(start) is list and all(type(item) is list for item in items):
+        limits.current().produce(limits.size_of(start) + sum(map(limits.size_of, items)))
         return [*start, *chain.from_iterable(items)]
     total = start
     for item in items:
+        limits.current().produce(limits.size_of(untracked(total)) + limits.size_of(untracked(item)))
         total = total + item
-        limits.current().produce(limits.size_of(untracked(total)))
     return total
 
 
@@ -327,8 +333,41 @@ OWN: Mapping[str, Callable[..., Any]] = {
 _READS_PATHS = frozenset({"groupby", "map", "max", "min", "rejectattr", "selectattr", "sort", "sum", "unique"})
 """Filters whose arguments may be paths of fields."""
 
-_WRAPPED_LIMIT = 2**18
-"""Characters that `wordwrap` takes: its time is quadratic in the length of a run of blanks."""
+_ORDERS = frozenset({"dictsort", "groupby", "max", "min", "sort", "unique"})
+"""Filters that compare or hash the items, or a field of each."""
+
+
+def _orderable(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """The items for one of `_ORDERS`. Raises LimitError if their keys are too large to be compared."""
+    named = inspect.signature(function).bind(*args, **kwargs).arguments
+    items = named["value"]
+    if isinstance(items, Mapping):
+        keys: Iterable[Any] = items.values() if named.get("by") == "value" else items.keys()
+    else:
+        items = items if isinstance(items, (list, tuple, str, range)) else [*limits.counted(items)]
+        attribute = named.get("attribute")
+        keys = items
+        if name == "sort" and attribute is not None:
+            keys = map(make_multi_attrgetter(args[0], attribute), items)
+        elif attribute is not None:
+            keys = map(make_attrgetter(args[0], attribute, default=named.get("default")), items)
+    if not isinstance(items, (str, range)):
+        check_order(keys)
+    return items
+
+
+_TAG = 256
+"""The size of a tag that `striptags` removes."""
+
+_WIDTH = 79
+"""The width of `wordwrap` by default."""
+
+_RUNS = re.compile(r"\s+|\S+")
+
+
+def _runs(text: str) -> list[tuple[int, bool]]:
+    """The lengths of the words and of the blanks between them, each with whether it is blanks."""
+    return [(len(run), run.isspace()) for run in _RUNS.findall(text)]
 
 
 def _check_size(name: str, subject: Any, rest: tuple[Any, ...]) -> None:
@@ -344,10 +383,18 @@ def _check_size(name: str, subject: Any, rest: tuple[Any, ...]) -> None:
                 raise LimitError(f"a precision of more than {_SPACES_LIMIT} is too large")
         case "replace" if len(texts) >= 2 and isinstance(subject, str):
             budget.produce(len(subject) + subject.count(texts[0]) * len(texts[1]))
+        case "striptags":
+            budget.produce(limits.size_of(subject))
+            budget.spend(_TAG * subject.count("<"))
         case "wordwrap":
-            if limits.size_of(subject) > _WRAPPED_LIMIT:
-                raise LimitError(f"wordwrap: a text of more than {_WRAPPED_LIMIT // 2**10} KiB is too large")
             budget.produce(limits.size_of(subject) * (1 + len(texts[0] if texts else "")))
+            # Its time is quadratic in the length of a run of blanks, and each line copies the rest of a long word.
+            width = max(numbers[0] if numbers else _WIDTH, 1)
+            runs = _runs(subject)
+            budget.read(sum(size**2 // (1 if blank else width) for size, blank in runs), limits.ORDER_LIMIT)
+        case "urlize":
+            budget.produce(limits.size_of(subject))
+            budget.read(sum(size**2 for size, _ in _runs(subject)))
         case _ if name in _READS_PATHS:
             budget.produce(limits.size_of(subject))
             for text in texts:
@@ -374,6 +421,30 @@ def _call_filter(name: str, function: Callable[..., Any], args: tuple[Any, ...],
         raise UnfitValueError(found if found.startswith(f"{name} ") else f"{name}: {found}") from error
 
 
+def _checked_arguments(
+    name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], passed: int
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments as the filter takes them. The value is at `passed`. Raises LimitError for too large ones."""
+    subject = args[passed] if len(args) > passed else None
+    if isinstance(subject, Undefined):
+        str(subject)
+    if name in _TEXTUAL and not isinstance(subject, str):
+        subject = text_of(subject)
+    rest = args[passed + 1 :]
+    if name == "replace":
+        rest = (*map(text_of, rest[:2]), *rest[2:])
+        kwargs = {key: text_of(arg) if key in ("old", "new") else arg for key, arg in kwargs.items()}
+    _check_size(name, subject, (*rest, *kwargs.values()))
+    args = (*args[:passed], subject, *rest) if len(args) > passed else args
+    if name in _ORDERS:
+        items = _call_filter(name, partial(_orderable, name, function), (args, kwargs), {})
+        args = (*args[:passed], items, *rest)
+    if name in _WRITES_REPR:
+        args = (*args[:passed], *[json_data(arg) for arg in args[passed:]])
+        kwargs = {key: json_data(arg) for key, arg in kwargs.items()}
+    return args, kwargs
+
+
 def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """A filter that gets plain values, stays within the limits, and never returns Markup."""
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
@@ -390,18 +461,12 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
             return error.unknown
 
     def applied(*args: Any, **kwargs: Any) -> Any:
-        subject = args[passed] if len(args) > passed else None
-        if isinstance(subject, Undefined):
-            str(subject)
-        if name in _TEXTUAL and not isinstance(subject, str):
-            args = (*args[:passed], text_of(subject), *args[passed + 1 :])
-        if name in _WRITES_REPR:
-            args = (*args[:passed], *[json_data(arg) for arg in args[passed:]])
-            kwargs = {key: json_data(arg) for key, arg in kwargs.items()}
-        _check_size(name, args[passed] if len(args) > passed else None, (*args[passed + 1 :], *kwargs.values()))
+        args, kwargs = _checked_arguments(name, function, args, kwargs, passed)
         result = _call_filter(name, function, args, kwargs)
         if isinstance(result, GeneratorType):
-            return limits.counted(result)
+            return limits.chained(result, (*args, *kwargs.values()))
+        if type(result) is int:
+            limits.check_number(result)
         if isinstance(result, str):
             limits.current().produce(len(result))
             return str(result)  # escape, urlize and their like give Markup
@@ -512,15 +577,42 @@ def _from_yaml(environment: Environment, value: Any) -> Any:
 
 
 def _merge(value: Any, other: Any) -> Any:
-    return merge(text_as_string(value), text_as_string(other))
+    other = text_as_string(other)
+    limits.current().read(size_of(other).total)
+    return merge(text_as_string(value), other)
 
 
-def _plain_test(function: Callable[..., Any]) -> Callable[..., Any]:
+_COMPARING: Mapping[str, str] = {
+    **dict.fromkeys(("eq", "==", "equalto"), "eq"),
+    **dict.fromkeys(("ne", "!="), "ne"),
+    **dict.fromkeys(("gt", ">", "greaterthan"), "gt"),
+    **dict.fromkeys(("ge", ">="), "gteq"),
+    **dict.fromkeys(("lt", "<", "lessthan"), "lt"),
+    **dict.fromkeys(("le", "<="), "lteq"),
+    "in": "in",
+}
+"""The tests that compare, each with the comparison that it is."""
+
+
+def _test_function(name: str) -> Callable[..., Any]:
+    """The function of a test."""
+    function = _JINJA_TESTS[name]
+    if name in _COMPARING:
+        return partial(compared, _COMPARING[name])
+    if name in ("lower", "upper"):
+        return lambda value: function(value if isinstance(value, (str, Undefined)) else text_of(value))
+    if name in ("filter", "test"):
+        return pass_environment(lambda environment, value: isinstance(value, str) and function(environment, value))
+    return function
+
+
+def _plain_test(name: str) -> Callable[..., Any]:
+    original, function = _JINJA_TESTS[name], _test_function(name)
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     def tested(*args: Any) -> Any:
         args = (*args[:passed], *[text_as_string(arg) for arg in args[passed:]])
-        return _tracked_test(function, tested, args) if is_tracked(args) else function(*args)
+        return _tracked_test(original, tested, args) if is_tracked(args) else function(*args)
 
     if passed:
         tested.jinja_pass_arg = function.jinja_pass_arg  # type: ignore[attr-defined]
@@ -562,7 +654,7 @@ def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 FILTERS: dict[str, Callable[..., Any]] = dict(_filters())
-TESTS: Mapping[str, Callable[..., Any]] = {name: _plain_test(function) for name, function in _JINJA_TESTS.items()}
+TESTS: Mapping[str, Callable[..., Any]] = {name: _plain_test(name) for name in _JINJA_TESTS}
 
 PLACING: dict[str, Callable[..., Any]] = {
     PLACE_ALL: _layout_filter(partial(placed, all_lines=True)),

@@ -15,6 +15,8 @@ from jinja2 import TemplateRuntimeError, Undefined
 from jinja2.sandbox import safe_range
 from jinja2.utils import Cycler, Joiner
 
+from ssa_operator.rendering.values.manifest_values import text_of
+
 VARIABLE_DESCRIPTIONS: Mapping[str, str] = {
     "object": "the parent as the API server returned it",
     "metadata": "`metadata` of the parent",
@@ -53,7 +55,7 @@ CLUSTER_VARIABLES = frozenset({"kubernetes_version"})
 
 def fail(message: str) -> NoReturn:
     """Stop the file with an error."""
-    raise TemplateRuntimeError(str(message))
+    raise TemplateRuntimeError(text_of(message))
 
 
 def required(value: Any, message: str) -> Any:

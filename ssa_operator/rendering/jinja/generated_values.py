@@ -22,6 +22,9 @@ from msgspec import Struct
 from ssa_operator.core.objects.cluster_view import ClusterView
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import FieldPath, field_text
+from ssa_operator.rendering.values import limits
+from ssa_operator.rendering.values.limits import LimitError
+from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.rendering.yaml.nodes import DocumentError
 
 ALPHABET = string.ascii_letters + string.digits
@@ -32,37 +35,65 @@ LENGTHS = range(8, 1025)
 PREFIX_LIMIT = 1024
 """Characters of the prefix of a generated value."""
 
+VALUES_LIMIT = 5000
+"""Values that one file may generate: a few for each of the 1 000 children that a parent may have."""
+
+_SHOWN = 32
+"""Characters of a wrong length in an error."""
+
+_DRAW_SIZE = 16
+"""The work of one random character."""
+
 _IDENTITY = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
 
 
 class ValueGenerator:
     """The generated values of one file: the first ones are `reused`, the others random."""
 
-    __slots__ = ("_cluster", "_reused", "values")
+    __slots__ = ("_cluster", "_known", "_reused", "values")
 
     def __init__(self, cluster: ClusterView, reused: Sequence[str] = ()) -> None:
         self._cluster = cluster
         self._reused = reused
         self.values: list[str] = []
+        self._known: set[str] = set()
 
-    def value(self, length: int, prefix: str = "") -> str:
+    def value(self, length: Any, prefix: Any = "") -> str:
         """The next value: the prefix and random characters. Raises TemplateRuntimeError for invalid arguments."""
         if type(length) is not int or length not in LENGTHS:
+            plain = isinstance(length, (int, float)) or (isinstance(length, str) and len(length) <= _SHOWN)
+            shown = length if plain else kind_of(length)
             lengths = f"{LENGTHS[0]} to {LENGTHS[-1]}"
-            raise TemplateRuntimeError(f"generated: length must be a number from {lengths}, and this is {length}")
+            raise TemplateRuntimeError(f"generated: length must be a number from {lengths}, and this is {shown}")
         if not isinstance(prefix, str) or len(prefix) > PREFIX_LIMIT:
             raise TemplateRuntimeError(f"generated: prefix must be a string of at most {PREFIX_LIMIT} characters")
         position = len(self.values)
+        if position >= VALUES_LIMIT:
+            raise LimitError(f"one file may generate {VALUES_LIMIT} values, and this is one more")
+        limits.current().spend(_DRAW_SIZE * length)
         if position < len(self._reused):
             value = self._reused[position]
         else:
             drawn = "".join([ALPHABET[self._cluster.random(len(ALPHABET))] for _ in range(length)])
             value = prefix + drawn
-            while value in self.values:
-                drawn = different_value(drawn)
+            number = position
+            while value in self._known:
+                # Offline all draws are the same, and there are no more different values of one letter.
+                drawn = different_value(drawn) if number < len(ALPHABET) else _numbered_value(drawn, number)
+                number += 1
                 value = prefix + drawn
         self.values.append(value)
+        self._known.add(value)
         return value
+
+
+def _numbered_value(value: str, number: int) -> str:
+    """The value with a number at its end, in the letters of the alphabet."""
+    digits = ""
+    while number:
+        number, digit = divmod(number, len(ALPHABET))
+        digits = ALPHABET[digit] + digits
+    return value[: len(value) - len(digits)] + digits
 
 
 def different_value(value: str) -> str:
@@ -110,7 +141,7 @@ def value_locations(values: Sequence[str], documents: Sequence[Document]) -> lis
     found: list[list[ValueLocation]] = [[] for _ in values]
     for document in documents:
         for path, leaf in _string_fields(document.body, ()):
-            if path in _IDENTITY and any(value in leaf for value in values):
+            if path in _IDENTITY and any(value in leaf for value in limits.counted(values)):
                 message = f"{field_text(path)} can't be generated, because the operator would not find the object again"
                 raise DocumentError(message, document.location_of(path))
             if leaf in positions:

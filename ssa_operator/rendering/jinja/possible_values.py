@@ -2,7 +2,7 @@
 
 Promises:
 - A value is a set of texts, a list, a mapping, a field of the parent, a macro, an imported file, or text with holes.
-- A value with more than OPTIONS_LIMIT texts counts as unknown.
+- A value with more than OPTIONS_LIMIT texts counts as unknown, and so does one that is too large.
 """
 
 from __future__ import annotations
@@ -22,6 +22,14 @@ _PLAIN = re.compile(r"[A-Za-z0-9](?:[\w./-]*[A-Za-z0-9])?", re.ASCII)
 
 OPTIONS_LIMIT = 64
 """Texts that one expression may give; an expression with more counts as unknown."""
+
+TEXT_LIMIT = 2**20
+"""Characters of all texts that one expression may give."""
+
+ITEMS_LIMIT = 1000
+"""Items of a list or a mapping that a template writes, with those in its items, each as often as it is there."""
+
+_WIDTH_LIMIT = 1024
 
 Branch: TypeAlias = tuple[tuple[int, int], ...]
 """The conditions around a piece of text: the number of each condition, and the number of its arm."""
@@ -110,6 +118,22 @@ def data_value(data: Any) -> Value:
     return Texts(frozenset({text})) if data is not None and _PLAIN.fullmatch(text) else UNKNOWN
 
 
+def bounded(value: Items | Entries) -> Value:
+    """The list or mapping, UNKNOWN if it is too large. It counts its parts one by one, up to the limit."""
+    pending: list[Value] = [value]
+    count = 0
+    while pending:
+        part = pending.pop()
+        if isinstance(part, Items):
+            pending += part.values
+        elif isinstance(part, Entries):
+            pending += [item for _, item in part.values]
+        count += 1
+        if count > ITEMS_LIMIT:
+            return UNKNOWN
+    return value
+
+
 def options_of(value: Value | None) -> list[str]:
     """The texts that a value may be, in order; none if it is no text."""
     return sorted(value.options) if isinstance(value, Texts) else []
@@ -141,7 +165,7 @@ def concatenated(values: Iterable[Value]) -> Value:
             return UNKNOWN
         options = frozenset(one + other for one in options for other in known.options)
         complete = complete and known.complete
-        if len(options) > OPTIONS_LIMIT:
+        if len(options) > OPTIONS_LIMIT or sum(map(len, options)) > TEXT_LIMIT:
             return UNKNOWN
     return Texts(options, complete)
 
@@ -173,7 +197,7 @@ def placed(fragment: Fragment, arguments: Sequence[Value]) -> Fragment:
 def indented(fragment: Fragment, arguments: Sequence[Value], named: Mapping[str, Value]) -> Fragment:
     """The text with more blanks at the beginning of each line but the first."""
     (width, *_) = [*options_of(arguments[0] if arguments else named.get("width")), "4"]
-    blanks = " " * int(width) if width.isdigit() else ""
+    blanks = " " * min(int(width[:9]), _WIDTH_LIMIT) if width.isdecimal() else ""
     starts = "true" in options_of(arguments[1] if len(arguments) > 1 else named.get("first"))
     found = []
     for piece in fragment.pieces:

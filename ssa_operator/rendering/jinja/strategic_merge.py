@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 from jinja2 import Undefined
 
 from ssa_operator.rendering.values import limits
-from ssa_operator.rendering.values.manifest_values import DEPTH_LIMIT, UnfitValueError, key_text, kind_of
+from ssa_operator.rendering.values.limits import DEPTH_LIMIT
+from ssa_operator.rendering.values.manifest_values import UnfitValueError, key_text, kind_of
 from ssa_operator.rendering.values.template_text import Text
 from ssa_operator.rendering.values.tracked_values import (
     AwaitedError,

@@ -15,8 +15,8 @@ from typing import Any
 from jinja2.sandbox import SandboxedEnvironment, SandboxedFormatter
 
 from ssa_operator.rendering.values import limits
-from ssa_operator.rendering.values.limits import LimitError
-from ssa_operator.rendering.values.manifest_values import DEPTH_LIMIT, text_of
+from ssa_operator.rendering.values.limits import DEPTH_LIMIT, LimitError
+from ssa_operator.rendering.values.manifest_values import text_of
 
 _NUMBERS = re.compile(r"[0-9]+")
 _PERCENT = re.compile(r"%(?:\([^()]*\))?([-#0 +*.0-9]*)")

@@ -4,6 +4,7 @@ Promises:
 - A template that loops, recurses or grows without end fails with an error that names the limit.
 - The limits hold in every thread and need no signal: the render checks them at each step that a template can repeat.
 - No single step makes a value that is larger than the limits.
+- No single step reads a value that is larger than the limits, each part counted as often as it is read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import time
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import GeneratorType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from jinja2 import TemplateRuntimeError
 
@@ -21,6 +24,15 @@ OUTPUT_LIMIT = 3 * 2**20
 
 WORK_LIMIT = 64 * 2**20
 """Characters that the expressions of one template may produce in all; an entry of a list counts as 8, a step as 64."""
+
+STEP_LIMIT = 16 * 2**20
+"""Characters that one step may read: nothing can stop it before it has read all. An entry of a list counts as 8."""
+
+ORDER_LIMIT = 8 * STEP_LIMIT
+"""The same for a step that orders values, times the comparisons of each one: 300 000 names."""
+
+DEPTH_LIMIT = 100
+"""Levels of nesting in a value: no manifest has as many."""
 
 SECONDS_LIMIT = 1.0
 """Seconds of processor time that one template may take, because no other parent is reconciled meanwhile. A ConfigMap of
@@ -31,6 +43,12 @@ SECONDS_AFTER_OVERRUN = 0.1
 
 INTEGER_BITS = 4096
 """Bits of the largest number that an expression may compute."""
+
+INTEGER_DIGITS = 4300
+"""Digits of the largest number that a text may give, as in Python."""
+
+_READ_BITS = 14285
+"""Bits of a number of INTEGER_DIGITS digits."""
 
 _STEPS_BETWEEN_CHECKS = 256
 _STEP_SIZE = 64
@@ -52,20 +70,24 @@ class TimeLimitError(LimitError):
 class RenderBudget:
     """The work and the time that remain for the template that is being rendered."""
 
-    __slots__ = ("_deadline", "_seconds", "_steps", "_work")
+    __slots__ = ("_deadline", "_seconds", "_steps", "_work", "chains", "sizes")
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = SECONDS_LIMIT if seconds is None else seconds
         self._deadline: float | None = None
         self._steps = _STEPS_BETWEEN_CHECKS
         self._work = WORK_LIMIT
+        self.chains: WeakKeyDictionary[Iterator[Any], int] = WeakKeyDictionary()
+        """How many generators read each other, by the last one."""
+        self.sizes: dict[int, tuple[Any, Any]] = {}
+        """The sizes of values by their id, each with its value, whose id is no other value's meanwhile."""
 
     def step(self) -> None:
         """Count one step that a template can repeat. Raises LimitError when the time is over."""
         self._steps -= 1
         if self._steps <= 0:
             self._steps = _STEPS_BETWEEN_CHECKS
-            self._spend(_STEPS_BETWEEN_CHECKS * _STEP_SIZE)
+            self.spend(_STEPS_BETWEEN_CHECKS * _STEP_SIZE)
             self.check_time()  # a usual template never reaches this line
 
     def check_time(self) -> None:
@@ -87,12 +109,23 @@ class RenderBudget:
         """
         if size > OUTPUT_LIMIT:
             raise LimitError(f"a value of {size} characters is larger than {OUTPUT_LIMIT // 2**20} MiB")
-        self._spend(size)
+        self.spend(size)
         self.step()
         if size >= _LARGE:
             self.check_time()
 
-    def _spend(self, size: int) -> None:
+    def read(self, size: int, most: int = STEP_LIMIT) -> None:
+        """Count a step that reads values of this size, before it does. Raises LimitError if it would take too long."""
+        if size > most:
+            raise LimitError(
+                f"a value is larger than {most // 2**20} MiB with all its parts, each counted as often as it is there"
+            )
+        self.step()
+        if size >= _LARGE:
+            self.check_time()
+
+    def spend(self, size: int) -> None:
+        """Count the characters of a result that may be larger than the output. Raises LimitError."""
         self._work -= size
         if self._work < 0:
             raise LimitError(
@@ -127,8 +160,32 @@ def counted(iterable: Iterable[Any]) -> Iterator[Any]:
         yield item
 
 
+_CHAIN_LIMIT = 100
+"""Filters that read each other's items one by one."""
+
+
+def chained(generator: Iterator[Any], sources: Iterable[Any]) -> Iterator[Any]:
+    """The items of a generator that may read other ones; each one counts as a step.
+
+    Raises LimitError if too many generators read each other: Python ends them within each other.
+    """
+    chains = current().chains
+    length = 1 + max((chains.get(source, 0) for source in sources if isinstance(source, GeneratorType)), default=0)
+    if length > _CHAIN_LIMIT:
+        raise LimitError(f"more than {_CHAIN_LIMIT} filters read each other's items; write `| list` after one of them")
+    found = counted(generator)
+    chains[found] = length
+    return found
+
+
 def size_of(value: object) -> int:
     """The size of a value in the budget's units, without the items of its items."""
     if isinstance(value, str):
         return len(value)
     return len(value) * _ENTRY_SIZE if isinstance(value, Sized) else 1
+
+
+def check_number(value: int) -> None:
+    """Raise LimitError for a number with too many digits to compute with."""
+    if value.bit_length() > _READ_BITS:
+        raise LimitError(f"a number of more than {INTEGER_DIGITS} digits is too large")

@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.rendering.values import limits
 
 CLOSE = "\ue001"
 LINE = "\ue002"
@@ -64,7 +65,7 @@ def _has_siblings(lines: Sequence[str], at: int, item: bool) -> bool:
     """Whether the nearest line above or below that isn't deeper is an item (or a key) of the same collection."""
     depth = _indentation(lines[at], item)
     for positions in (range(at - 1, -1, -1), range(at + 1, len(lines))):
-        others = (lines[position] for position in positions)
+        others = (lines[position] for position in limits.counted(positions))
         nearest = next((line for line in others if _has_content(line) and _indentation(line, item) <= depth), "")
         if (
             _has_content(nearest)
@@ -132,7 +133,7 @@ class MarkedText:
     def __call__(self, offset: int) -> SourceLocation:
         """The location that wrote a character."""
         at = bisect_right(self._offsets, offset) - 1
-        if at + 1 < len(self._offsets):
+        if at + 1 < len(self._offsets) and self.text[offset : offset + 1] in (" ", "\t"):
             # The blanks before the first mark of a line belong to that mark.
             before = self.text[self.text.rfind("\n", 0, offset) + 1 : self._offsets[at + 1]]
             at += not before.strip(" \t")

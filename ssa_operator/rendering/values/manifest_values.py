@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, MappingView
+from collections.abc import Iterator, Mapping, MappingView, Sequence
 from types import GeneratorType
 from typing import Any
 
@@ -17,12 +17,15 @@ from jinja2 import TemplateRuntimeError, Undefined
 from jinja2.runtime import Macro
 
 from ssa_operator.rendering.values import limits
+from ssa_operator.rendering.values.limits import DEPTH_LIMIT
 from ssa_operator.rendering.values.tracked_values import TrackedValue, UnknownValue
-
-DEPTH_LIMIT = 100
-"""Levels of nesting in a value: no manifest has as many."""
+from ssa_operator.rendering.values.value_size import size_of
 
 _CONTAINER_SIZE = 64
+_LONG = 64
+
+_SMALL = 2**16
+"""Characters of a value that is converted without measuring it first."""
 
 INTEGERS = range(-(2**63), 2**63)
 """Integers that the API server keeps: it decodes a JSON number as int64 or float64."""
@@ -36,6 +39,10 @@ class Stringlike:
     """A value that acts as a string in every expression."""
 
     __slots__ = ()
+
+    def parts(self) -> Sequence[Any]:
+        """The texts and the values that it consists of."""
+        raise NotImplementedError
 
     def __repr__(self) -> str:
         return repr(str(self))
@@ -77,35 +84,75 @@ def json_data(value: Any, depth: int = 0, tracked: list[TrackedValue | UnknownVa
     Appends the tracked and the unknown values in it to `tracked`, and leaves the unknown ones as they are. Without
     `tracked`, an unknown value raises AwaitedError.
 
-    Raises UnfitValueError for a value that JSON can't express, and MissingFieldError for a missing field.
+    Raises UnfitValueError for a value that JSON can't express, MissingFieldError for a missing field, and LimitError
+    for one that is too large.
     """
     kind = type(value)
     if kind is str:
         return value if value.isascii() else _encodable(value)
     if value is None or kind is bool:
         return value
-    if kind is int or kind is float:
-        return _number(value)
-    if kind is not dict and kind is not list:
-        if isinstance(value, (TrackedValue, UnknownValue)) and tracked is not None:
-            tracked.append(value)
-            return value if isinstance(value, UnknownValue) else json_data(value.value, depth, tracked)
-        if isinstance(value, TrackedValue):
-            return json_data(value.read_untracked(), depth)
-        if isinstance(value, (str, Stringlike, Undefined)):
-            return _encodable(str(value))  # str() of a missing field raises MissingFieldError
-    if depth > DEPTH_LIMIT:
-        raise UnfitValueError(f"the value is nested deeper than {DEPTH_LIMIT} levels")
-    if kind is dict or isinstance(value, Mapping):
-        limits.current().produce(limits.size_of(value) + _CONTAINER_SIZE)
-        return {key_text(key): json_data(item, depth + 1, tracked) for key, item in value.items()}
-    if isinstance(value, (list, tuple, range, MappingView, GeneratorType)):
-        items: Any = value
-        if not isinstance(value, (list, tuple)):
-            items = [*limits.counted(items)]
-        limits.current().produce(limits.size_of(items) + _CONTAINER_SIZE)
-        return [json_data(item, depth + 1, tracked) for item in items]
-    raise UnfitValueError(_refusal_reason(value))
+    return _Conversion(value, tracked).data(value, depth)
+
+
+class _Conversion:
+    """One use of `json_data`, and what it may still read."""
+
+    __slots__ = ("_budget", "_first", "_left", "_tracked", "_whole")
+
+    def __init__(self, whole: Any, tracked: list[TrackedValue | UnknownValue] | None) -> None:
+        self._budget = limits.current()
+        self._whole: Any = whole
+        self._left = _SMALL
+        self._first = True
+        self._tracked = tracked
+
+    def data(self, value: Any, depth: int) -> Any:
+        kind = type(value)
+        if kind is str:
+            self._count(len(value))
+            return value if value.isascii() else _encodable(value)
+        if value is None or kind is bool:
+            return value
+        if kind is int or kind is float:
+            return _number(value)
+        if kind is not dict and kind is not list:
+            if isinstance(value, (TrackedValue, UnknownValue)) and self._tracked is not None:
+                self._tracked.append(value)
+                return value if isinstance(value, UnknownValue) else self.data(value.value, depth)
+            if isinstance(value, TrackedValue):
+                return self.data(value.read_untracked(), depth)
+            if isinstance(value, (str, Stringlike, Undefined)):
+                text = str(value)  # str() of a missing field raises MissingFieldError
+                self._count(len(text))
+                return _encodable(text)
+        if depth > DEPTH_LIMIT:
+            raise UnfitValueError(f"the value is nested deeper than {DEPTH_LIMIT} levels")
+        if kind is dict or isinstance(value, Mapping):
+            self._count_entries(value)
+            fields = {key_text(key): self.data(item, depth + 1) for key, item in value.items()}
+            self._count(sum(map(len, fields)))
+            return fields
+        if isinstance(value, (list, tuple, range, MappingView, GeneratorType)):
+            items: Any = value
+            if not isinstance(value, (list, tuple)):
+                items = [*limits.counted(items)]
+            self._count_entries(items)
+            return [self.data(item, depth + 1) for item in items]
+        raise UnfitValueError(_refusal_reason(value))
+
+    def _count_entries(self, value: Any) -> None:
+        size = limits.size_of(value) + _CONTAINER_SIZE
+        self._budget.produce(size)
+        self._count(size)
+
+    def _count(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            # It is no small value: what it has in all decides. A generator's items are known only now.
+            self._budget.read(size_of(self._whole).total if self._first else 2 * limits.STEP_LIMIT)
+            self._first = False
+            self._left = 2 * limits.STEP_LIMIT
 
 
 def content_size(value: Any) -> int:
@@ -215,4 +262,9 @@ def text_of(value: Any) -> str:
     if isinstance(value, str):
         return str(value)
     plain = json_data(value)
-    return plain if isinstance(plain, str) else json_text(plain)
+    if isinstance(plain, str):
+        return plain
+    text = json_text(plain)
+    if len(text) > _LONG:
+        limits.current().spend(len(text))
+    return text

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from ssa_operator.rendering.values import limits
@@ -64,11 +64,15 @@ class Json(Stringlike):
         self._indent = indent
         self._text = text
 
+    def parts(self) -> Sequence[Any]:
+        return (self.data,)
+
     def __str__(self) -> str:
         if self._text is None:
             if self._indent is None:
                 self._text = json_text(self.data)
             else:
+                limits.current().produce(_indentation_size(self.data, self._indent))
                 self._text = json.dumps(self.data, ensure_ascii=False, indent=self._indent)
             limits.current().produce(len(self._text))
         return self._text
@@ -76,6 +80,14 @@ class Json(Stringlike):
     def indented(self, width: int, first: bool, blank: bool) -> Json:
         """The same structure, with its text indented."""
         return Json(self.data, self._indent, _indented(str(self), width, first, blank))
+
+
+def _indentation_size(data: Any, indent: int, depth: int = 1) -> int:
+    """The characters of blanks before the lines of JSON."""
+    if not isinstance(data, (dict, list)):
+        return 0
+    items: Iterable[Any] = data.values() if isinstance(data, dict) else data
+    return (len(data) + 1) * depth * indent + sum(_indentation_size(item, indent, depth + 1) for item in items)
 
 
 Piece: TypeAlias = "str | ValuePiece | Json"
@@ -90,16 +102,37 @@ class Text(Stringlike):
         self.pieces = pieces
         self._read: str | None = None
 
+    def parts(self) -> Sequence[Any]:
+        return [piece.data if isinstance(piece, ValuePiece) else piece for piece in self.pieces]
+
     def __str__(self) -> str:
         """The text with its values written out."""
         if self._read is None:
-            self._read = "".join([_piece_text(piece) for piece in self.pieces])
-            limits.current().produce(len(self._read))
+            self._read = _joined(map(_piece_text, self.pieces))
         return self._read
 
     def marked_as_included(self) -> Text:
         """The text with its own locations; the location that it is written to is the one that included it."""
+        if len(self.pieces) > _MANY:
+            limits.current().produce(limits.size_of(self.pieces))
         return Text((PUSH, *self.pieces, POP))
+
+
+_MANY = 64
+_LARGE = 256
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """The texts as one. Raises LimitError before it would be too long."""
+    parts: list[str] = []
+    size = 0
+    for text in texts:
+        size += len(text)
+        if size > limits.OUTPUT_LIMIT:
+            limits.current().produce(size)
+        parts.append(text)
+    limits.current().produce(size)
+    return "".join(parts)
 
 
 def _piece_text(piece: Piece) -> str:
@@ -113,7 +146,7 @@ def tracked_string(text: Text) -> Any:
     values = [piece.data for piece in text.pieces if type(piece) is TrackedPiece]
     if not values:
         return str(text)
-    return call_tracked(lambda *_: "".join([_untracked_piece_text(piece) for piece in text.pieces]), values, {})
+    return call_tracked(lambda *_: _joined(map(_untracked_piece_text, text.pieces)), values, {})
 
 
 def _untracked_piece_text(piece: Piece) -> str:
@@ -143,13 +176,15 @@ def concat(pieces: Iterable[Any]) -> Text:
 class RenderedText:
     """The text of one rendered file with numbered placeholders, and the values that they stand for."""
 
-    __slots__ = ("marked", "texts", "tracked", "values")
+    __slots__ = ("marked", "sizes", "texts", "tracked", "values")
 
     def __init__(self, pieces: Iterable[Any]) -> None:
         """Raises LimitError for too much text."""
         self.tracked = False
         self.values: list[Any] = []
         self.texts: dict[int, str] = {}
+        self.sizes: dict[int, int] = {}
+        """The characters of the values that are large, by number."""
         marked = "".join(self._parts(pieces))
         self.marked = resolve_empty_collections(marked) if any(empty in marked for empty in EMPTY.values()) else marked
 
@@ -163,7 +198,7 @@ class RenderedText:
                 parts.append(piece)
             elif kind is ValuePiece:
                 value = piece.data
-                size += content_size(value)
+                size += self._size(value)
                 if type(value) is Indented and value.first:
                     parts.append(" " * value.width)
                 parts.append(_placeholder(len(self.values)))
@@ -183,7 +218,7 @@ class RenderedText:
                         value = value.data
                     if isinstance(text, Indented) and text.first:
                         parts.append(" " * text.width)
-                    size += content_size(value)
+                    size += self._size(value)
                     parts.append(_placeholder(len(self.values)))
                     self.values.append(value if provenance is None else TrackedValue(value, provenance))
             if size > limits.OUTPUT_LIMIT:
@@ -192,6 +227,13 @@ class RenderedText:
                     "which is more than the API server takes"
                 )
         return parts
+
+    def _size(self, value: Any) -> int:
+        """The characters of the next value."""
+        size = content_size(value)
+        if size > _LARGE or type(value) is dict or type(value) is list:
+            self.sizes[len(self.values)] = size
+        return size
 
     def _unwrapped(self, part: ValuePiece | Json) -> Any:
         """The value of a piece, or the piece itself if it is Json; an UnknownValue if a child is not ready."""
@@ -224,7 +266,7 @@ def indent(text: Any, width: int, first: bool, blank: bool) -> Text | Json | str
     if isinstance(text, Text):
         space = " " * width
         lines = re.compile(r"\n" if blank else rf"\n(?=(?:{MARK})*[^\n{MARKS}])")
-        return _relayout(text, lambda raw: (space if first else "") + lines.sub("\n" + space, raw))
+        return _relayout(text, lambda raw: (space if first else "") + lines.sub("\n" + space, raw), width)
     if isinstance(text, Json):
         return text.indented(width, first, blank)
     return _indented(text_of(text), width, first, blank)
@@ -249,7 +291,7 @@ def placed(text: Any, width: int, *, all_lines: bool) -> Any:
         rest = _LINE_WITH_CONTENT.sub("\n" + space, raw[start:]) if all_lines else raw[start:]
         return raw[:start] + ("" if _SEPARATOR.match(raw[start:]) else space) + rest
 
-    return _relayout(text, moved)
+    return _relayout(text, moved, width)
 
 
 _FIRST_CONTENT = re.compile(rf"(?:\s|{MARK})*(?=[^\s{MARKS}])")
@@ -277,6 +319,10 @@ def trim(text: Text) -> Text:
     return _relayout(text, stripped)
 
 
+_MARK_LENGTH = 32
+"""Characters of the longest mark or placeholder."""
+
+
 def _content_end(raw: str) -> int:
     """Where the blanks and marks at the end begin; found from the end, because a search from the front is quadratic."""
     end = len(raw)
@@ -284,7 +330,9 @@ def _content_end(raw: str) -> int:
         last = raw[end - 1]
         if last.isspace() or last in (PUSH, POP):
             end -= 1
-        elif last == CLOSE and (begin := raw.rfind(LINE, 0, end)) > raw.rfind(OPEN, 0, end):
+        elif last == CLOSE and (begin := raw.rfind(LINE, at := max(0, end - _MARK_LENGTH), end)) > raw.rfind(
+            OPEN, at, end
+        ):
             end = begin
         else:
             break
@@ -295,15 +343,19 @@ def _only_marks(raw: str) -> str:
     return "".join(re.findall(MARK, raw))
 
 
-def _relayout(text: Text, change: Callable[[str], str]) -> Text:
+def _relayout(text: Text, change: Callable[[str], str], width: int = 0) -> Text:
+    """The text as `change` gives it, which adds at most `width` blanks to each line."""
     values: list[Piece] = []
-    raw = ""
+    parts: list[str] = []
     for piece in text.pieces:
         if isinstance(piece, str):
-            raw += piece
+            parts.append(piece)
         else:
-            raw += _placeholder(len(values))
+            parts.append(_placeholder(len(values)))
             values.append(piece)
+    raw = "".join(parts)
+    if width:
+        limits.current().produce(len(raw) + width * (raw.count("\n") + 1))
     changed = change(raw)
     limits.current().produce(len(changed))
     # A pattern with one group splits into text, number, text, number, ..., text.

@@ -13,6 +13,7 @@ from typing import Any
 
 from ssa_operator.core.objects.source_location import FieldPath
 from ssa_operator.rendering.values import limits
+from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.secrecy import Secrecy
 from ssa_operator.rendering.values.tracked_values import (
     TrackedValue,
@@ -22,17 +23,36 @@ from ssa_operator.rendering.values.tracked_values import (
     untracked,
 )
 
+_DEPTH_LIMIT = 300
+"""Levels of a value that the functions below can read; the API server gives no deeper ones.
+"""
 
-def strip_provenance(value: Any, found: list[TrackedValue | UnknownValue]) -> Any:
-    """The data without provenance. Appends its tracked and unknown values to `found`; unknown values stay in it."""
-    if type(value) is dict:
-        found.extend(key for key in value if isinstance(key, UnknownValue))
-        return {key: strip_provenance(item, found) for key, item in value.items()}
-    if type(value) is list or type(value) is tuple:
-        return [strip_provenance(item, found) for item in value]
+
+def strip_provenance(
+    value: Any, found: list[TrackedValue | UnknownValue], stripped: dict[int, Any] | None = None, depth: int = 0
+) -> Any:
+    """The data without provenance. Appends its tracked and unknown values to `found`; unknown values stay in it.
+
+    A mapping or list that is there several times, as `stripped` knows by its id, is read once, and so it stays there.
+    """
+    if type(value) is dict or type(value) is list or type(value) is tuple:
+        if stripped is None:
+            stripped = {}
+        if id(value) in stripped:
+            return stripped[id(value)]
+        if depth > _DEPTH_LIMIT:
+            raise LimitError(f"the value is nested deeper than {_DEPTH_LIMIT} levels")
+        data: Any
+        if type(value) is dict:
+            found.extend(key for key in value if isinstance(key, UnknownValue))
+            data = {key: strip_provenance(item, found, stripped, depth + 1) for key, item in value.items()}
+        else:
+            data = [strip_provenance(item, found, stripped, depth + 1) for item in value]
+        stripped[id(value)] = data
+        return data
     if isinstance(value, TrackedValue):
         found.append(value)
-        return strip_provenance(value.value, found)
+        return strip_provenance(value.value, found, stripped, depth)
     if isinstance(value, UnknownValue):
         found.append(value)
         return value

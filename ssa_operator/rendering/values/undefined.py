@@ -133,10 +133,14 @@ class Missing(StrictUndefined):
 def path_of(owner: Any, root: Mapping[str, Any] | list[Any]) -> FieldPath | None:
     """The path of the very mapping or list `owner` below `root`, None if `root` doesn't contain it."""
     stack: list[tuple[Any, FieldPath]] = [(root, ())]
+    seen: set[int] = set()  # a list that a template made may contain another one many times
     while stack:
         value, path = stack.pop()
         if value is owner:
             return path
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
         if isinstance(value, Mapping):
             stack.extend((item, (*path, key)) for key, item in value.items() if isinstance(item, (Mapping, list)))
         else:

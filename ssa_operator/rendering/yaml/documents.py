@@ -18,8 +18,9 @@ import yaml
 
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.rendering.values import limits
+from ssa_operator.rendering.values.limits import DEPTH_LIMIT
 from ssa_operator.rendering.values.line_marks import RESERVED, MarkedText, StaticText
-from ssa_operator.rendering.values.manifest_values import DEPTH_LIMIT, INTEGERS
+from ssa_operator.rendering.values.manifest_values import INTEGERS
 from ssa_operator.rendering.values.template_text import PLACEHOLDER
 from ssa_operator.rendering.yaml.nodes import Constant, DocumentError, Fields, Items, Mixed, Node, Slot
 
@@ -32,6 +33,9 @@ except ImportError as error:  # pragma: no cover - depends on how PyYAML was bui
 
 NODES_LIMIT = 200_000
 """Nodes of one file with its aliases expanded: the largest manifest has fewer."""
+
+CHARACTERS_LIMIT = 8 * 2**20
+"""Characters of all scalars of one file with its aliases expanded, if it has any."""
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)", re.ASCII)
 _OCTAL = re.compile(r"0o[0-7]+", re.ASCII)
@@ -64,8 +68,9 @@ class _Parser:
     def __init__(self, source: MarkedText | StaticText) -> None:
         self._source = source
         self._has_placeholders = isinstance(source, MarkedText)
-        self._anchors: dict[str, tuple[Node, int] | None] = {}
+        self._anchors: dict[str, tuple[Node, int, int] | None] = {}
         self._count = 0
+        self._characters = 0
         self._parser = CParser(source.text)
 
     def documents(self) -> Iterator[Node]:
@@ -114,7 +119,7 @@ class _Parser:
             raise DocumentError(f"the file is nested deeper than {DEPTH_LIMIT} levels", location)
         if isinstance(event, yaml.AliasEvent):
             return self._alias(str(event.anchor), location)
-        before = self._count
+        before = self._count, self._characters
         if event.anchor is not None:
             self._anchors[event.anchor] = None
         if isinstance(event, yaml.ScalarEvent):
@@ -125,7 +130,7 @@ class _Parser:
                 raise DocumentError(f"the tag {_tag(event.tag)} is not supported", location)
             node = self._fields(location, depth) if kind == "map" else self._items(location, depth)
         if event.anchor is not None:
-            self._anchors[event.anchor] = (node, self._count - before + 1)
+            self._anchors[event.anchor] = (node, self._count - before[0] + 1, self._characters - before[1])
         return node
 
     def _alias(self, anchor: str, location: SourceLocation) -> Node:
@@ -134,8 +139,13 @@ class _Parser:
         known = self._anchors[anchor]
         if known is None:
             raise DocumentError(f"the alias *{anchor} is within its own anchor", location)
-        node, size = known
+        node, size, characters = known
         self._count += size
+        self._characters += characters
+        if self._characters > CHARACTERS_LIMIT:
+            raise DocumentError(
+                f"the file has more than {CHARACTERS_LIMIT // 2**20} MiB of text with its aliases expanded", location
+            )
         return node
 
     def _items(self, location: SourceLocation, depth: int) -> Items:
@@ -174,6 +184,7 @@ class _Parser:
 
     def _scalar(self, event: Any, location: SourceLocation) -> Node:
         tag, text = event.tag, event.value
+        self._characters += len(text)
         plain = event.implicit[0] and tag is None
         if tag is not None and tag not in ("!", _CORE_TAG + "str"):
             raise DocumentError(f"the tag {_tag(tag)} is not supported", location)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.secret_fields import HIDDEN
@@ -31,6 +31,10 @@ class DocumentError(ValueError):
         self.location = location
 
 
+_REPEATED = 8
+"""The work for each character of a value that an alias repeats."""
+
+
 class SlotValues(Struct, frozen=True):
     """The values of one render that fill the slots of the nodes."""
 
@@ -38,8 +42,18 @@ class SlotValues(Struct, frozen=True):
     """The values by the number of their placeholder."""
     texts: dict[int, str] | None = None
     """The text of a value within other text, by number, if `text_of` gives another one."""
+    sizes: dict[int, int] | None = None
+    """The characters of the values that are large, by number: an alias can repeat a value."""
+    built: set[int] = field(default_factory=set)
+    """The numbers of the large values that a document has already."""
     tracked: bool = False
     """Whether values of the cluster are among them; then `build` returns TrackedValue and UnknownValue, too."""
+
+    def count(self, number: int) -> None:
+        """Count a large value. Raises LimitError if aliases repeat large values too often."""
+        if number in self.built:
+            limits.current().spend(_REPEATED * (self.sizes or {})[number])
+        self.built.add(number)
 
     def text(self, number: int, block: int = 0) -> str:
         """The value as text; `block` is the indentation of the block scalar around it."""
@@ -71,6 +85,8 @@ class Slot(Struct, frozen=True):
 
     def build(self, slots: SlotValues) -> Any:
         value = slots.values[self.number]
+        if slots.sizes and self.number in slots.sizes:
+            slots.count(self.number)
         return str(value) if type(value) is Indented else value
 
 

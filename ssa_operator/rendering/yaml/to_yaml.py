@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from ssa_operator.rendering.values import limits
 
 _PLAIN = re.compile(r"[A-Za-z_/](?:[\w./:@+-]*[\w/])?", re.ASCII)
 _WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
@@ -34,29 +36,37 @@ def scalar_text(value: Any) -> str:
 
 
 def yaml_text(value: Any, scalar: Callable[[Any], str] = scalar_text) -> str:
-    """Plain data as YAML text; `scalar` writes the values that are neither mappings nor lists with content."""
-    return "\n".join(_lines(value, scalar))
+    """Plain data as YAML text; `scalar` writes the values that are neither mappings nor lists with content.
+
+    Raises LimitError if the text would be too long.
+    """
+    lines: list[str] = []
+    size = 0
+    for line in _lines(value, scalar, "", ""):
+        size += len(line) + 1
+        if size > limits.OUTPUT_LIMIT:
+            limits.current().produce(size)
+        lines.append(line)
+    return "\n".join(lines)
 
 
-def _lines(value: Any, scalar: Callable[[Any], str]) -> list[str]:
+def _lines(value: Any, scalar: Callable[[Any], str], first: str, indent: str) -> Iterator[str]:
+    """The lines of a value; `first` is written before the first one, `indent` before the others."""
     if isinstance(value, dict) and value:
-        lines = []
         for key, item in value.items():
             name = scalar_text(key)
             if len(name) > _SIMPLE_KEY_LENGTH:
-                lines.append(f"? {name}")
-                name = ""
+                yield f"{first}? {name}"
+                name, first = "", indent
             if isinstance(item, (dict, list)) and item:
-                lines.append(f"{name}:")
-                lines.extend(f"  {line}" for line in _lines(item, scalar))
+                yield f"{first}{name}:"
+                yield from _lines(item, scalar, f"{indent}  ", f"{indent}  ")
             else:
-                lines.append(f"{name}: {scalar(item)}")
-        return lines
-    if isinstance(value, list) and value:
-        lines = []
+                yield f"{first}{name}: {scalar(item)}"
+            first = indent
+    elif isinstance(value, list) and value:
         for item in value:
-            first, *rest = _lines(item, scalar)
-            lines.append(f"- {first}")
-            lines.extend(f"  {line}" for line in rest)
-        return lines
-    return [scalar(value)]
+            yield from _lines(item, scalar, f"{first}- ", f"{indent}  ")
+            first = indent
+    else:
+        yield f"{first}{scalar(value)}"

@@ -2,7 +2,8 @@
 
 Promises:
 - `&&`, `||`, `all` and `exists` absorb errors: one operand that decides is enough.
-- An expression ends: CEL has no loops but over its values, and no recursion.
+- An expression ends: CEL has no loops but over its values, and no recursion. What takes too long is unknown
+  (`cel.cost`).
 - A function that is not known offline makes the result unknown, never false.
 
 https://github.com/google/cel-spec/blob/master/doc/langdef.md
@@ -14,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ssa_operator.core.objects.cel.cost import spend, spend_reading
 from ssa_operator.core.objects.cel.functions import FUNCTIONS, METHODS, NAMESPACES
 from ssa_operator.core.objects.cel.syntax import Node, Uint
 from ssa_operator.core.objects.cel.values import (
@@ -43,6 +45,7 @@ Variables = Mapping[str, Any]
 
 def evaluate(node: Node, variables: Variables) -> Any:
     """The value of an expression. Raises EvaluationError, and UncheckedError where it is unknown offline."""
+    spend()
     try:
         return _RULES.get(node.kind, _binary)(node, variables)
     except RecursionError as error:
@@ -235,6 +238,7 @@ def contained(item: Any, container: Any) -> bool:
 
 
 def _sum(left: Any, right: Any) -> Any:
+    spend_reading(left, right)
     if isinstance(left, (str, bytes)) and type(left) is type(right):
         return left + right  # type: ignore[operator]
     if is_list(left) and is_list(right):
@@ -315,18 +319,25 @@ def _call(node: Node, variables: Variables) -> Any:
             return _has(node, variables)
         if name not in FUNCTIONS:
             raise UncheckedError(f"the function {name}")
-        return FUNCTIONS[name](*(evaluate(part, variables) for part in node.parts))
+        return _applied(FUNCTIONS[name], [evaluate(part, variables) for part in node.parts])
     dotted = _dotted(target)
     if dotted and dotted.partition(".")[0] not in variables:
         full = f"{dotted}.{name}"
         if full in NAMESPACES:
-            return NAMESPACES[full](*(evaluate(part, variables) for part in node.parts))
+            return _applied(NAMESPACES[full], [evaluate(part, variables) for part in node.parts])
         raise UncheckedError(f"the function {full}")
     if name in _MACROS and (macro := _MACROS[name].get(len(node.parts))) is not None:
         return macro(node, variables)
     if name not in METHODS:
         raise UncheckedError(f"the function {name}")
-    return METHODS[name](evaluate(target, variables), *(evaluate(part, variables) for part in node.parts))
+    return _applied(METHODS[name], [evaluate(each, variables) for each in (target, *node.parts)])
+
+
+def _applied(function: Callable[..., Any], arguments: list[Any]) -> Any:
+    spend_reading(*arguments)
+    found = function(*arguments)
+    spend_reading(found)
+    return found
 
 
 def _has(node: Node, variables: Variables) -> bool:
@@ -348,9 +359,11 @@ def _entries(node: Node, variables: Variables, count: int) -> Iterator[Variables
         raise UncheckedError("a macro without a variable")
     first = node.parts[0].value
     if is_map(target):
+        spend_reading(target)
         keys: list[Any] = list(target.keys())
         pairs = [(key, key, _held(target, key)) for key in keys]
     elif is_list(target):
+        spend_reading(target)
         pairs = [(_held(target, position), position, _held(target, position)) for position in range(len(target))]
     else:
         raise NoSuchOverloadError

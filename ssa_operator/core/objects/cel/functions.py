@@ -16,6 +16,7 @@ from functools import cmp_to_key, wraps
 from itertools import pairwise
 from typing import Any
 
+from ssa_operator.core.objects.cel.cost import spend, steps_of
 from ssa_operator.core.objects.cel.libraries import LIBRARY_FUNCTIONS, LIBRARY_METHODS, LIBRARY_NAMESPACES
 from ssa_operator.core.objects.cel.syntax import Uint
 from ssa_operator.core.objects.cel.values import (
@@ -205,11 +206,16 @@ def _timestamp(value: Any) -> Timestamp:
 # ---- strings
 
 
+_INSTRUCTIONS = 64
+"""The instructions of a pattern that read a text in the time of one step each."""
+
+
 @typed(str, str)
 def _matches(text: str, pattern: str) -> bool:
     compiled = go_pattern(pattern)
     if compiled is None:
         raise UncheckedError(f"the pattern {pattern}")
+    spend(steps_of(text) * compiled.programsize // _INSTRUCTIONS)
     return compiled.search(text) is not None
 
 
@@ -232,11 +238,16 @@ def _index_of(value: Any, item: Any, start: Any = 0) -> int:
     return value.find(item, start)
 
 
+_SEARCHED = 256
+"""The characters that a search from the end compares in the time of one step."""
+
+
 def _last_index_of(value: Any, item: Any, end: Any = None) -> int:
     if is_list(value):
         return max((at for at, each in enumerate(value) if equal(each, item)), default=-1)
     if not isinstance(value, str) or not isinstance(item, str):
         raise NoSuchOverloadError
+    spend(len(value) * len(item) // _SEARCHED)
     if end is None:
         return value.rfind(item)
     if not item:
@@ -248,6 +259,8 @@ def _last_index_of(value: Any, item: Any, end: Any = None) -> int:
 
 @typed(str, str, str, int)
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    found = text.count(old) if count < 0 else min(count, text.count(old))
+    spend(steps_of(text) + found * (1 + steps_of(new)))
     return text.replace(old, new, count)
 
 
@@ -266,6 +279,7 @@ def _join(items: Any, separator: str = "") -> str:
     texts = list(items)
     if not all(isinstance(text, str) for text in texts):
         raise NoSuchOverloadError
+    spend(sum(map(steps_of, texts)) + len(texts) * (1 + steps_of(separator)))
     return separator.join(texts)
 
 
@@ -317,6 +331,8 @@ def _format(text: str, arguments: Any) -> str:
             return _string(value)
         if verb == "s" and isinstance(value, int):
             return str(value)
+        if isinstance(value, str):
+            spend(steps_of(value))
         if verb == "f" and isinstance(value, float) and len(precision or "") < 4:
             return f"{value:.{precision or 6}f}"
         if verb in "xXb" and isinstance(value, int) and not isinstance(value, bool):
@@ -392,6 +408,7 @@ def _flatten(items: Any, depth: int = 1) -> list[Any]:
         raise EvaluationError("level must be non-negative")
     found: list[Any] = []
     for each in items:
+        spend()
         if is_list(each) and depth:
             found += _flatten(each, depth - 1) if depth > 1 else list(each)
         else:
@@ -422,6 +439,7 @@ def _reversed(items: Any) -> list[Any]:
 def _range(count: int) -> list[int]:
     if count > 10**6:
         raise UncheckedError("a range of more than a million items")
+    spend(max(count, 0))
     return list(range(count))
 
 

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from ssa_operator.core.objects.cel.cost import spend, spend_reading
 from ssa_operator.core.objects.cel.field_names import unescaped
 from ssa_operator.core.objects.cel.syntax import Uint
 from ssa_operator.core.objects.field_errors import as_json
@@ -304,6 +305,7 @@ def map_has(value: Any, key: Any) -> bool:
 
 def equal(left: Any, right: Any) -> bool:
     """Whether two values are equal; values of different types are not, except for numbers."""
+    spend()
     if is_number(left) and is_number(right):
         return bool(left == right)
     if is_list(left) and is_list(right):
@@ -332,11 +334,13 @@ def _lists_equal(left: Any, right: Any) -> bool:
 
 def compare(left: Any, right: Any) -> int:
     """-1, 0 or 1. Raises NoSuchOverloadError for values without an order."""
+    spend()
     ordered = (is_number(left) and is_number(right)) or (
         type(left) is type(right) and isinstance(left, (str, bytes, bool, Duration, Timestamp))
     )
     if not ordered:
         raise NoSuchOverloadError
     if isinstance(left, str):
+        spend_reading(left, right)
         left, right = left.encode("utf-8", "surrogatepass"), right.encode("utf-8", "surrogatepass")
     return int(left > right) - int(left < right)

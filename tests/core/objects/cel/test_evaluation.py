@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.core.objects.cel import cost
+from ssa_operator.core.objects.cel.cost import CostError, limited
 from ssa_operator.core.objects.cel.evaluation import evaluate
 from ssa_operator.core.objects.cel.syntax import CELSyntaxError, parse
 from ssa_operator.core.objects.cel.values import EvaluationError, UncheckedError
@@ -85,3 +87,36 @@ def test_any_text_is_an_expression_or_a_syntax_error(text: str) -> None:
 def test_deep_nesting_is_refused() -> None:
     with pytest.raises(CELSyntaxError, match="nested too deeply"):
         parse("(" * 5000 + "1" + ")" * 5000)
+
+
+def doubled(text: str, times: int, start: str) -> str:
+    """The expression `text` of `a` applied again and again to the result before."""
+    return f"optional.of({start})" + f".optMap(a, {text})" * times + ".value()"
+
+
+NESTED = "lists.range(1000)" + "".join(f".all(x{n}, lists.range(1000)" for n in range(3)) + ".size() > 0" + ")" * 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NESTED,
+        "lists.range(100000).map(x, lists.range(100000)).size() > 0",
+        "lists.range(100000).distinct().size() > 0",
+        "lists.range(100000).map(x, x in lists.range(100000)).size() > 0",
+        "sets.contains(lists.range(10000), lists.range(10000))",
+        doubled("a + a", 60, "'ab'"),
+        doubled("[a, a]", 40, "[1]") + ".flatten(50).size() > 0",
+        f"{doubled('[a, a]', 40, '[1]')} == {doubled('[a, a]', 40, '[1]')}",
+        doubled("a.replace('a', 'aa')", 60, "'a'"),
+        doubled("[a, a, a].join(a)", 40, "'a'"),
+        doubled("'%s%s'.format([a, a])", 60, "'a'"),
+        "'%.999999999f'.format([1.0]) == ''",
+        "lists.range(1000000).map(x, 'a').join('a').lastIndexOf('b' + lists.range(100000).map(x, 'a').join('')) > 0",
+        f"{doubled('a + a', 18, repr('a'))}.matches('(a{{0,100}}){{10}}b')",
+    ],
+)
+def test_what_takes_too_long_is_unknown(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost, "LIMIT", 50_000)
+    with pytest.raises(CostError), limited():
+        value(text)
