@@ -186,7 +186,7 @@ async def test_a_file_of_values_is_watched_through_links_and_while_it_is_gone(tm
 
 LIMITED = """
 import asyncio, logging, pathlib, sys
-from ssa_operator.rendering.folder.hot_reload import changes, file_changes
+from ssa_operator.rendering.folder.hot_reload import changes
 
 logging.basicConfig(format="%(message)s")
 pathlib.Path("/proc/sys/user", sys.argv[1]).write_text("0")
@@ -194,7 +194,7 @@ pathlib.Path("/proc/sys/user", sys.argv[1]).write_text("0")
 async def main():
     root = pathlib.Path(sys.argv[2])
     values = root / "values.yaml"
-    for watched, written in ((changes(root), root / "b.yaml"), (file_changes(values), values)):
+    for watched, written in ((changes([root]), root / "b.yaml"), (changes([], [values]), values)):
         await anext(watched)
         written.write_text("v: 1")
         await anext(watched)
