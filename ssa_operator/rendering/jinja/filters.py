@@ -16,7 +16,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from types import GeneratorType
 from typing import Any
@@ -331,9 +331,14 @@ _ORDERS = frozenset({"dictsort", "groupby", "max", "min", "sort", "unique"})
 """Filters that compare or hash the items, or a field of each."""
 
 
+_CHANGE_ARGUMENTS = _TEXTUAL | _WRITES_REPR | _ORDERS
+
+_signature = lru_cache(inspect.signature)
+
+
 def _orderable(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """The items for one of `_ORDERS`. Raises LimitError if their keys are too large to be compared."""
-    named = inspect.signature(function).bind(*args, **kwargs).arguments
+    named = _signature(function).bind(*args, **kwargs).arguments
     items = named["value"]
     if isinstance(items, Mapping):
         keys: Iterable[Any] = items.values() if named.get("by") == "value" else items.keys()
@@ -422,6 +427,9 @@ def _checked_arguments(
     subject = args[passed] if len(args) > passed else None
     if isinstance(subject, Undefined):
         str(subject)
+    if name not in _CHANGE_ARGUMENTS:
+        _check_size(name, subject, (*args[passed + 1 :], *kwargs.values()))
+        return args, kwargs
     if name in _TEXTUAL and not isinstance(subject, str):
         subject = text_of(subject)
     rest = args[passed + 1 :]
