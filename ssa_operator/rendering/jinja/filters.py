@@ -331,8 +331,6 @@ _ORDERS = frozenset({"dictsort", "groupby", "max", "min", "sort", "unique"})
 """Filters that compare or hash the items, or a field of each."""
 
 
-_CHANGE_ARGUMENTS = _TEXTUAL | _WRITES_REPR | _ORDERS
-
 _signature = lru_cache(inspect.signature)
 
 
@@ -427,9 +425,6 @@ def _checked_arguments(
     subject = args[passed] if len(args) > passed else None
     if isinstance(subject, Undefined):
         str(subject)
-    if name not in _CHANGE_ARGUMENTS:
-        _check_size(name, subject, (*args[passed + 1 :], *kwargs.values()))
-        return args, kwargs
     if name in _TEXTUAL and not isinstance(subject, str):
         subject = text_of(subject)
     rest = args[passed + 1 :]
@@ -450,6 +445,7 @@ def _checked_arguments(
 def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """A filter that gets plain values, stays within the limits, and never returns Markup."""
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
+    changes = name in _WRITES_REPR or name in _ORDERS
 
     def filtered(*args: Any, **kwargs: Any) -> Any:
         args = (*args[:passed], *[text_as_string(arg) for arg in args[passed:]])
@@ -463,7 +459,10 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
             return error.unknown
 
     def applied(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = _checked_arguments(name, function, args, kwargs, passed)
+        if changes or len(args) <= passed or type(args[passed]) is not str:
+            args, kwargs = _checked_arguments(name, function, args, kwargs, passed)
+        else:
+            _check_size(name, args[passed], (*args[passed + 1 :], *kwargs.values()) if kwargs else args[passed + 1 :])
         result = _call_filter(name, function, args, kwargs)
         if isinstance(result, GeneratorType):
             return limits.chained(result, (*args, *kwargs.values()))

@@ -92,6 +92,8 @@ def json_data(value: Any, depth: int = 0, tracked: list[TrackedValue | UnknownVa
         return value if value.isascii() else _encodable(value)
     if value is None or kind is bool:
         return value
+    if kind is int or kind is float:
+        return _number(value)
     return _Conversion(value, tracked).data(value, depth)
 
 
