@@ -13,6 +13,9 @@ from jinja2 import nodes
 from jinja2.compiler import Frame
 from jinja2.nativetypes import NativeCodeGenerator
 
+_FEW = 16
+"""Constants in a list that takes little memory, however often a template makes it."""
+
 
 class CodeGenerator(NativeCodeGenerator):
     """The code generator of the environment."""
@@ -77,7 +80,10 @@ class CodeGenerator(NativeCodeGenerator):
             self.write(", ")
         self.write("})")
 
-    def _counted(self, visit: Any, node: nodes.Node, frame: Frame) -> None:
+    def _counted(self, visit: Any, node: nodes.List | nodes.Tuple, frame: Frame) -> None:
+        if len(node.items) < _FEW and all(isinstance(item, nodes.Const) for item in node.items):
+            visit(node, frame)
+            return
         self.write("environment.built(")
         visit(node, frame)
         self.write(")")

@@ -175,6 +175,9 @@ def _spread(node: nodes.Call | nodes.Filter | nodes.Test) -> nodes.Node:
     return node
 
 
+_SHORT = 64
+"""Entries of a short list, or characters of a short text."""
+
 _MAKE_BYTES = frozenset({"encode", "from_bytes", "to_bytes"})
 
 _SPREAD = "\ud800"
@@ -432,7 +435,11 @@ class Environment(ImmutableSandboxedEnvironment):
 
     def built(self, value: Any) -> Any:
         """The list, tuple or mapping that a template writes out."""
-        limits.current().produce(limits.size_of(value))
+        budget = limits.current()
+        if len(value) < _SHORT:
+            budget.spend(_SHORT)
+        else:
+            budget.produce(limits.size_of(value))
         return value
 
     def key(self, value: Any) -> Any:
@@ -443,6 +450,9 @@ class Environment(ImmutableSandboxedEnvironment):
     def sliced(self, value: Any, start: Any, stop: Any, step: Any) -> Any:
         """The part of a text or a list from `start` on and before `stop`."""
         part = slice(start, stop, step)
+        if (type(value) is str or type(value) is list) and len(value) < _SHORT:
+            limits.current().spend(_SHORT)
+            return value[part]
         whole = untracked(value)
         if isinstance(whole, Stringlike):
             whole = str(whole)

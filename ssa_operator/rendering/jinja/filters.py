@@ -16,7 +16,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from types import GeneratorType
 from typing import Any
@@ -337,9 +337,12 @@ _ORDERS = frozenset({"dictsort", "groupby", "max", "min", "sort", "unique"})
 """Filters that compare or hash the items, or a field of each."""
 
 
+_signature = lru_cache(inspect.signature)
+
+
 def _orderable(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """The items for one of `_ORDERS`. Raises LimitError if their keys are too large to be compared."""
-    named = inspect.signature(function).bind(*args, **kwargs).arguments
+    named = _signature(function).bind(*args, **kwargs).arguments
     items = named["value"]
     if isinstance(items, Mapping):
         keys: Iterable[Any] = items.values() if named.get("by") == "value" else items.keys()
@@ -448,6 +451,7 @@ def _checked_arguments(
 def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """A filter that gets plain values, stays within the limits, and never returns Markup."""
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
+    changes = name in _WRITES_REPR or name in _ORDERS
 
     def filtered(*args: Any, **kwargs: Any) -> Any:
         args = (*args[:passed], *[text_as_string(arg) for arg in args[passed:]])
@@ -461,7 +465,10 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
             return error.unknown
 
     def applied(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = _checked_arguments(name, function, args, kwargs, passed)
+        if changes or len(args) <= passed or type(args[passed]) is not str:
+            args, kwargs = _checked_arguments(name, function, args, kwargs, passed)
+        else:
+            _check_size(name, args[passed], (*args[passed + 1 :], *kwargs.values()) if kwargs else args[passed + 1 :])
         result = _call_filter(name, function, args, kwargs)
         if isinstance(result, GeneratorType):
             return limits.chained(result, (*args, *kwargs.values()))

@@ -52,7 +52,7 @@ _READ_BITS = 14285
 
 _STEPS_BETWEEN_CHECKS = 256
 _STEP_SIZE = 64
-_ENTRY_SIZE = 8
+ENTRY_SIZE = 8
 
 
 _LARGE = 4096
@@ -77,8 +77,8 @@ class RenderBudget:
         self._deadline: float | None = None
         self._steps = _STEPS_BETWEEN_CHECKS
         self._work = WORK_LIMIT
-        self.chains: WeakKeyDictionary[Iterator[Any], int] = WeakKeyDictionary()
-        """How many generators read each other, by the last one."""
+        self.chains: WeakKeyDictionary[Iterator[Any], int] | None = None
+        """How many generators read each other, by the last one; None without any."""
         self.sizes: dict[int, tuple[Any, Any]] = {}
         """The sizes of values by their id, each with its value, whose id is no other value's meanwhile."""
 
@@ -169,7 +169,10 @@ def chained(generator: Iterator[Any], sources: Iterable[Any]) -> Iterator[Any]:
 
     Raises LimitError if too many generators read each other: Python ends them within each other.
     """
-    chains = current().chains
+    budget = current()
+    chains = budget.chains
+    if chains is None:
+        chains = budget.chains = WeakKeyDictionary()
     length = 1 + max((chains.get(source, 0) for source in sources if isinstance(source, GeneratorType)), default=0)
     if length > _CHAIN_LIMIT:
         raise LimitError(f"more than {_CHAIN_LIMIT} filters read each other's items; write `| list` after one of them")
@@ -182,7 +185,7 @@ def size_of(value: object) -> int:
     """The size of a value in the budget's units, without the items of its items."""
     if isinstance(value, str):
         return len(value)
-    return len(value) * _ENTRY_SIZE if isinstance(value, Sized) else 1
+    return len(value) * ENTRY_SIZE if isinstance(value, Sized) else 1
 
 
 def check_number(value: int) -> None:

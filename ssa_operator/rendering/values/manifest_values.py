@@ -92,6 +92,8 @@ def json_data(value: Any, depth: int = 0, tracked: list[TrackedValue | UnknownVa
         return value if value.isascii() else _encodable(value)
     if value is None or kind is bool:
         return value
+    if kind is int or kind is float:
+        return _number(value)
     return _Conversion(value, tracked).data(value, depth)
 
 
@@ -107,10 +109,12 @@ class _Conversion:
         self._first = True
         self._tracked = tracked
 
-    def data(self, value: Any, depth: int) -> Any:
+    def data(self, value: Any, depth: int) -> Any:  # noqa: C901 - one case a type
         kind = type(value)
         if kind is str:
-            self._count(len(value))
+            self._left -= len(value)
+            if self._left < 0:
+                self._measure()
             return value if value.isascii() else _encodable(value)
         if value is None or kind is bool:
             return value
@@ -131,7 +135,9 @@ class _Conversion:
         if kind is dict or isinstance(value, Mapping):
             self._count_entries(value)
             fields = {key_text(key): self.data(item, depth + 1) for key, item in value.items()}
-            self._count(sum(map(len, fields)))
+            self._left -= sum(map(len, fields))
+            if self._left < 0:
+                self._measure()
             return fields
         if isinstance(value, (list, tuple, range, MappingView, GeneratorType)):
             items: Any = value
@@ -142,17 +148,22 @@ class _Conversion:
         raise UnfitValueError(_refusal_reason(value))
 
     def _count_entries(self, value: Any) -> None:
-        size = limits.size_of(value) + _CONTAINER_SIZE
+        size = limits.ENTRY_SIZE * len(value) + _CONTAINER_SIZE
         self._budget.produce(size)
-        self._count(size)
+        self._left -= size
+        if self._left < 0:
+            self._measure()
 
     def _count(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            # It is no small value: what it has in all decides. A generator's items are known only now.
-            self._budget.read(size_of(self._whole).total if self._first else 2 * limits.STEP_LIMIT)
-            self._first = False
-            self._left = 2 * limits.STEP_LIMIT
+            self._measure()
+
+    def _measure(self) -> None:
+        """Let what a value that is not small has in all decide. A generator's items are known only after the first."""
+        self._budget.read(size_of(self._whole).total if self._first else 2 * limits.STEP_LIMIT)
+        self._first = False
+        self._left = 2 * limits.STEP_LIMIT
 
 
 def content_size(value: Any) -> int:

@@ -230,7 +230,7 @@ class RenderedText:
 
     def _size(self, value: Any) -> int:
         """The characters of the next value."""
-        size = content_size(value)
+        size = len(value) if type(value) is str else content_size(value)
         if size > _LARGE or type(value) is dict or type(value) is list:
             self.sizes[len(self.values)] = size
         return size

@@ -26,6 +26,10 @@ _LARGEST = 2**62
 _PARTS_BETWEEN_CHECKS = 1024
 
 _SCALARS = frozenset({bool, bytes, float, int, str, type(None)})
+_FLAT = frozenset({dict, list, tuple})
+_FEW = 256
+"""Entries among which one is found in no time."""
+
 _SEQUENCES = (list, tuple, set, frozenset)
 _CONTAINERS = (*_SEQUENCES, Mapping, MappingView)
 
@@ -101,7 +105,7 @@ def length_of(value: Any) -> int:
     """The number of entries of a list, a mapping or a text, 1 for another value. It decodes no live object."""
     if type(value) is TrackedValue:
         value = value.value if value.bodies is None else value.bodies
-    if isinstance(value, (Mapping, MappingView, str, range, Sequence)):
+    if type(value) in _FLAT or isinstance(value, (Mapping, MappingView, str, range, Sequence)):
         return len(value)
     return 1
 
@@ -109,6 +113,8 @@ def length_of(value: Any) -> int:
 def compared(name: str, left: Any, right: Any) -> Any:
     """The result of a comparison: eq, ne, lt, lteq, gt, gteq, in or notin. Raises LimitError for too large values."""
     compare = COMPARISONS[name]
+    if type(left) in _SCALARS and (type(right) in _SCALARS or (type(right) in _FLAT and len(right) < _FEW)):
+        return compare(left, right)
     contains = name in ("in", "notin")
     if (type(left) in _SCALARS or type(right) in _SCALARS) and not contains:
         return compare(left, right)
@@ -151,7 +157,8 @@ def check_hash(value: Any) -> None:
 def check_order(keys: Iterable[Any]) -> None:
     """Raise LimitError for keys that are too large to be ordered: each one is compared several times."""
     total = count = 0
-    for key in limits.counted(keys):
+    for each in limits.counted(keys):
+        key = each[0] if type(each) is list and len(each) == 1 else each  # `sort` orders by a list of fields
         if type(key) is str:
             total += len(key)
         elif type(key) not in _SCALARS:
