@@ -279,7 +279,7 @@ def test_a_moment_is_some_time_later(expression: str, moment: str) -> None:
         ("none | later('1s')", "later needs a text, and this value is null"),
         ("'2026-01-31T12:00:00Z' | later('soon')", "later: 'soon' is not a duration; write one like 500ms"),
         ("'2026-01-31T12:00:00Z' | later('3000000d')", "later: that time is beyond the year 9999"),
-        ("'2026-01-31T12:00:00Z' | later('9' * 400 ~ 'd')", "later: that time is beyond the year 9999"),
+        ("'2026-01-31T12:00:00Z' | later('9' * 99 ~ 'd')", "later: that time is beyond the year 9999"),
     ],
 )
 def test_later_refuses_a_value_that_is_not_a_time(expression: str, message: str) -> None:

@@ -333,7 +333,9 @@ def _format(text: str, arguments: Any) -> str:
             return str(value)
         if isinstance(value, str):
             spend(steps_of(value))
-        if verb == "f" and isinstance(value, float) and len(precision or "") < 4:
+        if precision:
+            spend(int(precision.lstrip("0")[:9] or "0"))
+        if verb == "f" and isinstance(value, float):
             return f"{value:.{precision or 6}f}"
         if verb in "xXb" and isinstance(value, int) and not isinstance(value, bool):
             return format(value, verb)

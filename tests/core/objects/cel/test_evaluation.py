@@ -112,6 +112,8 @@ NESTED = "lists.range(1000)" + "".join(f".all(x{n}, lists.range(1000)" for n in 
         doubled("[a, a, a].join(a)", 40, "'a'"),
         doubled("'%s%s'.format([a, a])", 60, "'a'"),
         "'%.999999999f'.format([1.0]) == ''",
+        "'%.1000000000000f'.format([1.0]) == ''",
+        "'%.0001000000000f'.format([1.0]) == ''",
         "lists.range(1000000).map(x, 'a').join('a').lastIndexOf('b' + lists.range(100000).map(x, 'a').join('')) > 0",
         f"{doubled('a + a', 18, repr('a'))}.matches('(a{{0,100}}){{10}}b')",
     ],
