@@ -18,12 +18,12 @@ import re
 import secrets
 import select
 import signal
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ssa_operator.cli import streams
 from ssa_operator.controller.step_record import HELD, Running, Step, StepRecord
 
 POLL_INTERVAL = 0.25
@@ -39,8 +39,8 @@ _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal
 
 _FRAME = re.compile(r'File "([^"]{1,1000})", line (\d{1,9}) in (\S{1,200})')
 
-_ROOT = re.compile(r".*/(?=ssa_operator/)|.*/site-packages/|.*/lib/python[0-9.]+/")
-"""What comes before the path of a module."""
+_LIBRARIES = re.compile(r"/site-packages/|/lib/python[0-9.]{1,9}/")
+"""What comes before the path of a module of others."""
 
 OWN_CODE = "/ssa_operator/"
 
@@ -163,14 +163,17 @@ def _save(
             asyncio.run(asyncio.wait_for(save(running.step, long), SAVE_TIMEOUT))
             code = 0
         except Exception as error:  # noqa: BLE001 - there is no one else to report it
-            sys.stderr.write(
-                f"{running.step}: was not recorded as a suspected parent: {error or type(error).__name__}\n"
-            )
+            streams.error(f"{running.step}: was not recorded as a suspected parent: {error or type(error).__name__}")
         finally:
-            sys.stderr.flush()
             os._exit(code)
     finally:
         record.being_saved = False
+
+
+def _module_path(file: str) -> str:
+    """The path of a module without what differs between machines."""
+    before, own, path = file.rpartition(OWN_CODE)
+    return f"{own[1:]}{path}" if before else _LIBRARIES.split(file)[-1]
 
 
 def _place(operator: int, stack: int) -> str:
@@ -194,7 +197,7 @@ def place_in(stack: str) -> str:
     if not frames:
         return ""
     own = next((frame for frame in frames if OWN_CODE in frame[0]), frames[0])
-    shown = dict.fromkeys(f"{name} ({_ROOT.sub('', file)}:{line})" for file, line, name in (frames[0], own))
+    shown = dict.fromkeys(f"{name} ({_module_path(file)}:{line})" for file, line, name in (frames[0], own))
     place = ", called by ".join(shown)
     template = next((file for file, _, _ in frames if not file.endswith(".py") and not file.startswith("<")), "")
     return f"{place} while {template} is rendered" if template else place
