@@ -89,7 +89,8 @@ async def test_a_plan_counts_what_changed_templates_would_do_and_writes_nothing(
     job = JOB.replace("IMAGE", "one")
     only(templates, job=job, secret=SECRET, one=map_template("one", a="'b'"), two=map_template("two", a="'b'"))
     await rolled_out(desk, client, templates, "x", "y", kinds=("jobs.batch", "secrets"))
-    assert counts(await planned(desk, templates)) == {"unchanged": 8}
+    found = await planned(desk, templates)
+    assert counts(found) == {"unchanged": 8}, found["objects"]
     only(
         templates,
         job=JOB.replace("IMAGE", "two"),

@@ -63,7 +63,8 @@ async def seen(desk: Desk, running: Running) -> None:
     (reflector,) = running.operator.controllers.children.reflectors
     changed = asyncio.Event()
     reflector.cache.listen(lambda *_: changed.set())
-    await desk.apply(posing("mark", {"metadata": {"uid": "mark"}}))
+    # The garbage collector deletes an object whose owner does not exist.
+    await desk.apply(posing("mark", {"metadata": {"uid": "mark"}}, owned=False))
     async with asyncio.timeout(PATIENCE):
         while "mark" not in kept(running):
             changed.clear()
@@ -78,8 +79,8 @@ async def test_of_an_object_that_no_parent_names_only_metadata_is_kept(
         parent = await desk.apply_until_ready(echo("web"))
         unknown = {"metadata": {"uid": "11111111-2222-3333-4444-555555555555"}}
         for number in range(5):
-            await desk.apply(posing(f"label-{number}", parent, owned=False, v=LARGE))
-            await desk.apply(posing(f"stranger-{number}", unknown, v=LARGE))
+            await desk.apply(posing(f"label-{number}", parent, owned=number > 0, v=LARGE))
+            await desk.apply(posing(f"stranger-{number}", unknown, owned=False, v=LARGE))
         await seen(desk, running)
         objects = kept(running)
         assert not objects.pop("web-a").partial
