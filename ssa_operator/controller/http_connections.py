@@ -74,6 +74,8 @@ class _Connection(asyncio.Protocol):
         self.phase = _Phase.HEADER
         self.since = now
         self.opening: asyncio.Task[None] | None = None
+        self.began = False
+        """Whether the task has begun, so that asyncio closes the socket."""
         self._connections = connections
         self._accepted = accepted
         self._transport: asyncio.Transport | None = None
@@ -107,6 +109,14 @@ class _Connection(asyncio.Protocol):
         elif self.opening is not None:
             self.opening.cancel()
         else:
+            self._accepted.close()
+
+    def end_opening(self, _: asyncio.Task[None]) -> None:
+        """Count it no longer if its client didn't come through the handshake."""
+        self.opening = None
+        if self._transport is None:
+            self._connections.forget(self)
+        if not self.began:
             self._accepted.close()
 
     # The callbacks of asyncio.
@@ -208,8 +218,10 @@ class Connections:
             listening.close()
         self._listening.clear()
         await self._runner.cleanup()
+        opening = [connection.opening for connection in self._open if connection.opening is not None]
         for connection in tuple(self._open):
             connection.abort()
+        await asyncio.gather(*opening, return_exceptions=True)
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
@@ -268,20 +280,17 @@ class Connections:
         self._open.add(connection)
         self._peers[peer] += 1
         connection.opening = loop.create_task(self._open_connection(connection, accepted))
+        connection.opening.add_done_callback(connection.end_opening)
 
     async def _open_connection(self, connection: _Connection, accepted: socket.socket) -> None:
+        connection.began = True
         accepted.setblocking(False)
         timeout = {} if self._tls is None else {"ssl_handshake_timeout": HEADER_TIMEOUT}
-        try:
-            # A client that breaks its handshake off is no error of the server's.
-            with contextlib.suppress(OSError):
-                await asyncio.get_running_loop().connect_accepted_socket(
-                    lambda: connection, accepted, ssl=self._tls, **timeout
-                )
-                return
-            connection.abort()
-        finally:
-            connection.opening = None
+        # A client that breaks its handshake off is no error of the server's.
+        with contextlib.suppress(OSError):
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: connection, accepted, ssl=self._tls, **timeout
+            )
 
     def _make_room(self, peer: str) -> bool:
         """Whether one more connection of the peer may be open, after another one was closed for it where need be."""

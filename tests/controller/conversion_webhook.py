@@ -15,6 +15,7 @@ from typing import Any
 
 from aiohttp import web
 
+from ssa_operator.controller.http_connections import Connections, track_request
 from ssa_operator.kube.auth.certificate_authority import CertificateAuthority
 from tests.faults.injections import server_context
 
@@ -28,7 +29,7 @@ class ConversionWebhook:
         self.group = group
         self._authority = CertificateAuthority("conversion", dt.datetime.now(dt.UTC))
         self._context = server_context(self._authority, folder)
-        self._runner: web.ServerRunner | None = None
+        self._connections: Connections | None = None
         self._port = 0
 
     @property
@@ -71,18 +72,20 @@ class ConversionWebhook:
 
     async def start(self) -> None:
         """Listen, at the same port as before."""
-        runner = web.ServerRunner(web.Server(self._answer, access_log=None), shutdown_timeout=0.01)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", self._port, ssl_context=self._context).start()
-        self._runner, self._port = runner, runner.addresses[0][1]
+        application = web.Application(middlewares=[track_request])
+        application.router.add_post("/convert", self._answer)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.01)
+        self._connections = Connections(runner, "127.0.0.1", self._port, self._context, per_peer=200)
+        await self._connections.__aenter__()
+        self._port = self._connections.port
 
     async def stop(self) -> None:
-        """Close the port."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        """Close the port, and also connections whose handshake has not ended, as aiohttp alone doesn't."""
+        if self._connections is not None:
+            await self._connections.__aexit__()
+            self._connections = None
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         review = json.loads(await request.read())
         asked = review["request"]
         response = {

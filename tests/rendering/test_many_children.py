@@ -13,6 +13,7 @@ from ssa_operator.rendering.jinja import templates as templates_module
 from ssa_operator.rendering.jinja.parsed_texts import DEFERRALS, INLINE_LENGTH, ParsedTexts
 from ssa_operator.rendering.recorded_view import RecordedView
 from ssa_operator.rendering.render import render
+from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
 from ssa_operator.rendering.yaml import documents
 from ssa_operator.rendering.yaml.nodes import Node
@@ -38,6 +39,12 @@ stringData: {read: '{{ child("ConfigMap", "map-" ~ number).data.a }}'}
 {% endfor %}
 """
 MANY = INLINE_LENGTH // 40
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests count work; a busy machine takes longer for it than a template may."""
+    monkeypatch.setattr(limits, "SECONDS_LIMIT", 60.0)
 
 
 def test_references_to_children_that_no_template_renders_are_reported() -> None:
