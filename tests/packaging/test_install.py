@@ -40,8 +40,9 @@ def installed(cluster: Cluster) -> Iterator[None]:
 
 @pytest.fixture
 def kubeconfig(installed: None, cluster: Cluster, kubectl: Kubectl, tmp_path: Path) -> Path:
-    """A kubeconfig of the operator's service account."""
+    """A kubeconfig of the operator's service account, in the namespace where its pod is."""
     content = yaml.safe_load(cluster.kubeconfig.read_text())
+    content["contexts"][0]["context"]["namespace"] = "ssa-operator"
     content["users"][0]["user"] = {"token": kubectl("create", "token", "ssa-operator", "--namespace=ssa-operator")}
     path = tmp_path / "kubeconfig"
     path.write_text(yaml.safe_dump(content))
