@@ -19,7 +19,6 @@ import asyncio
 import logging
 import math
 import time
-import traceback
 from collections.abc import Coroutine, Mapping
 from functools import partial
 from typing import Any
@@ -31,6 +30,7 @@ from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.queue import APPLY_ALL, STATUS_ONLY, Cause, Queue
+from ssa_operator.controller.reconcile.failures import log_bug
 from ssa_operator.controller.reconcile.publish_status import next_conflict_at
 from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.controller.reconcile.render_turns import SLOW
@@ -47,7 +47,7 @@ from ssa_operator.core.policies.repeated_lines import RepeatedLines
 from ssa_operator.core.policies.resync_budget import ResyncBudget, next_resync
 from ssa_operator.core.policies.retries import Retries, RetryBudget, after_error, after_report
 from ssa_operator.core.policies.suspected_parents import Version
-from ssa_operator.core.redaction.redacted_report import crash_text, redacted_error
+from ssa_operator.core.redaction.redacted_report import redacted_error
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
 from ssa_operator.kube.auth.credentials import CredentialsError
@@ -165,12 +165,7 @@ class Workers:
 
     def _after_bug(self, key: ParentKey, error: Exception, secrets: ParentSecrets) -> None:
         self._retry(key, UNEXPECTED_FAILURES)
-        if secrets.read:
-            # Python's error messages quote values.
-            trace = "".join(traceback.format_tb(error.__traceback__))
-            log.error("%s: the reconcile failed unexpectedly\n%s%s", key, trace, crash_text(error, secrets))
-        else:
-            log.error("%s: the reconcile failed unexpectedly", key, exc_info=error)
+        log_bug(f"{key}: the reconcile failed unexpectedly", error, reads_secrets=secrets.read)
 
     async def _process(self, key: ParentKey, causes: Cause) -> None:
         parents = self._folders.get(key.folder)

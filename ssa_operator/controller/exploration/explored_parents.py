@@ -208,7 +208,7 @@ class ExploredParents:
         explored.reconciled_at = time.monotonic()
         explored.reconciles += 1
         if done.error is not None and not isinstance(done.error, (ApiError, CredentialsError)):
-            explored.crash = crash_text(done.error, done.state.secrets)
+            explored.crash = crash_text(done.error, reads_secrets=done.state.secrets.read)
         for outcome in done.report.outcomes if done.report is not None else ():
             if outcome.result in _WRITES:
                 identity = outcome.step.identity

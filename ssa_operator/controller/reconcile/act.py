@@ -21,6 +21,7 @@ from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.failures import unexpected_failure
 from ssa_operator.controller.reconcile.long_steps import BATCH, PAUSE
 from ssa_operator.controller.reconcile.owner_references import keep
+from ssa_operator.controller.reconcile.parent_secrets import reads_secrets
 from ssa_operator.controller.reconcile.parents_of_other_shards import with_parents_of_other_shards
 from ssa_operator.controller.reconcile.recreate import ImmutableChange, recreate
 from ssa_operator.core.objects.identity import GroupKind, Identity
@@ -146,7 +147,7 @@ async def _try_to_perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Out
     try:
         return await _perform(step, plan, cluster)
     except Exception as error:  # noqa: BLE001 - it is logged
-        return unexpected_failure(step, error, plan.rendered)
+        return unexpected_failure(step, error, reads_secrets=reads_secrets(plan.rendered, plan.observed.parent))
 
 
 async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:

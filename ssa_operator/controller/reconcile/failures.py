@@ -16,10 +16,10 @@ import traceback
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.manifest import Manifest
-from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.objects.source_location import SourceLocation, parse_field
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import FailureReason, Step
+from ssa_operator.core.redaction.redacted_report import crash_text
 from ssa_operator.kube.api.errors import ApiError
 
 log = logging.getLogger("ssa_operator")
@@ -48,17 +48,21 @@ def failed_request(step: Step, error: ApiError, location: SourceLocation | None 
     return replace(outcome, retry_after=error.retry_after or 0.0, denied=error.denied)
 
 
-def unexpected_failure(step: Step, error: Exception, rendered: Rendered) -> Outcome:
-    """The outcome of a step that met a bug. It is retried. Where the render read Secrets, the log names no object and
-    quotes no value.
-    """
-    if rendered.secrets or rendered.generated_values:
-        frames = "".join(traceback.format_tb(error.__traceback__))
-        log.error("a %s: unexpected %s\n%s", step.identity.kind, type(error).__name__, frames)
-    else:
-        log.error("%s: unexpected error", step.identity, exc_info=error)
+def unexpected_failure(step: Step, error: Exception, *, reads_secrets: bool) -> Outcome:
+    """The outcome of a step that met a bug, which is logged. It is retried."""
+    what = f"a {step.identity.kind}" if reads_secrets else str(step.identity)
+    log_bug(f"{what}: unexpected error", error, reads_secrets=reads_secrets)
     message = f"{step.identity} {bug_message(error)}"
     return failed_outcome(step, message, problem=FailureReason.APPLY_FAILED, retryable=True)
+
+
+def log_bug(what: str, error: Exception, *, reads_secrets: bool) -> None:
+    """Log a bug with its traceback; without its message, which may quote any value, where the render read Secrets."""
+    if reads_secrets:
+        frames = "".join(traceback.format_tb(error.__traceback__))
+        log.error("%s\n%s%s", what, frames, crash_text(error, reads_secrets=True))
+    else:
+        log.error("%s", what, exc_info=error)
 
 
 def bug_message(error: Exception) -> str:

@@ -12,10 +12,13 @@ from msgspec.structs import replace
 
 from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.controller.informers.parent_cache import Parent
-from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.json_encoding import NOTHING
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Document, Rendered, StatusFields, Wait
 from ssa_operator.core.objects.secret_fields import ParentSecrets, SecretFields
+
+_SECRET = GroupKind("", "Secret")
 
 
 def with_render(known: ParentSecrets, rendered: Rendered, parent: Parent, children: ChildInformers) -> ParentSecrets:
@@ -30,10 +33,15 @@ def with_render(known: ParentSecrets, rendered: Rendered, parent: Parent, childr
         if identity in found or identity in children:
             found[identity] = fields | found.get(identity, fields)
     queries = rendered.secret_queries if rendered.secret_queries != known.queries else known.queries
-    read = bool(known.read or rendered.secrets or rendered.generated_values or parent.resource.confidential)
+    read = known.read or reads_secrets(rendered, parent.live)
     if (found, queries, read) == (dict(known.children), known.queries, known.read):
         return known
     return ParentSecrets(children=found or NOTHING, queries=queries, read=read)
+
+
+def reads_secrets(rendered: Rendered, parent: LiveObject) -> bool:
+    """Whether a render read a Secret, which its parent may be, or generated a value."""
+    return bool(rendered.secrets or rendered.generated_values or parent.identity.group_kind == _SECRET)
 
 
 def with_status(known: ParentSecrets, own: StatusFields) -> ParentSecrets:

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from ssa_operator.core.objects.json_encoding import is_unicode
+
 
 class GroupKind(NamedTuple):
     """A kind and its API group; the core group is ''."""
@@ -63,15 +65,7 @@ def segment_fault(name: str) -> str:
     """
     if name in {".", ".."} or "/" in name or "%" in name:
         return 'must not be "." or ".." or contain "/" or "%"'
-    return "" if name.isascii() or _is_unicode(name) else "must not contain half of a character (a lone surrogate)"
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return "" if is_unicode(name) else "must not contain half of a character (a lone surrogate)"
 
 
 def read_group_kind(entry: object) -> GroupKind | None:

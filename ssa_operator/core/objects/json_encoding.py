@@ -122,7 +122,7 @@ def _find_errors(value: object, path: FieldPath) -> Iterator[tuple[str, str]]:
         case None | bool() | int():
             return
         case str():
-            if not _is_unicode(value):
+            if not is_unicode(value):
                 yield field_text(path), "holds half of a surrogate pair, which is no character"
         case float():
             if not math.isfinite(value):
@@ -131,7 +131,7 @@ def _find_errors(value: object, path: FieldPath) -> Iterator[tuple[str, str]]:
             for key, item in value.items():
                 if not isinstance(key, str):
                     yield field_text(path), f"has a key that is a {type(key).__name__}, not a string"
-                elif not _is_unicode(key):
+                elif not is_unicode(key):
                     yield field_text(path), "has a key with half of a surrogate pair, which is no character"
                 else:
                     yield from _find_errors(item, (*path, key))
@@ -142,7 +142,8 @@ def _find_errors(value: object, path: FieldPath) -> Iterator[tuple[str, str]]:
             yield field_text(path), f"is a {type(value).__name__}, which JSON does not have"
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """Whether a text has no half of a character (a lone surrogate)."""
     try:
         text.encode()
     except UnicodeEncodeError:

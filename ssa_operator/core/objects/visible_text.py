@@ -26,7 +26,7 @@ _HASHES = re.compile(r"##(?=\w*\[)")
 
 def visible(text: str) -> str:
     """A text of several lines as it may be written for people."""
-    return without_workflow_commands(without_controls(text)) if is_risky(text) else text
+    return without_workflow_commands(without_controls(text))
 
 
 def visible_line(text: str) -> str:

@@ -65,16 +65,16 @@ SELECTOR_ANNOTATION = f"{PREFIX}selector"
 parent also if its labels no longer match.
 """
 
-RECORD_ANNOTATIONS = frozenset(
-    {
-        INVENTORY_ANNOTATION,
-        ONCE_ANNOTATION,
-        HELD_PRUNE_ANNOTATION,
-        GENERATED_VALUES_ANNOTATION,
-        APPLIED_ANNOTATION,
-        SELECTOR_ANNOTATION,
-    }
+_NAMES = (
+    INVENTORY_ANNOTATION,
+    ONCE_ANNOTATION,
+    HELD_PRUNE_ANNOTATION,
+    GENERATED_VALUES_ANNOTATION,
+    APPLIED_ANNOTATION,
+    SELECTOR_ANNOTATION,
 )
+
+RECORD_ANNOTATIONS = frozenset(_NAMES)
 """The annotations in which the operator records something on a parent."""
 
 FINALIZER = f"{PREFIX}cleanup"
@@ -338,16 +338,6 @@ _ONCE = Format(ONCE_ANNOTATION, decoder(dict[str, str]))
 _HELD_PRUNE = Format(HELD_PRUNE_ANNOTATION, decoder(HeldEntry))
 _GENERATED_VALUES = Format(GENERATED_VALUES_ANNOTATION, decoder(list[Entry]))
 _APPLIED = Format(APPLIED_ANNOTATION, decoder(AppliedEntry))
-
-_NAMES = (
-    INVENTORY_ANNOTATION,
-    ONCE_ANNOTATION,
-    HELD_PRUNE_ANNOTATION,
-    GENERATED_VALUES_ANNOTATION,
-    APPLIED_ANNOTATION,
-    SELECTOR_ANNOTATION,
-)
-
 
 _SHARED_LENGTH = 1000
 """Characters of the records that are decoded once for all parents that have the same."""

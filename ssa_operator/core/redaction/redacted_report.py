@@ -52,9 +52,9 @@ def redacted_error(error: Exception, secrets: ParentSecrets) -> str:
     return f"{type(error).__name__} {NOT_SHOWN}" if secrets.name_objects else str(error)
 
 
-def crash_text(error: Exception, secrets: ParentSecrets) -> str:
+def crash_text(error: Exception, *, reads_secrets: bool) -> str:
     """The text of a bug's exception, whose message may quote any value."""
-    return f"{type(error).__name__} {NOT_SHOWN}" if secrets.read else f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__} {NOT_SHOWN}" if reads_secrets else f"{type(error).__name__}: {error}"
 
 
 def with_left_out(report: Report, left_out: Sequence[str]) -> Report:
