@@ -52,6 +52,15 @@ async def test_a_bug_that_one_child_meets_fails_that_child_alone(caplog: pytest.
     assert "canary" in caplog.text
 
 
+async def test_the_log_of_a_bug_quotes_no_value_of_a_parent_that_is_a_secret(caplog: pytest.LogCaptureFixture) -> None:
+    plan = make_plan(observed(), rendered(config_map("a"), config_map("b")))
+    secret = LiveObject.of({**plan.observed.parent.body, "apiVersion": "v1", "kind": "Secret"})
+    plan = replace(plan, observed=replace(plan.observed, parent=secret))
+    await act(plan, cast("ClusterAccess", Broken()), 0.0)
+    assert "RuntimeError" in caplog.text
+    assert "RuntimeError: canary" not in caplog.text  # a line of the code may be shown
+
+
 async def test_a_bug_of_planning_one_child_fails_that_child_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def decide(view: Observed, step: Step) -> Step:
         if step.identity.name == "b":
