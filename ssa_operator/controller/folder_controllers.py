@@ -245,8 +245,11 @@ class FolderControllers:
 
     def _crd_changed(self, name: str, kind: GroupKind) -> None:
         self._mapper.crd_changed(kind, deleted=self.crds.defined(kind) is None)
+        if name in self.sources.folders or name in self.folders:
+            self._folder_changed(name)
+        elif not self._mapper.was_asked_for(kind):
+            return  # thousands of CRDs may appear at once, and no parent needs them
         self._kind_changed(kind, 0)
-        self._folder_changed(name)
 
     def _kind_changed(self, kind: GroupKind, tries: int) -> None:
         self._mapper.invalidate()

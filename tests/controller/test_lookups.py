@@ -20,6 +20,7 @@ from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.cluster_view import Lookup
+from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.watch_scope import NARROW_WATCHES_LIMIT
 from ssa_operator.kube.api.client import Client
@@ -292,6 +293,35 @@ async def test_a_manifest_waits_for_a_kind_whose_crd_is_created_later(start: Sta
     await desk.delete("crd", f"gizmos.{group}")
     await desk.until("configmaps", "web-maybe", holds(word="none"))
     await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", *words))
+
+
+async def test_a_waiting_parent_is_not_reconciled_for_crds_that_it_does_not_need(
+    desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = f"g{uuid.uuid4().hex[:8]}.example.com"
+    only(templates, word=map_template("word", word=f"lookup('{group}/v1', 'Gizmo', 'one').spec.word"))
+    async with operate() as running:
+        await desk.apply(echo("web"))
+        await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", "Gizmo"))
+        crds, known = running.operator.controllers.crds, asyncio.Event()
+        changed = crds._on_change
+
+        def noted(name: str, kind: GroupKind) -> None:
+            changed(name, kind)
+            if crds.serves(GroupKind(group, "Thing9"), "v1"):
+                known.set()
+
+        monkeypatch.setattr(crds, "_on_change", noted)
+        running.forget()
+        await desk.define(*(definition(f"thing{n}s", group, f"Thing{n}") for n in range(10)))
+        async with asyncio.timeout(PATIENCE):
+            await known.wait()
+        await desk.apply(echo("fence"))
+        await desk.until(ECHOES, "fence", not_ready_because("WaitingForDependency", "Gizmo"))
+        assert {name for name, _ in running.reconciles} == {"fence"}
+
+        await desk.define(definition("gizmos", group, "Gizmo"))
+        await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", "/one .spec.word"))
 
 
 async def test_a_kind_that_cannot_be_watched_is_reported(start: Start, desk: Desk) -> None:

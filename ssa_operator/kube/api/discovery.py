@@ -2,8 +2,11 @@
 
 Promises:
 - One discovery is two requests (aggregated discovery, KEP-3352). Without aggregated discovery it is one request for
-  each group version. An aggregated document that has not changed is not sent again, and not read again.
+  each group version. An aggregated document that has not changed is not sent again, and a group of it that has not
+  changed is not read again.
 - An unknown kind causes a new discovery, at most one every `PAUSE` seconds. After `invalidate` the next call discovers.
+- A CRD of a kind for which nobody asked yet causes at most one discovery every `PAUSE` seconds: a cluster may get
+  thousands of CRDs at once, each of which changes several times. The first question about it discovers.
 - A call that arrives during a discovery waits for its result before it reports a kind as unknown.
 - If an aggregated API server does not answer, only the kinds of its group are unknown.
 - The mapper knows which kinds the cluster served before in this process and no longer does, without those whose CRD was
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
@@ -34,6 +38,9 @@ log = logging.getLogger(__name__)
 
 PAUSE = 2.0
 """Seconds between two discoveries because of unknown kinds."""
+
+_ASKED_LIMIT = 10_000
+"""Kinds for which somebody asked that are remembered. With more of them, any kind counts as one."""
 
 _AGGREGATED = ",".join(
     f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
@@ -81,7 +88,8 @@ class _Group(msgspec.Struct):
 
 class _Groups(msgspec.Struct):
     kind: str = ""
-    items: list[_Group] = []
+    items: list[msgspec.Raw] = []
+    """Each is a `_Group`."""
 
 
 class _LegacyVersion(msgspec.Struct):
@@ -111,42 +119,56 @@ class _LegacyResources(msgspec.Struct):
     resources: list[_LegacyResource] | None = None
 
 
-def _resources(groups: _Groups) -> Iterator[Resource]:
-    for group in groups.items:
-        for version in group.versions:
-            for each in version.resources:
-                if each.response_kind is not None and each.response_kind.kind:
-                    yield Resource(
-                        group=group.metadata.name,
-                        version=version.version,
-                        kind=each.response_kind.kind,
-                        plural=each.resource,
-                        namespaced=each.scope == "Namespaced",
-                        subresources=frozenset(sub.subresource for sub in each.subresources),
-                        singular=each.singular_resource,
-                        short_names=tuple(each.short_names),
-                        verbs=frozenset(each.verbs),
-                    )
+def _resources(group: _Group) -> Iterator[Resource]:
+    for version in group.versions:
+        for each in version.resources:
+            if each.response_kind is not None and each.response_kind.kind:
+                yield Resource(
+                    group=group.metadata.name,
+                    version=version.version,
+                    kind=each.response_kind.kind,
+                    plural=each.resource,
+                    namespaced=each.scope == "Namespaced",
+                    subresources=frozenset(sub.subresource for sub in each.subresources),
+                    singular=each.singular_resource,
+                    short_names=tuple(each.short_names),
+                    verbs=frozenset(each.verbs),
+                )
 
 
-def _failing(groups: _Groups) -> Iterator[tuple[str, str]]:
-    """The groups of API servers that don't answer, each with the reason."""
-    for group in groups.items:
-        for version in group.versions:
-            if version.freshness != "Current":
-                api_version = join_api_version(group.metadata.name, version.version)
-                yield group.metadata.name, f"{api_version} is {version.freshness.lower()}"
+def _failures(group: _Group) -> Iterator[str]:
+    """Why the API server of a group doesn't answer for its versions."""
+    for version in group.versions:
+        if version.freshness != "Current":
+            yield f"{join_api_version(group.metadata.name, version.version)} is {version.freshness.lower()}"
 
 
 Document = TypeVar("Document")
 
 
-def _decoded(body: bytes, type_: type[Document], path: str) -> Document:
+def _decoded(body: bytes | msgspec.Raw, type_: type[Document], path: str) -> Document:
     """A discovery document. Raises ApiError if the answer is none: a proxy may have cut it."""
     try:
         return decoder(type_)(body)
     except msgspec.DecodeError as error:
         raise Unreachable(f"GET {path}", f"the answer can't be read: {error}", sent=True) from error
+
+
+class _DiscoveredGroup(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    resources: tuple[Resource, ...]
+    failure: str
+    """Why its discovery fails, '' where it doesn't."""
+
+
+def _discovered_group(encoded: msgspec.Raw, path: str) -> _DiscoveredGroup:
+    """Raises ApiError if it can't be read."""
+    group = _decoded(encoded, _Group, path)
+    return _DiscoveredGroup(
+        name=group.metadata.name,
+        resources=tuple(_resources(group)),
+        failure="; ".join(_failures(group)),
+    )
 
 
 class _Discovered(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,6 +179,8 @@ class _Discovered(msgspec.Struct, frozen=True, kw_only=True):
     """Why the discovery of these groups fails."""
     etag: str = ""
     """The version of the document."""
+    groups: Mapping[bytes, _DiscoveredGroup] = {}
+    """The groups of the document by their digests."""
 
 
 class RESTMapper:
@@ -174,6 +198,9 @@ class RESTMapper:
         self._by_name: dict[str, Resource] = {}
         self._documents: dict[str, _Discovered] = {}
         self._failing: Mapping[str, str] = {}
+        self._asked: set[GroupKind] = set()
+        self._outdated = False
+        """Whether the CRD of a kind changed for which nobody asked."""
         self._withdrawn: dict[GroupKind, set[str]] = {}
         self._deleted: set[GroupKind] = set()
         """The kinds without a CRD that discovery still lists."""
@@ -184,6 +211,7 @@ class RESTMapper:
 
     def peek(self, kind: GroupKind, version: str | None = None) -> Resource:
         """`resource` from the cache, without a request. Raises UnknownKind."""
+        self._remember_asked(kind)
         served = self._by_kind.get(kind, {})
         found = served.get(version) if version else next(iter(served.values()), None)
         if found is None:
@@ -192,7 +220,16 @@ class RESTMapper:
 
     def versions(self, kind: GroupKind) -> tuple[str, ...]:
         """The versions in which the cluster serves a kind, from the cache; the one that the server prefers first."""
+        self._remember_asked(kind)
         return tuple(self._by_kind.get(kind, ()))
+
+    def was_asked_for(self, kind: GroupKind) -> bool:
+        """Whether somebody asked for a kind, so that a change of its CRD may change an answer."""
+        return kind in self._asked or len(self._asked) >= _ASKED_LIMIT
+
+    def _remember_asked(self, kind: GroupKind) -> None:
+        if len(self._asked) < _ASKED_LIMIT:
+            self._asked.add(kind)
 
     def failure(self, group: str) -> str:
         """Why the last discovery of a group failed, '' where it didn't."""
@@ -232,15 +269,18 @@ class RESTMapper:
         return tuple(self._by_name.values())
 
     def invalidate(self) -> None:
-        """Have the next call discover, because a CRD was created, changed or deleted."""
+        """Have the next call discover, because what the cluster serves may have changed."""
         self._valid, self._invalidated = False, True
         self._discovered_at = None
 
     def crd_changed(self, kind: GroupKind, *, deleted: bool) -> None:
-        """Have the next call discover, because the CRD of a kind was created, changed or deleted. What its deletion
-        takes out of discovery is not withdrawn.
+        """Have the next call discover, because the CRD of a kind was created, changed or deleted; or a later call if
+        nobody asked for the kind. What its deletion takes out of discovery is not withdrawn.
         """
-        self.invalidate()
+        if self.was_asked_for(kind):
+            self.invalidate()
+        else:
+            self._outdated = True
         self._deleted.discard(kind)
         if deleted:
             self._withdrawn.pop(kind, None)
@@ -248,15 +288,15 @@ class RESTMapper:
                 self._deleted.add(kind)
 
     async def _refresh(self, *, again: bool) -> None:
-        """Discover if the cache is invalid or, with `again`, older than `PAUSE`."""
+        """Discover if the cache is invalid or, with `again`, older than `PAUSE` or than a CRD."""
         discovered_at = self._discovered_at
-        if self._valid and not (again and self._is_old()):
+        if self._is_current(again=again):
             return
         async with self._refreshing:
             if self._valid and self._discovered_at != discovered_at:
                 return  # another call has discovered in the meantime
-            # An `invalidate` during the discovery must not be lost.
-            self._invalidated, began = False, self._clock.monotonic()
+            # A change during the discovery must not be lost.
+            self._invalidated, self._outdated, began = False, False, self._clock.monotonic()
             try:
                 found = await self._discover()
                 if found is not None:
@@ -266,8 +306,12 @@ class RESTMapper:
                 raise
             self._valid, self._discovered_at = not self._invalidated, began
 
-    def _is_old(self) -> bool:
-        return self._discovered_at is None or self._clock.monotonic() - self._discovered_at >= PAUSE
+    def _is_current(self, *, again: bool) -> bool:
+        """Whether a call is answered from the cache; with `again` one that met an unknown kind."""
+        if not self._valid:
+            return False
+        is_old = self._discovered_at is None or self._clock.monotonic() - self._discovered_at >= PAUSE
+        return not (is_old or self._outdated) if again else not (is_old and self._outdated)
 
     async def _discover(self) -> _Discovered | None:
         """What the cluster serves, None where nothing has changed since the last discovery."""
@@ -292,10 +336,20 @@ class RESTMapper:
         response = await self._client.send(calls.raw_get(path, accept=accept, if_none_match=etag))
         if known is not None and response.status == HTTPStatus.NOT_MODIFIED:
             return known
-        groups = _decoded(response.body, _Groups, path)
-        if groups.kind != "APIGroupDiscoveryList":
+        document = _decoded(response.body, _Groups, path)
+        if document.kind != "APIGroupDiscoveryList":
             return None
-        return _Discovered(resources=tuple(_resources(groups)), failing=dict(_failing(groups)), etag=response.etag)
+        known_groups = known.groups if known is not None else {}
+        digests = {hashlib.sha256(encoded).digest(): encoded for encoded in document.items}
+        groups = {
+            digest: known_groups.get(digest) or _discovered_group(encoded, path) for digest, encoded in digests.items()
+        }
+        return _Discovered(
+            resources=tuple([resource for group in groups.values() for resource in group.resources]),
+            failing={group.name: group.failure for group in groups.values() if group.failure},
+            etag=response.etag,
+            groups=groups,
+        )
 
     async def _discover_legacy(self) -> _Discovered:
         response = await self._client.send(calls.raw_get("/apis"))

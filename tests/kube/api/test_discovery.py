@@ -114,6 +114,43 @@ async def test_after_a_crd_changed_the_next_call_discovers_at_once(server: Serve
             await mapper.resource(WIDGET)
 
 
+async def test_a_crd_for_whose_kind_nobody_asked_causes_one_discovery_in_two_seconds(server: Server) -> None:
+    clock, gadget = StillClock(), GroupKind("example.com", "Gadget")
+    server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
+    async with scripted(server, clock=clock) as client:
+        mapper = RESTMapper(client, clock)
+        await mapper.resource(WIDGET)
+        for _ in range(3):
+            mapper.crd_changed(gadget, deleted=False)
+            await mapper.resource(WIDGET)
+        assert len(server.asked) == 2
+        clock.time += PAUSE
+        await mapper.resource(WIDGET)
+        assert len(server.asked) == 4
+        clock.time += PAUSE
+        await mapper.resource(WIDGET)
+        assert len(server.asked) == 4
+
+        mapper.crd_changed(gadget, deleted=False)
+        server.groups = [aggregated("example.com", version("v1", "gadgets", "Gadget"))]
+        assert (await mapper.resource(gadget)).plural == "gadgets"
+        server.groups = [aggregated("example.com", version("v2", "gadgets", "Gadget"))]
+        mapper.crd_changed(gadget, deleted=False)
+        assert (await mapper.resource(gadget)).version == "v2"
+
+
+async def test_a_group_that_has_not_changed_is_not_read_again(server: Server) -> None:
+    same = aggregated("example.org", version("v1", "gadgets", "Gadget"))
+    server.groups = [aggregated("example.com", version("v1", "widgets", "Widget")), same]
+    async with scripted(server) as client:
+        mapper = RESTMapper(client)
+        gadget, widget = await mapper.resource_by_name("gadgets.example.org"), await mapper.resource(WIDGET)
+        server.groups = [aggregated("example.com", version("v2", "widgets", "Widget")), same]
+        mapper.invalidate()
+        assert await mapper.resource_by_name("gadgets.example.org") is gadget
+        assert (await mapper.resource(WIDGET)).version == "v2" != widget.version
+
+
 async def test_the_error_of_an_unserved_version_names_the_served_ones(server: Server) -> None:
     server.groups = [aggregated("example.com", version("v1", "widgets", "Widget"))]
     async with scripted(server) as client:
