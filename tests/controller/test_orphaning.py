@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Applied, Client
 from ssa_operator.kube.api.request import ApplyOptions
@@ -138,22 +139,32 @@ async def test_children_are_left_behind_also_where_kubernetes_is_done_before_the
 NO_OPTIONS = ApplyOptions()
 
 
-class DeletingClient(Client):
-    """A client that deletes the parent, without its children, when it has applied a ConfigMap of a second version."""
+class OrphaningClient(Client):
+    """A client that deletes the parent once, without its children, in the midst of a reconcile."""
 
     desk: Desk
     running: Running
     deleted: bool = False
+
+    async def delete_parent(self) -> None:
+        self.deleted = True
+        await self.desk.kubectl("delete", "echo", "web", "--cascade=orphan", "--wait=false")
+
+    def parent(self, namespace: str) -> LiveObject | None:
+        """The parent, as the operator knows it."""
+        return self.running.operator.controllers.folders[ECHOES].find(namespace, "web")
+
+
+class DeletingClient(OrphaningClient):
+    """Deletes the parent when it has applied a ConfigMap of a second version."""
 
     async def apply(
         self, resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = NO_OPTIONS
     ) -> Applied:
         applied = await super().apply(resource, namespace, name, body, options)
         if not self.deleted and name == "web-plain" and applied.live.body["data"]["x"] == "2":
-            self.deleted = True
-            await self.desk.kubectl("delete", "echo", "web", "--cascade=orphan", "--wait=false")
-            parents = self.running.operator.controllers.folders[ECHOES]
-            await until(lambda: parents.find(namespace, "web") is None, PATIENCE)
+            await self.delete_parent()
+            await until(lambda: self.parent(namespace) is None, PATIENCE)
         return applied
 
 
@@ -177,22 +188,16 @@ async def test_a_child_gets_no_owner_again_from_a_reconcile_that_runs_when_its_p
         assert (uid(after), owners(after), after["data"]) == (before, [], {"x": "1"})
 
 
-class LateClient(Client):
-    """A client whose apply of a ConfigMap of a second version goes out late: once Kubernetes has orphaned the child."""
-
-    desk: Desk
-    running: Running
-    late: bool = False
+class LateClient(OrphaningClient):
+    """Its apply of a ConfigMap of a second version goes out late: once Kubernetes has orphaned the child."""
 
     async def apply(
         self, resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = NO_OPTIONS
     ) -> Applied:
-        if not self.late and name == "web-plain" and b'"x":"2"' in body:
-            self.late = True
-            await self.desk.kubectl("delete", "echo", "web", "--cascade=orphan", "--wait=false")
+        if not self.deleted and name == "web-plain" and b'"x":"2"' in body:
+            await self.delete_parent()
             await self.desk.until(MAPS, "web-plain", lambda child: not owners(child))
-            parents = self.running.operator.controllers.folders[ECHOES]
-            await until(lambda: (live := parents.find(namespace, "web")) is None or live.deleting, PATIENCE)
+            await until(lambda: (live := self.parent(namespace)) is None or live.deleting, PATIENCE)
         return await super().apply(resource, namespace, name, body, options)
 
 
