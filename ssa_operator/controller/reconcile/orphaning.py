@@ -8,8 +8,11 @@ Promises:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ssa_operator.controller.reconcile.act import run_all
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.orphaning import orphan_patch
 from ssa_operator.kube.api.discovery import UnknownKind
@@ -19,11 +22,14 @@ ATTEMPTS = 3
 """How often a child is read in one reconcile if others change its owners meanwhile; the garbage collector does."""
 
 
-async def release_children(cluster: ClusterAccess, parent: LiveObject) -> None:
-    """Take away every owner reference to this parent. No apply is on its way, because reconciles of a parent follow
-    each other, so none comes back. Raises ApiError and CredentialsError.
+async def release_children(
+    cluster: ClusterAccess, parent: LiveObject, only: Callable[[Identity], object] = lambda _: True
+) -> None:
+    """Take away every owner reference to this parent, or those of some children. No apply is on its way, because
+    reconciles of a parent follow each other, so none comes back. Raises ApiError and CredentialsError.
     """
-    await run_all(_release(live, parent.uid, cluster) for live in cluster.children.by_parent(parent.uid))
+    children = [live for live in cluster.children.by_parent(parent.uid) if only(live.identity)]
+    await run_all(_release(live, parent.uid, cluster) for live in children)
 
 
 async def _release(live: LiveObject, parent_uid: str, cluster: ClusterAccess) -> None:

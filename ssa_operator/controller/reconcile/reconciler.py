@@ -32,6 +32,7 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.ending_namespaces import without_failures_in_ending_namespaces
 from ssa_operator.controller.reconcile.failures import bug_message
 from ssa_operator.controller.reconcile.kept_values import ValueKeeper, delete_kept_values
 from ssa_operator.controller.reconcile.observe import Observer, own_children
@@ -239,10 +240,16 @@ class Reconciler:
 
     async def _finalize(self, turn: Turn, deletion: Finalization) -> Outcomes:
         turn.parent = await save_parent_records(self._cluster, turn.parent, deletion.records)
-        return self._learn(turn, await self._carry_out(turn, deletion.plan))
+        outcomes = await self._carry_out(turn, deletion.plan)
+        outcomes = await without_failures_in_ending_namespaces(outcomes, turn.parent.live, self._cluster)
+        return self._learn(turn, outcomes)
 
     async def _release(self, turn: Turn, deletion: Finalization) -> Report:
-        """Remove the finalizer, so that the API server deletes the parent."""
+        """Remove the finalizer, so that the API server deletes the parent. The garbage collector deletes nothing that
+        the parent lives in.
+        """
+        why_kept = deletion.plan.observed.why_kept
+        await release_children(self._cluster.of(turn.parent.live), turn.parent.live, why_kept)
         turn.parent = await save_parent_records(self._cluster, turn.parent, ParentRecords())
         deletion = redacted_finalization(deletion, turn.state.secrets)
         return make_deletion_report(turn.parent.live, deletion, (), StatusFields(), self._now())
