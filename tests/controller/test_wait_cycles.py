@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,6 @@ from tests.controller.harness import (
     config_map,
     definition,
     echo,
-    entries,
-    map_template,
     only,
 )
 

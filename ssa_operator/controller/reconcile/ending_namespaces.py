@@ -29,7 +29,7 @@ async def ending_namespaces(
     names: Iterable[str], parent: LiveObject, cluster: ClusterAccess
 ) -> dict[str, EndingNamespace]:
     """Those of these namespaces that end or have ended. Raises ApiError and CredentialsError."""
-    names = sorted(set(names))
+    names = sorted({*names} - {""})
     ends = await run_all(_end(name, parent, cluster) for name in names)
     return {name: end for name, end in zip(names, ends, strict=True) if end is not None}
 

@@ -76,6 +76,7 @@ from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.impersonation import refusal
 from ssa_operator.core.policies.lost_records import NO_NOTICE, record_texts
 from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords, unreadable_records_message
+from ssa_operator.core.policies.stuck_deletions import removal_advice
 from ssa_operator.core.redaction.redacted_report import (
     redacted_error,
     redacted_finalization,
@@ -346,6 +347,9 @@ class Reconciler:
         report = make_deletion_report(turn.parent.live, shown, shown_outcomes, own, self._now())
         self._learn_plan(turn, deletion.plan, report)
         report = with_left_out(report, own.left_out)
+        if report.verdict.stalled or deletion.needs_person:
+            # No event shows that a permission is granted, or that the namespace of what can't be read ends.
+            report = _due_at(report, self._clock.monotonic() + ANSWER_LIFETIME)
         return self._scheduled(turn, deletion.plan, outcomes, report)
 
     async def _report_leaving(self, turn: Turn) -> Report:
@@ -359,7 +363,15 @@ class Reconciler:
     async def _report_forbidden(self, turn: Turn, error: ApiError) -> Report:
         """The report on a parent whose reconcile a missing permission ended."""
         turn.lacks_permission = True
-        return await self._report_idle(turn, _stalled(ReadyReason.FORBIDDEN, redacted_error(error, turn.state.secrets)))
+        message, before = redacted_error(error, turn.state.secrets), turn.state.status.report
+        if advice := removal_advice(turn.parent.live):
+            message = f"{bounded(message, MESSAGE_LIMIT - len(advice) - 2)}; {advice}"
+        try:
+            return await self._report_idle(turn, _stalled(ReadyReason.FORBIDDEN, message))
+        except ApiError:
+            if before is None or before.verdict.message != message:
+                log.warning("%s: %s", turn.key, message)
+            raise
 
     async def _report_bug(self, turn: Turn, bug: Exception) -> None:
         """Write a status that names the bug. It is left as it is where the same bug prevents that."""

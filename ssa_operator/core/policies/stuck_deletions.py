@@ -12,6 +12,7 @@ import json
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.messages import bounded
 from ssa_operator.core.policies.deletion_cycles import CRD, NAMESPACE
+from ssa_operator.core.policies.parent_records import FINALIZER
 
 _REMAINING_LIMIT = 400
 """Characters of what a namespace reports on its end."""
@@ -56,6 +57,16 @@ def deletion_text(live: LiveObject) -> str:
     if kind == CRD:
         text += "; kept until the last object of its kind is gone"
     return text
+
+
+def removal_advice(parent: LiveObject) -> str:
+    """How a person ends the deletion of a parent with the operator's finalizer, '' for any other."""
+    if not parent.deleting or FINALIZER not in parent.metadata.finalizers:
+        return ""
+    return (
+        "if that can't be repaired, take the finalizer off, and the children that the operator has not deleted stay: "
+        f"`{remove_finalizer(parent, FINALIZER)}`"
+    )
 
 
 def remove_finalizer(live: LiveObject, finalizer: str) -> str:
