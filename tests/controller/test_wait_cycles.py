@@ -17,6 +17,8 @@ from tests.controller.harness import (
     config_map,
     definition,
     echo,
+    entries,
+    map_template,
     only,
 )
 
@@ -57,7 +59,11 @@ async def test_the_namespace_of_a_parent_outlives_the_parent_that_renders_it(
     (folder / "_settings.yaml").write_text(WIDE)
     async with spaces(desk, 1) as (home,), operate(namespaces=(home.namespace,)):
         await home.apply(config_map("precious", a="b"))
-        await home.apply_until_ready(echo("web"))
+        parent = await home.apply_until_ready(echo("web"))
+        kept = entries(parent)[f"Namespace/{home.namespace}"]["message"]
+        assert f"the parent never deletes it, because Echo {home.namespace}/web lives in it" in kept
+        await home.until_event("ChildKept", "lives in it", about="web")
+        assert CLEANUP not in parent["metadata"].get("finalizers", [])
         await home.delete("echo", "web", wait=False)
         await home.gone(ECHOES, "web")
         assert not is_going(await home.read("namespaces", home.namespace))
@@ -75,9 +81,7 @@ async def test_the_crd_of_a_parent_outlives_the_parent_that_renders_it(
     (folder / "_settings.yaml").write_text(WIDE)
     resource = f"homes.{group}"
     async with operate():
-        for name in ("one", "two"):
-            await desk.apply_until_ready({"apiVersion": f"{group}/v1", "kind": "Home", "metadata": {"name": name}})
-            break
+        await desk.apply_until_ready({"apiVersion": f"{group}/v1", "kind": "Home", "metadata": {"name": "one"}})
         await desk.apply({"apiVersion": f"{group}/v1", "kind": "Home", "metadata": {"name": "two"}})
         await desk.delete(resource, "one", wait=False)
         await desk.gone(resource, "one")
@@ -117,3 +121,51 @@ async def test_two_parents_that_each_render_the_namespace_of_the_other_are_delet
         await one.gone(resource, "first")
         await desk.gone("namespaces", one.namespace)
         await desk.gone("namespaces", two.namespace)
+
+
+async def test_a_namespace_that_an_earlier_version_recorded_outlives_its_template_and_its_parent(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    folder = only(templates, home=HOME, map=map_template("a")) / ECHOES
+    (folder / "_settings.yaml").write_text(WIDE)
+    async with spaces(desk, 1) as (home,), operate(namespaces=(home.namespace,)) as running:
+        await home.apply_until_ready(echo("web"))
+        record = json.dumps([{"kind": "Namespace", "name": home.namespace}])
+        metadata = {"finalizers": [CLEANUP], "annotations": {"ssa-operator.dev/inventory": record}}
+        await home.patch("echo", "web", metadata=metadata)
+        await home.until(ECHOES, "web", lambda body: CLEANUP not in body["metadata"].get("finalizers", []))
+        running.remove(f"{ECHOES}/home.yaml.j2")
+        await home.patch("echo", "web", metadata=metadata)
+        stays = "is no longer rendered, and stays"
+
+        def is_kept(body: dict[str, Any]) -> bool:
+            entry = entries(body).get(f"Namespace/{home.namespace}", {})
+            return stays in entry.get("message", "") and CLEANUP not in body["metadata"].get("finalizers", [])
+
+        await home.until(ECHOES, "web", is_kept)
+        await home.patch("echo", "web", metadata=metadata)
+        await home.delete("echo", "web", wait=False)
+        await home.gone(ECHOES, "web")
+        assert not is_going(await home.read("namespaces", home.namespace))
+
+
+async def test_the_crd_of_a_cluster_scoped_parent_loses_the_owner_that_would_delete_it(
+    desk: Desk, operate: Operate, templates: Path, group: str
+) -> None:
+    resource = f"lands.{group}"
+    crd = definition("lands", group, "Land", scope="Cluster")
+    await desk.define(crd)
+    folder = templates / resource
+    folder.mkdir()
+    (folder / "crd.yaml.j2").write_text(json.dumps(crd))
+    (folder / "_settings.yaml").write_text(WIDE)
+    async with operate():
+        parent = await desk.apply_until_ready(
+            {"apiVersion": f"{group}/v1", "kind": "Land", "metadata": {"name": "one"}}
+        )
+        assert "ownerReferences" not in (await desk.read(CRDS, resource))["metadata"]
+        owner = {"apiVersion": f"{group}/v1", "kind": "Land", "name": "one", "uid": parent["metadata"]["uid"]}
+        # A user restored a backup of an earlier version's.
+        await desk.patch("crd", resource, metadata={"ownerReferences": [{**owner, "controller": True}]})
+        await desk.patch(resource, "one", metadata={"annotations": {"ssa-operator.dev/reconcile-at": "now"}})
+        await desk.until(CRDS, resource, lambda body: "ownerReferences" not in body["metadata"])
