@@ -195,6 +195,17 @@ CODES: Mapping[str, Code] = {
             "of them is ever applied. Read a field with default, or take the value from spec."
         ),
     ),
+    "never-deleted": Code(
+        severity=Severity.WARNING,
+        title="a manifest of what its parent lives in",
+        explanation=(
+            "The manifest is the namespace that its parent lives in, or the CRD of the parent's kind. With it, "
+            "everything else in the namespace or of the kind would be deleted, and the deletion would wait for the "
+            "parent without an end. So the operator never deletes the object, neither with the parent nor when no "
+            'template renders it any more. Set the annotation ssa-operator.dev/prune: "false" to say so, or render '
+            "the object elsewhere."
+        ),
+    ),
     "no-folder": Code(
         severity=Severity.WARNING,
         title="no folder of a resource",

@@ -30,7 +30,6 @@ from ssa_operator.core.planning.plan import steps_of
 from ssa_operator.core.planning.step import Step
 from ssa_operator.core.policies.parent_records import identity_key
 from ssa_operator.rendering.determinism import verified
-from ssa_operator.rendering.folder.settings import Settings
 from ssa_operator.rendering.folder.sources import Folder, Sources
 from ssa_operator.rendering.render import render, render_status
 
@@ -115,7 +114,7 @@ class OfflineCluster:
         rendered = render(folder, body, view, built_in_readiness=self.built_in_readiness)
         if verify:
             rendered = verified(folder, body, view, rendered, built_in_readiness=self.built_in_readiness)
-        observed = self._observed(body, rendered, folder.settings)
+        observed = self._observed(body, rendered, folder)
         steps = (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing))
         for step in steps:
             self.claims.setdefault(step.identity, observed.parent.identity)
@@ -124,8 +123,8 @@ class OfflineCluster:
             folder=folder, created=created, observed=observed, rendered=rendered, status=status, steps=steps
         )
 
-    def _observed(self, body: dict[str, Any], rendered: Rendered, settings: Settings) -> Observed:
-        parent, scoped = LiveObject.of(body), cluster_scoped(self.kinds)
+    def _observed(self, body: dict[str, Any], rendered: Rendered, folder: Folder) -> Observed:
+        parent, scoped, settings = LiveObject.of(body), cluster_scoped(self.kinds), folder.settings
         kinds = {group_kind(document) for document in rendered.documents}
         kinds |= {wait.identity.group_kind for wait in rendered.waits if wait.identity is not None}
         others = {identity: owner for identity, owner in self.claims.items() if owner != parent.identity}
@@ -139,6 +138,7 @@ class OfflineCluster:
             parents=ObservedParents(
                 existing={identity_key(owner): owner for owner in others.values()},
                 claims={identity: identity_key(owner) for identity, owner in others.items()},
+                crds={parent.identity.group_kind: folder.name},
             ),
             cluster_scope=settings.cluster_scope,
             adopt=settings.adopt,

@@ -34,6 +34,7 @@ from ssa_operator.cli.nested_examples import check_nesting
 from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent
 from ssa_operator.cli.offline_parent import RefusedParentError, created_parent
 from ssa_operator.cli.template_folders import CRDKind, find_folder, read_version
+from ssa_operator.core.objects.annotations import PREFIX
 from ssa_operator.core.objects.crd_schema import object_schema, reports_status, status_schema
 from ssa_operator.core.objects.crd_variants import variants
 from ssa_operator.core.objects.dependency_graph import graph_of
@@ -42,6 +43,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Document, RenderProblem
 from ssa_operator.core.planning.step import Action
+from ssa_operator.core.status.child_status import kept_text
 from ssa_operator.core.status.own_status import own_status, undeclared_fields
 from ssa_operator.rendering.folder.settings import SETTINGS
 from ssa_operator.rendering.folder.snapshot import read_snapshot
@@ -295,6 +297,10 @@ def _findings_of(parent: OfflineParent, project: Project) -> Iterator[Finding]:
         if step.action is Action.REFUSE and not unread:  # the settings may allow it
             message = f"{step.identity} {step.reason}"
             yield Finding(code="invalid-manifest", message=message, location=step.location)
+        if step.why_kept:
+            message = f"{step.identity}: {kept_text(step.why_kept)}"
+            fix = f'set the annotation {PREFIX}prune: "false" to say so'
+            yield Finding(code="never-deleted", message=message, location=step.location, fix=fix)
     yield from _cycles(parent)
     yield from check_manifests(parent.rendered.documents, project.not_awaited)
     yield from check_schemas(parent.rendered.documents, project.schemas)

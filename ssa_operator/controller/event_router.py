@@ -14,6 +14,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 from ssa_operator.controller.informers.children import ChildInformers
+from ssa_operator.controller.informers.deletion_waits import DeletionWaits
 from ssa_operator.controller.informers.informer import SYNC_DEADLINE
 from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.controller.informers.object_claims import ObjectClaims
@@ -45,6 +46,7 @@ class EventRouter:
         self._queue = queue
         self._keys: dict[str, ParentKey] = {}
         self._identities: dict[str, Identity] = {}
+        self.waits = DeletionWaits(self._find)
         self._creators: dict[str, str] = {}
         """The uid of the parent that created each parent of which one did."""
         self.claims = ObjectClaims(
@@ -52,10 +54,12 @@ class EventRouter:
             all_parents_known,
             lambda parent_uid: self._requeue(parent_uid, Cause.CHILD),
             self._creators,
+            self.waits,
         )
 
     def parent_added(self, live: LiveObject, key: ParentKey) -> None:
         self._keys[live.uid], self._identities[live.uid] = key, live.identity
+        self.waits.add(live, key.folder)
         self.parent_owned(live)
 
     def parent_owned(self, live: LiveObject) -> None:
@@ -68,7 +72,8 @@ class EventRouter:
         self._keys.pop(uid, None)
         self._creators.pop(uid, None)
         self.claims.forget(uid)
-        self._identities.pop(uid, None)
+        if (identity := self._identities.pop(uid, None)) is not None:
+            self.waits.remove(identity, uid)
         self.children.forget(uid)
         self.lookups.forget(uid)
 
@@ -85,9 +90,14 @@ class EventRouter:
     def names_child(self, parent_uid: str, identity: Identity) -> bool:
         if self.claims.get(identity) == parent_uid:
             return True
-        key = self._keys.get(parent_uid)
+        parent = self._find(parent_uid)
+        return parent is not None and identity in named_children(parent)
+
+    def _find(self, uid: str) -> LiveObject | None:
+        """The parent with that uid, None where there is none."""
+        key = self._keys.get(uid)
         parent = None if key is None else self.find_parent(key)
-        return parent is not None and parent.uid == parent_uid and identity in named_children(parent)
+        return parent if parent is not None and parent.uid == uid else None
 
     async def until_parents_known(self) -> None:
         with contextlib.suppress(TimeoutError):

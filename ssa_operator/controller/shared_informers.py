@@ -50,7 +50,7 @@ class SharedInformers:
     ) -> None:
         self.router = EventRouter(queue, lambda: self.controllers.ready)
         self.controllers = FolderControllers(client, mapper, options, self.router, metrics)
-        self.router.children = self.controllers.children
+        self.router.children = self.router.waits.children = self.controllers.children
         self.claims.unread_namespaces = self.controllers.unread_namespaces
         self.router.lookups = self.controllers.lookups
         self.router.find_parent = self.controllers.find_parent

@@ -30,7 +30,7 @@ from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_ver
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Rendered
-from ssa_operator.core.planning.finalization import HookContext, make_finalization
+from ssa_operator.core.planning.finalization import DeletionContext, make_finalization
 from ssa_operator.core.planning.merged_outcomes import merged_outcomes
 from ssa_operator.core.planning.observed import KindState, Observed, ObservedChildren, ObservedParents
 from ssa_operator.core.planning.outcome import Outcome
@@ -122,7 +122,7 @@ class Snapshot:
         redactor = redactor_of_render(rendered, parent.folder.templates, live.body)
         observed, finalization = self._observed(parent, rendered), None
         if live.deleting:
-            finalization = make_finalization(observed, rendered, HookContext(now=self.taken))
+            finalization = make_finalization(observed, rendered, DeletionContext(now=self.taken))
             plan = finalization.plan
         else:
             plan = make_plan(observed, rendered)
@@ -178,7 +178,10 @@ class Snapshot:
                 unlabelled=self._unlabelled,
             ),
             parents=ObservedParents(
-                existing=self._existing, claims=self._claims, ancestors=self._claims.ancestors(live)
+                existing=self._existing,
+                claims=self._claims,
+                ancestors=self._claims.ancestors(live),
+                crds={live.identity.group_kind: parent.folder.name},
             ),
             records=apply_once.with_final_states(records, live.uid, self.objects.get, self.taken),
             cluster_scope=parent.folder.settings.cluster_scope,

@@ -25,6 +25,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ssa_operator.controller.informers.account_reviews import ANSWER_LIFETIME
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
 from ssa_operator.controller.metrics import Metrics
@@ -358,6 +359,8 @@ class Workers:
         if not terminal:
             # After a terminal error the parent waits for a change, the next resync, or what its report asks for.
             self._retry(key, retries.unfinished, retry_after)
+        elif isinstance(error, ApiError) and error.forbidden:
+            self._requeue_at(key, self._clock.monotonic() + ANSWER_LIFETIME)  # no event shows a new permission
         return replace(state, retries=retries)
 
     def _retry(self, key: ParentKey, failures: int, at_least: float = 0.0) -> None:

@@ -507,3 +507,25 @@ async def test_a_kind_whose_status_the_operator_writes_has_no_warning(tmp_path: 
     (own / "a.yaml.j2").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
     _, found, _ = await check(folder)
     assert "status-never-written" not in {each["code"] for each in found}
+
+
+HOME = """apiVersion: v1
+kind: Namespace
+metadata:
+  name: {{ namespace }}
+"""
+
+
+async def test_a_manifest_of_what_its_parent_lives_in_is_a_warning_unless_it_says_that_it_is_kept(
+    tmp_path: Path,
+) -> None:
+    kept = HOME + '  annotations: {ssa-operator.dev/prune: "false"}\n'
+    for name, text in {"silent": HOME, "kept": kept}.items():
+        folder = project(tmp_path / name, ECHO.replace("name: hello", "name: hello, namespace: team"), home=text)
+        settings = folder / "templates" / "echoes.example.com" / "_settings.yaml"
+        settings.write_text("clusterScope: true\nadopt: Always\n")
+        code, findings, _ = await check(folder)
+        assert code == 0
+        assert [each["code"] for each in findings] == (["never-deleted"] if name == "silent" else [])
+        assert all("Echo team/hello lives in it" in each["message"] for each in findings)
+        assert all(each["line"] == 1 and each["file"].endswith("home.yaml.j2") for each in findings)

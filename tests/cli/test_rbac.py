@@ -78,7 +78,7 @@ async def test_the_lease_is_granted_in_the_operators_namespace_only() -> None:
     assert set(granting) == {("Role", "system")}
 
 
-async def test_with_namespaces_each_has_a_role_and_the_cluster_role_has_only_what_is_cluster_scoped() -> None:
+async def test_with_namespaces_the_cluster_role_has_what_is_cluster_scoped_and_the_parents_with_the_finalizer() -> None:
     bodies = await manifests("--namespace=team-a", "--namespace=team-b")
     assert [each for each in identities(bodies) if each[0].endswith("Role")] == [
         ("ClusterRole", "", "ssa-operator"),
@@ -88,9 +88,14 @@ async def test_with_namespaces_each_has_a_role_and_the_cluster_role_has_only_wha
     ]
     (cluster_role,) = [body for body in bodies if body["kind"] == "ClusterRole"]
     assert [rule["resources"] for rule in cluster_role["rules"]] == [
+        ["namespaces"],
         ["customresourcedefinitions"],
         ["tokenreviews"],
         ["subjectaccessreviews"],
+        ["neonbranches"],
+        ["neonbranches/status"],
+        ["neondatabases"],
+        ["neondatabases/status"],
     ]
 
 

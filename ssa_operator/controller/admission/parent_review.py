@@ -25,7 +25,7 @@ from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Rendered, RenderProblem
-from ssa_operator.core.planning.observed import KindState, Observed, ObservedChildren
+from ssa_operator.core.planning.observed import KindState, Observed, ObservedChildren, ObservedParents
 from ssa_operator.core.planning.plan import steps_of
 from ssa_operator.core.planning.step import FailureReason
 from ssa_operator.core.policies.admission import AdmissionRequest, is_judged, new_problems
@@ -82,6 +82,7 @@ class ParentReview:
         observed = Observed(
             parent=parent.live,
             children=ObservedChildren(objects={}, own=(), kinds=self._kinds(rendered)),
+            parents=ObservedParents(crds={parent.live.identity.group_kind: parent.folder.name}),
             cluster_scope=settings.cluster_scope,
             max_children=settings.max_children,
             confidential=is_confidential(parent, rendered),

@@ -197,6 +197,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             synced=informer.synced,
             problem=informer.problem,
             needs_permission=informer.forbidden,
+            was_synced=informer.was_synced,
         )
 
     async def watch(self, parent_uid: str, needs: Iterable[ChildNeed], hidden: AbstractSet[str] = frozenset()) -> bool:

@@ -59,6 +59,11 @@ class Informer:
         return all(reflector.synced.is_set() for reflector in self.reflectors)
 
     @property
+    def was_synced(self) -> bool:
+        """Whether every reflector has synced once, even if it may not list or watch any more."""
+        return all(reflector.was_synced for reflector in self.reflectors)
+
+    @property
     def not_synced_reason(self) -> str:
         """Why it has not synced, '' where the API server has reported no reason."""
         unsynced = (reflector for reflector in self.reflectors if not reflector.synced.is_set())

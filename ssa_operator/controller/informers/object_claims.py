@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+from ssa_operator.controller.informers.deletion_waits import DeletionWaits
 from ssa_operator.core.objects.annotations import ApplyPolicy
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
@@ -41,8 +42,11 @@ class ObjectClaims(Mapping[Identity, str]):
         all_parents_known: Callable[[], bool],
         requeue: Callable[[str], None],
         creators: Mapping[str, str] = NO_CREATORS,
+        waits: DeletionWaits | None = None,
     ) -> None:
         self.parents = parents
+        self.waits = DeletionWaits(lambda _: None) if waits is None else waits
+        """What the ends of the parents wait for."""
         self._creators = creators
         self.all_parents_known = all_parents_known
         self.unread_namespaces: Callable[[], frozenset[str]] = frozenset

@@ -20,7 +20,7 @@ from ssa_operator.controller.reconcile.apply import Existing, apply, prune
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.failures import unexpected_failure
 from ssa_operator.controller.reconcile.long_steps import BATCH, PAUSE
-from ssa_operator.controller.reconcile.owner_references import keep
+from ssa_operator.controller.reconcile.owner_references import disown_kept, keep
 from ssa_operator.controller.reconcile.parent_secrets import reads_secrets
 from ssa_operator.controller.reconcile.parents_of_other_shards import with_parents_of_other_shards
 from ssa_operator.controller.reconcile.recreate import ImmutableChange, recreate
@@ -145,7 +145,7 @@ async def _act_on(
 
 async def _try_to_perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
     try:
-        return await _perform(step, plan, cluster)
+        return await disown_kept(await _perform(step, plan, cluster), plan.observed, cluster)
     except Exception as error:  # noqa: BLE001 - it is logged
         return unexpected_failure(step, error, reads_secrets=reads_secrets(plan.rendered, plan.observed.parent))
 

@@ -216,7 +216,7 @@ class Observer:
         found = await self.get_unlabelled(turn.parent, dict.fromkeys(unwatched[:limit]))
         own = {identity: live for identity, live in found.objects.items() if live.parent_uid == turn.uid}
         unread = dict.fromkeys(unwatched[limit:], f"more than `maxChildren: {limit}` children are recorded")
-        return UnlabelledObjects(own, {**found.unreadable, **unread})
+        return UnlabelledObjects(own, {**found.unreadable, **unread}, found.forbidden)
 
     async def _render(
         self, turn: Turn, recorded: Mapping[Identity, LiveObject]
@@ -346,6 +346,7 @@ class Observer:
                 kinds=self._kinds(turn, named),
                 unlabelled=unlabelled.objects,
                 unreadable={**recorded.unreadable, **unlabelled.unreadable},
+                forbidden=recorded.forbidden,
             ),
             parents=ObservedParents(
                 existing=self._claims.parents,
@@ -353,6 +354,7 @@ class Observer:
                 unread_namespaces=self._claims.unread_namespaces(),
                 claims=self._claims,
                 ancestors=self._claims.ancestors(live),
+                crds=self._claims.waits.crds,
             ),
             records=records,
             history=state.children,

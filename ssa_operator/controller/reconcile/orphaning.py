@@ -3,13 +3,18 @@
 
 Promises:
 - Before the operator's finalizer goes, every child is read, and loses an owner reference to the parent.
+- A child that may not be read because its namespace is being deleted goes with the namespace.
 - Where another client changes a child meanwhile, the child is read again. Nothing of that change is lost.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ssa_operator.controller.reconcile.act import run_all
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.ending_namespaces import ending_namespaces
+from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.orphaning import orphan_patch
 from ssa_operator.kube.api.discovery import UnknownKind
@@ -19,22 +24,30 @@ ATTEMPTS = 3
 """How often a child is read in one reconcile if others change its owners meanwhile; the garbage collector does."""
 
 
-async def release_children(cluster: ClusterAccess, parent: LiveObject) -> None:
-    """Take away every owner reference to this parent. No apply is on its way, because reconciles of a parent follow
-    each other, so none comes back. Raises ApiError and CredentialsError.
+async def release_children(
+    cluster: ClusterAccess, parent: LiveObject, only: Callable[[Identity], object] = lambda _: True
+) -> None:
+    """Take away every owner reference to this parent, or those of some children. No apply is on its way, because
+    reconciles of a parent follow each other, so none comes back. Raises ApiError and CredentialsError.
     """
-    await run_all(_release(live, parent.uid, cluster) for live in cluster.children.by_parent(parent.uid))
+    children = [live for live in cluster.children.by_parent(parent.uid) if only(live.identity)]
+    await run_all(_release(live, parent, cluster) for live in children)
 
 
-async def _release(live: LiveObject, parent_uid: str, cluster: ClusterAccess) -> None:
+async def _release(live: LiveObject, parent: LiveObject, cluster: ClusterAccess) -> None:
     identity = live.identity
     try:
         resource = await cluster.children.resource(identity.group_kind, live.version)
     except UnknownKind:
         return  # its CRD is gone, and the object with it
     for attempt in range(1, ATTEMPTS + 1):
-        current = await cluster.client.find(resource, identity.name, identity.namespace)
-        patch = None if current is None else orphan_patch(current, parent_uid)
+        try:
+            current = await cluster.client.find(resource, identity.name, identity.namespace)
+        except ApiError as error:
+            if error.forbidden and await ending_namespaces([identity.namespace], parent, cluster):
+                return  # it goes with its namespace
+            raise
+        patch = None if current is None else orphan_patch(current, parent.uid)
         if patch is None:
             return
         try:

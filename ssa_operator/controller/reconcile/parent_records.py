@@ -260,6 +260,8 @@ async def trim_records(
             and not cluster.children.is_awaited(identity, turn.uid)
             and identity not in children.objects
         ]
+        unrendered = records.inventory.keys() - rendered
+        gone += [each for each in unrendered if plan.observed.is_gone(each) or plan.observed.why_kept(each)]
         records = with_manifests(records.without_children(gone), (), hooks=plan.has_hooks)
     if records.applied is not None:
         pruned = {each.step.identity for each in outcomes if each.result is Result.PRUNED}

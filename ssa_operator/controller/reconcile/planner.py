@@ -9,12 +9,13 @@ Promises:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.ending_namespaces import ending_namespaces
 from ssa_operator.controller.reconcile.observe import Observer
 from ssa_operator.controller.reconcile.parents_of_other_shards import (
     with_ancestors_in_other_shards,
@@ -22,16 +23,12 @@ from ssa_operator.controller.reconcile.parents_of_other_shards import (
 )
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile_context import Stage, stage
-from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.render_result import Rendered
-from ssa_operator.core.planning.finalization import Finalization, HookContext, make_finalization
+from ssa_operator.core.planning.finalization import DeletionContext, Finalization, make_finalization
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.plan import Plan, make_plan
-from ssa_operator.kube.api.errors import ApiError
 
 log = logging.getLogger("ssa_operator")
-
-_NAMESPACE = GroupKind("", "Namespace")
 
 
 class Planner:
@@ -64,6 +61,9 @@ class Planner:
                 unreadable={**observed.children.unreadable, **more.unreadable},
             )
             plan = make_plan(replace(observed, children=children), rendered)
+        known = await self._with_ending_namespaces(plan.observed, plan.blocking_namespaces)
+        if known.ending_namespaces:
+            plan = make_plan(known, rendered)
         labelled = [step.live for step in plan.steps if step.manifest is not None and step.live is not None]
         known = await with_parents_of_other_shards(plan.observed, labelled, self._cluster.other_shards)
         if plan.creates:
@@ -79,28 +79,21 @@ class Planner:
         return plan
 
     async def plan_deletion(self, turn: Turn, observed: Observed, rendered: Rendered) -> Finalization:
-        """The plan of a parent that is being deleted. While hooks are not done, it is made again where their namespace
-        is being deleted.
+        """The plan of a parent that is being deleted. If hooks are not done or objects can't be read, it is made again
+        where their namespace ends.
         """
-        context = HookContext(now=self._now(), failures=turn.state.children.hook_failures)
+        live, own = turn.parent.live, (each.identity for each in observed.children.own)
+        cycles = self._claims.waits.cycles(live, (*observed.records.inventory, *own))
+        for path in cycles.values():
+            log.info("%s: its deletion does not wait for the end of %s", turn.key, path)
+        context = DeletionContext(now=self._now(), failures=turn.state.children.hook_failures, cycles=cycles)
         deletion = make_finalization(observed, rendered, context)
-        namespace = turn.parent.live.identity.namespace
-        if not deletion.hooks_done and await self._is_terminating(namespace):
-            deletion = make_finalization(observed, rendered, replace(context, terminating=namespace))
+        observed = await self._with_ending_namespaces(observed, deletion.blocking_namespaces)
+        if observed.ending_namespaces:
+            deletion = make_finalization(observed, rendered, context)
         self._claims.claim(turn.uid, deletion.plan)
         return deletion
 
-    async def _is_terminating(self, namespace: str) -> bool:
-        """Whether a namespace is being deleted, so that nothing can be created in it. False without the permission to
-        read it.
-        """
-        if not namespace:
-            return False
-        try:
-            resource = await self._cluster.children.resource(_NAMESPACE, "v1")
-            return (await self._cluster.operator_client.get(resource, namespace)).deleting
-        except ApiError as error:
-            if not error.forbidden:
-                raise
-            log.debug("namespace %s can't be read, so whether it is being deleted is unknown: %s", namespace, error)
-            return False
+    async def _with_ending_namespaces(self, observed: Observed, namespaces: Iterable[str]) -> Observed:
+        ending = await ending_namespaces(namespaces, observed.parent, self._cluster)
+        return replace(observed, ending_namespaces=ending) if ending else observed

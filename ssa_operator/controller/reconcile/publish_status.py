@@ -25,7 +25,8 @@ from ssa_operator.core.planning.child_history import next_revert_at
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.field_conflicts import ConflictPolicy
 from ssa_operator.core.policies.status_conflicts import conflict_message
-from ssa_operator.core.status.events import events, status_refused, status_undeclared
+from ssa_operator.core.status.child_status import kept_text
+from ssa_operator.core.status.events import events, newly_kept, status_refused, status_undeclared
 from ssa_operator.core.status.own_status import OwnStatus, undeclared_fields
 from ssa_operator.core.status.report import Report, with_notice
 from ssa_operator.core.status.status_history import after_match, after_write, next_status_at, observe_status
@@ -115,6 +116,8 @@ class Publisher:
         """Emit Events of what is new in the report, and remember the report as the last one."""
         parent, before = turn.parent, turn.state.status.report
         new = events(before, parent.live, report, shown=parent.shows_conditions)
+        for outcome in newly_kept(before, report):
+            log.warning("%s: %s: %s", turn.key, outcome.step.identity, kept_text(outcome.step.why_kept))
         if before is None and parent.unreported:
             new = (status_undeclared(parent.unreported), *new)
         self._cluster.recorder.emit(parent.live, new)

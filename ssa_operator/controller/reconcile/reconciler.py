@@ -32,6 +32,7 @@ from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.ending_namespaces import without_failures_in_ending_namespaces
 from ssa_operator.controller.reconcile.failures import bug_message
 from ssa_operator.controller.reconcile.kept_values import ValueKeeper, delete_kept_values
 from ssa_operator.controller.reconcile.observe import Observer, own_children
@@ -75,6 +76,7 @@ from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.impersonation import refusal
 from ssa_operator.core.policies.lost_records import NO_NOTICE, record_texts
 from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords, unreadable_records_message
+from ssa_operator.core.policies.stuck_deletions import removal_advice
 from ssa_operator.core.redaction.redacted_report import (
     redacted_error,
     redacted_finalization,
@@ -239,10 +241,16 @@ class Reconciler:
 
     async def _finalize(self, turn: Turn, deletion: Finalization) -> Outcomes:
         turn.parent = await save_parent_records(self._cluster, turn.parent, deletion.records)
-        return self._learn(turn, await self._carry_out(turn, deletion.plan))
+        outcomes = await self._carry_out(turn, deletion.plan)
+        outcomes = await without_failures_in_ending_namespaces(outcomes, turn.parent.live, self._cluster)
+        return self._learn(turn, outcomes)
 
     async def _release(self, turn: Turn, deletion: Finalization) -> Report:
-        """Remove the finalizer, so that the API server deletes the parent."""
+        """Remove the finalizer, so that the API server deletes the parent. The garbage collector deletes nothing that
+        the parent lives in.
+        """
+        why_kept = deletion.plan.observed.why_kept
+        await release_children(self._cluster.of(turn.parent.live), turn.parent.live, why_kept)
         turn.parent = await save_parent_records(self._cluster, turn.parent, ParentRecords())
         deletion = redacted_finalization(deletion, turn.state.secrets)
         return make_deletion_report(turn.parent.live, deletion, (), StatusFields(), self._now())
@@ -339,6 +347,9 @@ class Reconciler:
         report = make_deletion_report(turn.parent.live, shown, shown_outcomes, own, self._now())
         self._learn_plan(turn, deletion.plan, report)
         report = with_left_out(report, own.left_out)
+        if report.verdict.stalled or deletion.needs_person:
+            # No event shows that a permission is granted, or that the namespace of what can't be read ends.
+            report = _due_at(report, self._clock.monotonic() + ANSWER_LIFETIME)
         return self._scheduled(turn, deletion.plan, outcomes, report)
 
     async def _report_leaving(self, turn: Turn) -> Report:
@@ -352,7 +363,15 @@ class Reconciler:
     async def _report_forbidden(self, turn: Turn, error: ApiError) -> Report:
         """The report on a parent whose reconcile a missing permission ended."""
         turn.lacks_permission = True
-        return await self._report_idle(turn, _stalled(ReadyReason.FORBIDDEN, redacted_error(error, turn.state.secrets)))
+        message, before = redacted_error(error, turn.state.secrets), turn.state.status.report
+        if advice := removal_advice(turn.parent.live):
+            message = f"{bounded(message, MESSAGE_LIMIT - len(advice) - 2)}; {advice}"
+        try:
+            return await self._report_idle(turn, _stalled(ReadyReason.FORBIDDEN, message))
+        except ApiError:
+            if before is None or before.verdict.message != message:
+                log.warning("%s: %s", turn.key, message)
+            raise
 
     async def _report_bug(self, turn: Turn, bug: Exception) -> None:
         """Write a status that names the bug. It is left as it is where the same bug prevents that."""

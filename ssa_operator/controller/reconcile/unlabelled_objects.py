@@ -27,12 +27,18 @@ class UnlabelledObjects(Struct, frozen=True):
     objects: Mapping[Identity, LiveObject] = field(default_factory=dict)
     unreadable: Mapping[Identity, str] = field(default_factory=dict)
     """Why other objects could not be read."""
+    forbidden: frozenset[Identity] = frozenset()
+    """Those of these that may not be read."""
 
     def __bool__(self) -> bool:
         return bool(self.objects or self.unreadable)
 
     def __or__(self, other: UnlabelledObjects) -> UnlabelledObjects:
-        return UnlabelledObjects({**self.objects, **other.objects}, {**self.unreadable, **other.unreadable})
+        return UnlabelledObjects(
+            {**self.objects, **other.objects},
+            {**self.unreadable, **other.unreadable},
+            self.forbidden | other.forbidden,
+        )
 
 
 NO_OBJECTS = UnlabelledObjects()
@@ -49,16 +55,17 @@ async def get_unlabelled(
     by_identity = dict(zip(unwatched, answers, strict=True))
     return UnlabelledObjects(
         {identity: answer for identity, answer in by_identity.items() if isinstance(answer, LiveObject)},
-        {identity: answer for identity, answer in by_identity.items() if isinstance(answer, str)},
+        {identity: str(answer) for identity, answer in by_identity.items() if isinstance(answer, Exception)},
+        frozenset(each for each, answer in by_identity.items() if isinstance(answer, ApiError) and answer.forbidden),
     )
 
 
 async def _get(
     identity: Identity, version: str | None, client: Client, children: ChildInformers
-) -> LiveObject | str | None:
+) -> LiveObject | UnknownKind | CredentialsError | ApiError | None:
     """The object, None where there is none, or why it can't be read."""
     try:
         resource = await children.resource(identity.group_kind, version)
         return await client.find(resource, identity.name, identity.namespace)
     except (UnknownKind, CredentialsError, ApiError) as error:
-        return str(error)
+        return error

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import (
     PREFIX,
@@ -87,6 +88,8 @@ class Rules(Struct, frozen=True, kw_only=True):
     """Whether the folder's settings allow children outside of the parent's namespace."""
     bucket_label: bool = False
     """Whether the manifest gets the label with its parent's bucket."""
+    why_kept: str = ""
+    """Why its object is never deleted with its parent, '' where it may be."""
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
@@ -103,6 +106,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
     instructions: Instructions
     owned: bool
     """Whether it has an owner reference, so that Kubernetes collects the object with its parent."""
+    why_kept: str = ""
+    """Why its object is kept as with `prune: "false"`, although the manifest doesn't say so; '' for any other."""
     document: Document
     """The rendered document that it was made from."""
 
@@ -143,6 +148,9 @@ def manifest(document: Document, parent: LiveObject, rules: Rules) -> Manifest:
     instructions = _remove_instructions(metadata)
     _check_scope(identity, parent, rules)
     _check_recreate(instructions, kind)
+    kept = rules.why_kept if instructions.prune else ""
+    if rules.why_kept:
+        instructions = _kept(instructions, metadata, parent, rules.why_kept)
     owned = _may_be_owned(identity, instructions, parent)
     _add_labels_and_owner(metadata, parent, owned, bucket_label=rules.bucket_label)
     _normalise(kind, body)
@@ -158,6 +166,7 @@ def manifest(document: Document, parent: LiveObject, rules: Rules) -> Manifest:
         digest=hashlib.blake2b(encoded, digest_size=16).digest(),
         instructions=instructions,
         owned=owned,
+        why_kept=kept,
         document=document,
     )
 
@@ -226,6 +235,23 @@ def _check_recreate(instructions: Instructions, kind: GroupKind) -> None:
             "recreated, because its content would be deleted with it; remove the annotation, and delete the object "
             "yourself if it must change"
         )
+
+
+def _kept(instructions: Instructions, metadata: Mapping[str, Any], parent: LiveObject, why: str) -> Instructions:
+    """The instructions of an object that is never deleted with its parent."""
+    if instructions.recreate is not Recreate.NEVER:
+        raise ManifestError(
+            f"has the annotation {PREFIX}recreate: {instructions.recreate}, but it is never deleted by its parent, "
+            f"because {why}; remove the annotation"
+        )
+    references = metadata.get("ownerReferences")
+    for each in references if isinstance(references, list) else ():
+        if isinstance(each, Mapping) and each.get("uid") == parent.uid:
+            raise ManifestError(
+                f"has an owner reference to its parent, but it is never deleted with its parent, because {why}; remove "
+                "the owner reference"
+            )
+    return replace(instructions, prune=False)
 
 
 def _may_be_owned(identity: Identity, instructions: Instructions, parent: LiveObject) -> bool:

@@ -56,6 +56,7 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         namespaced=kind.namespaced,
         cluster_scope=observed.cluster_scope,
         bucket_label=_gets_bucket_label(observed, provisional),
+        why_kept=observed.why_kept(provisional),
     )
     try:
         made = manifest(document, observed.parent, rules)
@@ -76,6 +77,7 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         location=document.location,
         history=StepHistory(recreation=observed.history.recreations.get(made.identity)),
         reports_status=kind.reports_status,
+        why_kept=made.why_kept,
     )
     if not watch.synced:
         return replace(step, action=Action.WAIT, reason=f"waits: the watch of {group_kind(document)} is not synced yet")
@@ -281,6 +283,8 @@ def _is_being_deleted(case: _Case) -> Step | None:
 def _was_left_by_a_former_parent(case: _Case) -> Step | None:
     parent = case.observed.parent
     if case.policy is ApplyPolicy.ALWAYS or not belongs_to_former_parent(case.live, parent):
+        return None
+    if case.observed.why_kept(case.live.identity):
         return None
     # Its owner is gone for certain, because the parent has its name: the garbage collector deletes it sooner or later.
     return replace(case.step, action=Action.RECREATE, reason=f"was left by a former {parent.identity}; it is recreated")

@@ -9,6 +9,8 @@ Promises:
   those that still carry our label.
 - Another reconcile follows at once only where this one completed a step that the next one waits for.
 - A template that can't be rendered doesn't block the deletion: its hooks are skipped.
+- What the parent lives in is not deleted. An object whose end waits for the parent is deleted, and its end not awaited.
+- What can't be read or created in a namespace that ends doesn't block the deletion.
 - Children that the garbage collector has orphaned are left behind (core.policies.orphaning).
 """
 
@@ -28,7 +30,7 @@ from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.planning.decide import identity_of, step_for_document, step_for_wait
-from ssa_operator.core.planning.observed import Observed
+from ssa_operator.core.planning.observed import KindState, Observed
 from ssa_operator.core.planning.ordering import order_steps
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
@@ -36,6 +38,7 @@ from ssa_operator.core.planning.prune import is_owned
 from ssa_operator.core.planning.step import Action, FailureReason, Step
 from ssa_operator.core.policies.backoff import backoff, earliest
 from ssa_operator.core.policies.parent_records import HOOK, ParentRecords, identity_key
+from ssa_operator.core.policies.stuck_deletions import deletion_text
 from ssa_operator.core.readiness.rules import ReadinessState, readiness
 
 HOOK_BACKOFF_OFFSET = 5
@@ -61,31 +64,36 @@ class Finalization(Struct, frozen=True, kw_only=True):
     """What keeps the parent, as the condition reports it."""
     skipped_hooks: tuple[str, ...] = ()
     """The finalize hooks that can't run any more, each with the reason."""
+    blocking_namespaces: frozenset[str] = frozenset()
+    """The namespaces of hooks that are not done, and of objects that can't be read. Their end ends the wait."""
+    needs_person: bool = False
+    """Whether an object can't be read, so that no event may end the wait."""
 
 
-class HookContext(Struct, frozen=True, kw_only=True):
-    """What the plan of the finalize hooks depends on, beside the observed state."""
+class DeletionContext(Struct, frozen=True, kw_only=True):
+    """What the plan of a deletion depends on, beside the observed state."""
 
     now: float
     """Seconds since the epoch."""
     failures: Mapping[Identity, int] = field(default_factory=dict)
     """How often each hook's Job was recreated because it failed."""
-    terminating: str = ""
-    """The namespace that is being deleted, '' where none is. Nothing can be created in it."""
+    cycles: Mapping[Identity, str] = field(default_factory=dict)
+    """The objects whose end waits for the end of the parent, each with the path."""
 
 
-def make_finalization(observed: Observed, rendered: Rendered, context: HookContext) -> Finalization:
+def make_finalization(observed: Observed, rendered: Rendered, context: DeletionContext) -> Finalization:
     """The plan of one reconcile; `rendered` is everything that the templates gave."""
     standing, rendered = rendered.standing, rendered.finalizing
+    unreadable = observed.children.unreadable
     hooks, again_at = _hook_steps(observed, rendered, context)
-    hooks, skipped = _skip_impossible(observed, hooks, context)
+    hooks, skipped = _skip_impossible(observed, hooks)
     undone = [step for step in hooks if step.reason != _DONE]
     hooks_done = not undone
-    deletions = _deletion_steps(observed, standing, hooks_done, {step.identity for step in hooks})
+    deletions = _deletion_steps(observed, standing, hooks_done, {step.identity for step in hooks}, context.cycles)
     to_delete = {step.identity for step in deletions}
     planned = {step.identity for step in hooks} | to_delete
     others = [
-        Step(action=Action.KEEP, identity=live.identity, live=live, reason="remains until its parent is deleted")
+        Step(action=Action.KEEP, identity=live.identity, live=live, reason=_why_it_remains(observed, live))
         for live in observed.children.own
         if live.identity not in planned
     ]
@@ -94,6 +102,7 @@ def make_finalization(observed: Observed, rendered: Rendered, context: HookConte
     rendered = dataclasses.replace(rendered, again_at=earliest(rendered.again_at, again_at))
     after_hooks = [step for step in deletions if step.reason == _AFTER_HOOKS]
     awaited = [f"{step.identity} {step.reason}" for step in (*undone, *deletions) if step not in after_hooks]
+    unknown = [step for step in deletions if step.action is Action.REFUSE or step.identity in unreadable]
     if after_hooks:
         awaited.append(f"children that are deleted after the finalize hooks: {len(after_hooks)}")
     return Finalization(
@@ -103,6 +112,8 @@ def make_finalization(observed: Observed, rendered: Rendered, context: HookConte
         finished=hooks_done and not deletions,
         awaited="; ".join(awaited),
         skipped_hooks=skipped,
+        blocking_namespaces=frozenset(step.identity.namespace for step in (*undone, *unknown)) - {""},
+        needs_person=bool(unknown),
     )
 
 
@@ -139,7 +150,7 @@ def advances_deletion(outcomes: Iterable[Outcome], now: float) -> bool:
     )
 
 
-def _hook_steps(observed: Observed, rendered: Rendered, context: HookContext) -> tuple[list[Step], float | None]:
+def _hook_steps(observed: Observed, rendered: Rendered, context: DeletionContext) -> tuple[list[Step], float | None]:
     """The step of each hook, and when the next one has to be planned again."""
     found = [_hook_step(observed, step_for_document(observed, document), context) for document in rendered.documents]
     waiting = [
@@ -164,17 +175,16 @@ def _order_hooks(hooks: Sequence[Step], others: Sequence[Step], rendered: Render
     return [replace(step, order=replace(step.order, missing=())) for step in found]
 
 
-def _skip_impossible(
-    observed: Observed, hooks: Sequence[Step], context: HookContext
-) -> tuple[list[Step], tuple[str, ...]]:
+def _skip_impossible(observed: Observed, hooks: Sequence[Step]) -> tuple[list[Step], tuple[str, ...]]:
     """The hooks that can run, and why the others can't: no ordinary child is created any more, and nothing at all in a
     namespace that is being deleted.
     """
     skipped: dict[Identity, str] = {}
     for step in hooks:
-        if context.terminating and step.identity.namespace == context.terminating and step.reason != _DONE:
-            reason = f"nothing can be created in namespace {context.terminating}, which is being deleted"
-            skipped[step.identity] = reason
+        namespace = step.identity.namespace
+        ending = observed.ending_namespaces.get(namespace)
+        if ending is not None and not ending.accepts_objects and step.reason != _DONE:
+            skipped[step.identity] = f"nothing can be created in namespace {namespace}, which {ending.reason}"
     existing = {(live.identity.kind, live.identity.name) for live in observed.children.own if not live.deleting}
     while True:
         possible = [step for step in hooks if step.identity not in skipped]
@@ -207,7 +217,7 @@ def _keep_if_done(observed: Observed, step: Step) -> Step:
     return replace(step, action=Action.KEEP, reason=_DONE)
 
 
-def _hook_step(observed: Observed, step: Step, context: HookContext) -> tuple[Step, float | None]:
+def _hook_step(observed: Observed, step: Step, context: DeletionContext) -> tuple[Step, float | None]:
     """The step of a hook, and when it has to be planned again."""
     now, done = context.now, _keep_if_done(observed, step)
     if done is not step:
@@ -253,7 +263,11 @@ def _failed_at(body: Mapping[str, object], now: float) -> float:
 
 
 def _deletion_steps(
-    observed: Observed, standing: Rendered, hooks_done: bool, hooks: AbstractSet[Identity]
+    observed: Observed,
+    standing: Rendered,
+    hooks_done: bool,
+    hooks: AbstractSet[Identity],
+    cycles: Mapping[Identity, str],
 ) -> list[Step]:
     """A step for each object that must be deleted before the parent. An object that another one still needs is kept.
 
@@ -266,8 +280,10 @@ def _deletion_steps(
     linked = {end for identity, targets in dependencies.items() for end in (identity, *targets) if targets}
     owned = [live.identity for live in observed.children.own if live.identity in linked and is_owned(live)]
     recorded = [identity for wave in observed.records.waves for identity in wave if hooks_done or identity not in hooks]
-    candidates = dict.fromkeys([*recorded, *owned])
+    candidates = [each for each in dict.fromkeys([*recorded, *owned]) if not observed.why_kept(each)]
     steps = [step for identity in candidates if (step := _deletion_step(observed, identity))]
+    # The deletion of these has begun, and their end waits for that of the parent.
+    steps = [step for step in steps if not (step.identity in cycles and step.live is not None and step.live.deleting)]
     if not hooks_done:
         return [_keep(step, _AFTER_HOOKS) for step in steps]
     earlier = _deleted_earlier(observed, [step.identity for step in steps], dependencies, linked)
@@ -320,7 +336,10 @@ def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
     if kind is None:
         return None  # The cluster no longer serves the kind, so it has no object of it.
     watch = kind.within(identity.namespace)
-    if watch.problem:
+    live = observed.children.objects.get(identity)
+    if _goes_with_namespace(observed, identity, live, watch):
+        return None
+    if watch.problem and (live is not None or not watch.was_synced):
         return Step(
             action=Action.REFUSE,
             identity=identity,
@@ -328,18 +347,39 @@ def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
             problem=FailureReason.APPLY_FAILED,
             needs_permission=watch.needs_permission,
         )
-    if not watch.synced:
+    if not watch.synced and not watch.problem:
         reason = f"waits: the watch of {identity.group_kind} is not synced yet"
         return Step(action=Action.WAIT, identity=identity, reason=reason)
-    live = observed.children.objects.get(identity)
-    if live is None and identity in observed.children.unreadable:
+    if live is None and _may_exist(observed, identity):
         reason = f"waits: it may exist, and can't be read: {observed.children.unreadable[identity]}"
         return Step(action=Action.WAIT, identity=identity, reason=reason)
     if live is None or live.parent_uid != observed.parent.uid:
         return None
     if live.deleting:
-        return Step(action=Action.KEEP, identity=identity, live=live, reason="is being deleted")
+        return Step(action=Action.KEEP, identity=identity, live=live, reason=deletion_text(live))
     return Step(action=Action.PRUNE, identity=identity, live=live, reason="is deleted with its parent")
+
+
+def _goes_with_namespace(observed: Observed, identity: Identity, live: LiveObject | None, watch: KindState) -> bool:
+    """Whether nothing has to be done for an object, because its namespace ends: it is gone, or it goes unseen."""
+    ending = observed.ending_namespaces.get(identity.namespace)
+    if ending is None:
+        return False
+    unseen = bool(watch.problem) or (live is None and identity in observed.children.unreadable)
+    return unseen or (ending.is_gone and not ending.accepts_objects)
+
+
+def _may_exist(observed: Observed, identity: Identity) -> bool:
+    """Whether an object that no watch shows may exist all the same, because it can't be read. The watch counts where
+    the object may not be read; under `--shard`, it shows only objects with the label of the shard.
+    """
+    children = observed.children
+    return identity in children.unreadable and (observed.sharded or identity not in children.forbidden)
+
+
+def _why_it_remains(observed: Observed, live: LiveObject) -> str:
+    why = observed.why_kept(live.identity)
+    return f"stays: {why}" if why else "remains until its parent is deleted"
 
 
 def _records_before_acting(observed: Observed, hooks: Sequence[Step], *, hooks_done: bool) -> ParentRecords:

@@ -16,6 +16,8 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.child_history import ChildHistory
 from ssa_operator.core.planning.render_history import RenderHistory
 from ssa_operator.core.policies.adoption import AdoptPolicy
+from ssa_operator.core.policies.deletion_cycles import why_kept
+from ssa_operator.core.policies.ending_namespaces import EndingNamespace
 from ssa_operator.core.policies.nested_parents import MAX_DEPTH, Ancestors
 from ssa_operator.core.policies.new_names import MAX_CHILDREN
 from ssa_operator.core.policies.parent_records import ParentRecords
@@ -38,6 +40,8 @@ class KindState(Struct, frozen=True, kw_only=True):
     """Why it can't be watched in one of these, '' where it can."""
     needs_permission: bool = False
     """Whether the problem stays until an administrator grants a permission."""
+    was_synced: bool = False
+    """Whether it had synced before the problem. What the caches lack since then, the operator does not have."""
     reports_status: bool = False
     """Whether a controller writes the status of its objects, which are ready only after that."""
     namespaces: Mapping[str, KindState] = field(default_factory=dict)
@@ -61,6 +65,7 @@ def kind_state(namespaced: bool, watches: Sequence[tuple[str, KindState]]) -> Ki
         synced=not unsynced,
         problem="" if problem is None else problem.problem,
         needs_permission=problem is not None and problem.needs_permission,
+        was_synced=all(state.synced or state.was_synced for _, state in watches),
         namespaces=namespaces,
     )
 
@@ -79,6 +84,8 @@ class ObservedChildren(Struct, frozen=True, kw_only=True):
     """Objects that exist without our label, and that no watch shows."""
     unreadable: Mapping[Identity, str] = field(default_factory=dict)
     """Why other objects could not be read."""
+    forbidden: frozenset[Identity] = frozenset()
+    """Those of these that the operator, or the account, may not read."""
     as_rendered: Mapping[Identity, LiveObject | None] = field(default_factory=dict)
     """What the render read of these objects, as they were then: those with generated values, None where there was none,
     and those that templates read by `child` or `live`."""
@@ -101,6 +108,8 @@ class ObservedParents(Struct, frozen=True, kw_only=True):
     """The uid of the parent for which each object was last rendered."""
     ancestors: Ancestors = Ancestors()
     """The parents above this one."""
+    crds: Mapping[GroupKind, str] = field(default_factory=dict)
+    """The name of the CRD of each kind that parents are of."""
     in_other_shards: Mapping[str, Identity] = field(default_factory=dict)
     """Those parents that other shards reconcile and whose objects this reconcile met, by uid. No event shows when one
     of them releases an object."""
@@ -150,6 +159,8 @@ class Observed(Struct, frozen=True, kw_only=True):
     """Whether messages must not name fields of children, because their names may hold a Secret's content."""
     records_lost: bool = False
     """Whether the parent was reconciled before and has lost its records, which this process doesn't know."""
+    ending_namespaces: Mapping[str, EndingNamespace] = field(default_factory=dict)
+    """Those namespaces of children that end or have ended, as far as they had to be read."""
     reconcile_at: str = ""
     """The value of the parent's annotation of that name."""
     now: float = 0.0
@@ -161,3 +172,12 @@ class Observed(Struct, frozen=True, kw_only=True):
     def confirmed(self) -> bool:
         """Whether a user confirmed the prune that was held."""
         return self.records.held_prune is not None and self.records.held_prune.reconcile_at != self.reconcile_at
+
+    def why_kept(self, identity: Identity) -> str:
+        """Why an object is never deleted by the parent, because the parent lives in it; '' where it may be."""
+        return why_kept(identity, (self.parent.identity, *reversed(self.parents.ancestors.line)), self.parents.crds)
+
+    def is_gone(self, identity: Identity) -> bool:
+        """Whether the end of an object's namespace proves that it is gone."""
+        ending = self.ending_namespaces.get(identity.namespace)
+        return ending is not None and ending.is_gone

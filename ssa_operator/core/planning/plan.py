@@ -74,6 +74,15 @@ class Plan(Struct, frozen=True, kw_only=True):
         return manifest.document.holder or (manifest.document.reads_itself and own)
 
     @property
+    def blocking_namespaces(self) -> frozenset[str]:
+        """The namespaces of recorded children that no template renders any more and that can't be watched. Their end
+        proves that the children are gone.
+        """
+        unrendered = (step for step in self.steps if step.action is Action.REFUSE and step.location is None)
+        recorded = self.observed.records.inventory
+        return frozenset(step.identity.namespace for step in unrendered if step.identity in recorded) - {""}
+
+    @property
     def creates(self) -> bool:
         """Whether a child is created."""
         return any(map(_creates, self.steps))

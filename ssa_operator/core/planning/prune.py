@@ -5,6 +5,7 @@ Promises:
   step is refused or waits, and every watch has synced.
 - A recorded child in a namespace that can't be watched is refused and not forgotten, because it may exist; so is a
   recorded kind of children that can't be watched and that no template renders any more.
+- What the parent lives in is kept, and its step says why.
 - A changed template set that deletes almost all children is held until a user confirms it, also over restarts.
 """
 
@@ -51,6 +52,7 @@ def plan_prune(
     deleting = [
         *_unlisted_steps(observed, steps),
         *unwatched,
+        *_kept_steps(observed, planned),
         *(_deleting_step(live) for live in unrendered if live.deleting),
     ]
     pruned = [live for live in unrendered if not live.deleting]
@@ -79,6 +81,8 @@ def _unwatched_steps(observed: Observed, planned: AbstractSet[Identity]) -> list
     for identity in sorted(observed.records.inventory.keys() - planned):
         kind = observed.children.kinds.get(identity.group_kind)
         watch = None if kind is None else kind.within(identity.namespace)
+        if observed.is_gone(identity):
+            continue
         if watch is not None and watch.problem and not watch.synced:
             steps.append(
                 Step(
@@ -130,7 +134,18 @@ def is_prunable(observed: Observed, live: LiveObject) -> bool:
     """Whether an apply of the operator gave the object its owner reference or recorded it. An object with
     `prune: "false"` has neither, and stays.
     """
-    return (is_owned(live) or live.identity in observed.records.inventory) and bool(live.owned_fields())
+    collected = is_owned(live) or live.identity in observed.records.inventory
+    return collected and bool(live.owned_fields()) and not observed.why_kept(live.identity)
+
+
+def _kept_steps(observed: Observed, planned: AbstractSet[Identity]) -> list[Step]:
+    """A step for each object that no template renders any more and that the parent lives in."""
+    reason = "is no longer rendered, and stays"
+    return [
+        Step(action=Action.KEEP, identity=live.identity, live=live, reason=f"{reason}: {why}", why_kept=why)
+        for live in sorted(observed.children.own, key=_by_identity)
+        if live.identity not in planned and live.owned_fields() and (why := observed.why_kept(live.identity))
+    ]
 
 
 def _deleting_step(live: LiveObject) -> Step:

@@ -4,8 +4,9 @@ Promises:
 - A permission follows from a request that the operator sends: without it, a feature of a template in the folder fails.
 - Every permission names its purpose, and the template line that needs it, if a template does.
 - A lookup of one name needs only that name, and a lookup in one namespace only that namespace.
-- An operator that is limited to namespaces needs permissions for the whole cluster only for what is cluster-scoped, and
-  for lookups in all namespaces.
+- An operator that is limited to namespaces needs permissions for the whole cluster only for what is cluster-scoped, for
+  lookups in all namespaces, and for parents that may get the finalizer: the roles in a namespace go before its objects
+  when it is deleted (kubernetes/kubernetes#115070), and the finalizer has to be taken off after that.
 - With `--impersonate`, each permission to change or read a child, or to read what a template looks up, is a need of the
   account in the parent's namespace. The operator itself needs to fill its caches (list, watch), and to impersonate.
 - What only a render knows is a warning with its template line. It never widens a permission.
@@ -192,7 +193,7 @@ def folder_needs(
     operator is limited to, none for all. `impersonate` is the name of the account that it impersonates, '' for none.
     """
     derivation = _Derivation(parent, kinds, tuple(namespaces), impersonate)
-    needs = [*derivation.for_parents()]
+    needs = [*derivation.for_parents(contents.manifests)]
     if impersonate and not parent.namespaced and not parent.cluster_scope:
         return tuple(dict.fromkeys(needs)), ()  # the operator refuses these parents
     for manifest in contents.manifests:
@@ -221,17 +222,28 @@ class _Derivation:
         self._account = impersonate if parent.namespaced else ""
         """The name of the account that the operator acts as for the folder's parents, '' for the operator itself."""
 
-    def for_parents(self) -> Iterator[PermissionNeed]:
+    def for_parents(self, manifests: Iterable[PossibleManifest]) -> Iterator[PermissionNeed]:
         """What every folder needs: to read its parents, to record on them, to report."""
         parent = self._parent
-        where = self._watched if parent.namespaced else ("",)
+        finalized = any(map(self._needs_finalizer, manifests))
+        where = self._watched if parent.namespaced and not finalized else ("",)
         yield from self._needs("parents", parent.group, parent.resource, where, ("get", *_READ))
         yield from self._needs("records on parents", parent.group, parent.resource, where, ("patch",))
         if parent.writes_status:
             yield from self._needs("status of parents", parent.group, f"{parent.resource}/status", where, ("patch",))
         # An Event is in the namespace of its object, and for a cluster-scoped object in `default`.
-        events = where if parent.namespaced else ("default",)
+        events = self._watched if parent.namespaced else ("default",)
         yield from self._needs("Events on parents", "events.k8s.io", "events", events, ("create", "patch"))
+
+    def _needs_finalizer(self, manifest: PossibleManifest) -> bool:
+        """Whether the parents get the finalizer because of a manifest: it is a finalize hook, or the parent can't own
+        its object.
+        """
+        served = self._kinds.get(manifest.group_kind)
+        if served is None or not self._parent.namespaced:
+            return served is not None and manifest.finalize_hook
+        outside = not served.namespaced or manifest.namespace != PARENT_NAMESPACE
+        return manifest.finalize_hook or (manifest.pruned and self._parent.cluster_scope and outside)
 
     def for_manifest(self, manifest: PossibleManifest) -> Iterator[PermissionNeed]:
         served = self._kinds.get(manifest.group_kind)
@@ -259,9 +271,9 @@ class _Derivation:
             yield from self._needs_acting("children", group, resource, where, ("delete",), location)
         yield from self._for_owner_references(manifest, served)
         yield from self._for_special_kinds(manifest, where)
-        if manifest.finalize_hook and self._parent.namespaced:
-            purpose = "namespaces in deletion, where no finalize hook can run"
-            yield from self._needs(purpose, "", "namespaces", self._watched, ("get",), location)
+        if self._needs_finalizer(manifest) and (served.namespaced or self._parent.namespaced):
+            purpose = "namespaces in deletion, for whose objects no parent waits"
+            yield from self._needs(purpose, "", "namespaces", ("",), ("get",), location)
 
     def for_lookup(self, lookup: PossibleLookup) -> Iterator[PermissionNeed]:
         served = self._kinds.get(lookup.group_kind)

@@ -90,6 +90,7 @@ def _without_messages(outcome: Outcome) -> Outcome:
         step=replace(
             step,
             reason=step.reason and NOT_SHOWN,
+            why_kept=step.why_kept and NOT_SHOWN,
             order=replace(step.order, awaited=awaited, after=(), missing=()),
             history=_replaced(step.history, history),
         ),

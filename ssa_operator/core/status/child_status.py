@@ -48,6 +48,11 @@ class ChildStatus(Struct, frozen=True, kw_only=True):
         return f"{self.identity}: {self.readiness.message or self.readiness.state}"
 
 
+def kept_text(why: str) -> str:
+    """The message about an object that the parent lives in."""
+    return f"the parent never deletes it, because {why}"
+
+
 def child_statuses(outcomes: Sequence[Outcome], now: float) -> tuple[ChildStatus, ...]:
     """The status of the child of each outcome, without those that were pruned; `now` is in seconds since the epoch."""
     return tuple(_child_status(outcome, now) for outcome in outcomes if outcome.result is not Result.PRUNED)
@@ -75,6 +80,8 @@ def _child_status(outcome: Outcome, now: float) -> ChildStatus:
             found = _without_quotes(found, step.readiness_of(_without_messages(live), now))
         if step.action is Action.KEEP and step.manifest is None:
             found, counts = Readiness(found.state, step.reason, found.again_at), False
+        elif step.why_kept:
+            found = replace(found, message=f"{found.message or 'is ready'}; {kept_text(step.why_kept)}")
         elif outcome.cause:
             found = replace(found, message=f"{found.message}; {outcome.cause}")
     return ChildStatus(

@@ -20,6 +20,7 @@ from msgspec import Struct
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.status.child_status import kept_text
 from ssa_operator.core.status.conditions import live_condition
 from ssa_operator.core.status.report import Report
 from ssa_operator.core.status.verdict import Verdict
@@ -62,6 +63,9 @@ def events(before: Report | None, parent: LiveObject, report: Report, *, shown: 
     also reports what the parent waits for.
     """
     emitted = [*_change_events(report.outcomes), *_warning_events(report.outcomes)]
+    for outcome in newly_kept(before, report):
+        note = f"{outcome.step.identity}: {kept_text(outcome.step.why_kept)}"
+        emitted.append(Event(reason="ChildKept", action="Reconcile", note=note, warning=True, about=_about(outcome)))
     earlier = before.verdict if before is not None else _reported_verdict(parent)
     verdict = _verdict_event(earlier, report.verdict, shown=shown)
     if verdict is not None:
@@ -73,6 +77,19 @@ def events(before: Report | None, parent: LiveObject, report: Report, *, shown: 
     if report.feedback_loop and (before is None or not before.feedback_loop):
         emitted.append(Event(reason="EndlessChange", action="Apply", note=report.feedback_loop, warning=True))
     return tuple(emitted)
+
+
+def newly_kept(before: Report | None, report: Report) -> list[Outcome]:
+    """The children that the parent never deletes, because it lives in them, and that the last report did not have as
+    such. The first reconcile of a process has those that it changed.
+    """
+    known = {outcome.step.identity for outcome in before.outcomes if outcome.step.why_kept} if before else set()
+    changed = (Result.CREATED, Result.CONFIGURED)
+    return [
+        outcome
+        for outcome in report.outcomes
+        if outcome.step.why_kept and outcome.step.identity not in known and (before or outcome.result in changed)
+    ]
 
 
 def status_refused(error: str) -> Event:

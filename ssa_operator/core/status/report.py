@@ -20,6 +20,7 @@ from ssa_operator.core.planning.finalization import Finalization
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.policies.backoff import earliest
+from ssa_operator.core.policies.stuck_deletions import removal_advice
 from ssa_operator.core.status.child_status import ChildStatus, child_statuses, existing_child, with_waiting_causes
 from ssa_operator.core.status.conditions import make_status
 from ssa_operator.core.status.own_status import OPERATOR_TYPES, OwnStatus, last_status, own_status
@@ -128,6 +129,9 @@ def make_deletion_report(
 ) -> Report:
     """The report on a parent that is being deleted; the arguments are those of `make_report`."""
     verdict = make_deletion_verdict(finalization, outcomes)
+    if (verdict.stalled or finalization.needs_person) and (advice := removal_advice(parent)):
+        message = f"{bounded(verdict.message, MESSAGE_LIMIT - len(advice) - 2)}; {advice}"
+        verdict = replace(verdict, message=message)
     report = _report_of(parent, verdict, child_statuses(outcomes, now), own, now)
     return _with_outcomes(report, outcomes, finalization.plan.rendered.again_at, own.again_at)
 

@@ -122,6 +122,8 @@ class Reflector:
         self.cache = cache
         self.synced = asyncio.Event()
         """Set after the first complete list. Cleared while the resource is missing or forbidden."""
+        self.was_synced = False
+        """Whether there was a complete list, so that the cache had every object then."""
         self.state = ReflectorState.SYNCING
         self.problem = ""
         """The reason of the state, in words; '' without one."""
@@ -313,6 +315,7 @@ class Reflector:
 
     def _set_synced(self) -> None:
         self.synced.set()
+        self.was_synced = True
         self._synced_or_unavailable.set()
         self._set_state(ReflectorState.WATCHING, "")
 

@@ -16,10 +16,11 @@ from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.objects.render_result import Dependency, Rendered, RenderProblem, StatusFields, Wait, WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.core.planning.finalization import Finalization, HookContext, advances_deletion, make_finalization
+from ssa_operator.core.planning.finalization import DeletionContext, Finalization, advances_deletion, make_finalization
 from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action
+from ssa_operator.core.policies.ending_namespaces import EndingNamespace
 from ssa_operator.core.policies.parent_records import ParentRecords, parent_records_body
 from ssa_operator.core.policies.parent_records import read_parent_records as read_records
 from ssa_operator.core.status.report import make_deletion_report
@@ -89,9 +90,12 @@ class Cluster:
             for name, needs in self.standing.items()
         ]
         rendered = Rendered(documents=(*plain, *(document(hook(name)) for name in self.hooks)), **more)
-        context = HookContext(now=self.now, terminating=self.terminating)
+        context = DeletionContext(now=self.now)
+        ending = {self.terminating: EndingNamespace(reason="is being deleted")} if self.terminating else {}
         children = replace(seen.children, own=tuple(self.objects.values()))
-        return make_finalization(replace(seen, parent=parent(), children=children), rendered, context)
+        return make_finalization(
+            replace(seen, parent=parent(), children=children, ending_namespaces=ending), rendered, context
+        )
 
     def act(self, finalization: Finalization) -> None:
         self.records = finalization.records
@@ -293,7 +297,7 @@ def test_a_recorded_object_that_cannot_be_read_is_not_taken_for_a_deleted_one() 
     records = ParentRecords(inventory={space("a"): 1}, has_finalizer=True)
     kinds = {NAMESPACE: KindState(namespaced=False, synced=True)}
     seen = observed(kinds=kinds, records=records, unreadable={space("a"): "timed out"}, parent=parent())
-    finalization = make_finalization(seen, Rendered(), HookContext(now=NOW))
+    finalization = make_finalization(seen, Rendered(), DeletionContext(now=NOW))
     assert not finalization.finished
     (step,) = finalization.plan.steps
     assert (step.action, step.reason) == (Action.WAIT, "waits: it may exist, and can't be read: timed out")

@@ -120,10 +120,38 @@ def test_a_child_that_is_kept_has_no_owner_reference() -> None:
     assert verbs(manifest("ConfigMap", pruned=False), "echoes.example.com/finalizers") == {}
 
 
-def test_a_finalize_hook_reads_the_namespace_of_its_parent() -> None:
-    hook = manifest("ConfigMap", finalize_hook=True)
-    assert verbs(hook, "namespaces", "team-a") == {("team-a", ""): {"get"}}
-    assert verbs(hook, "namespaces", parent=CLUSTER_PARENT) == {}
+PARENT_VERBS = {"get", "list", "watch", "patch"}
+
+
+@pytest.mark.parametrize(
+    ("contents", "cluster_scope", "finalized"),
+    [
+        (manifest("ConfigMap", finalize_hook=True), False, True),
+        (manifest("ConfigMap", finalize_hook=True, pruned=False), False, True),
+        (manifest("Node"), True, True),
+        (manifest("ConfigMap", namespace="elsewhere"), True, True),
+        (manifest("ConfigMap", namespace=None), True, True),
+        (manifest("Node", pruned=False), True, False),
+        (manifest("Node"), False, False),
+        (manifest("ConfigMap"), True, False),
+    ],
+)
+def test_parents_that_may_get_the_finalizer_can_lose_it_when_the_roles_in_their_namespace_are_gone(
+    contents: TemplateContents, cluster_scope: bool, finalized: bool
+) -> None:
+    parent = replace(PARENT, cluster_scope=cluster_scope)
+    where = ("", "") if finalized else ("team-a", "")
+    assert verbs(contents, "echoes.example.com", "team-a", parent=parent) == {where: PARENT_VERBS}
+    assert verbs(contents, "echoes.example.com/status", "team-a", parent=parent) == {where: {"patch"}}
+    assert ("", "") not in verbs(contents, "events.events.k8s.io", "team-a", parent=parent)
+    namespaces = {("", ""): {"get"}} if finalized else {}
+    assert verbs(contents, "namespaces", "team-a", parent=parent) == namespaces
+
+
+def test_a_finalize_hook_of_a_cluster_scoped_parent_reads_its_namespace() -> None:
+    hook = manifest("ConfigMap", finalize_hook=True, namespace="team-a")
+    assert verbs(hook, "namespaces", parent=CLUSTER_PARENT) == {("", ""): {"get"}}
+    assert verbs(manifest("ConfigMap"), "namespaces", parent=CLUSTER_PARENT) == {}
 
 
 def acting(
