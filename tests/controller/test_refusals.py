@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError
 from tests.cli.process import run
@@ -133,7 +134,7 @@ async def shown(desk: Desk, templates: Path, command: str, *arguments: str, code
 async def mutating(desk: Desk, group: str, resource: str, expression: str, **spec: Any) -> AsyncIterator[None]:
     """A MutatingAdmissionPolicy for one resource in the test's namespace, once it is in force."""
     name = f"{desk.namespace}-{resource}"
-    operations = spec.pop("operations", ["CREATE", "UPDATE"])
+    operations, sample = spec.pop("operations", ["CREATE", "UPDATE"]), spec.pop("sample", None)
     rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": [resource]}
     selector = {"matchLabels": {"kubernetes.io/metadata.name": desk.namespace}}
     policy = {
@@ -155,7 +156,10 @@ async def mutating(desk: Desk, group: str, resource: str, expression: str, **spe
     }
     await desk.apply(policy, binding)
     try:
-        await _in_force(desk, group, resource)
+        if sample is None:
+            await _in_force(desk, group, resource)
+        else:
+            await _changes(desk, group, resource, sample)
         yield
     finally:
         await desk.delete("mutatingadmissionpolicybinding", name, wait=False)
@@ -173,6 +177,18 @@ async def _in_force(desk: Desk, group: str, resource: str) -> None:
                 await asyncio.sleep(0.1)
                 continue
             return
+
+
+async def _changes(desk: Desk, group: str, resource: str, sample: Body) -> None:
+    """Return once a policy changes an object that is created."""
+    found = await desk.mapper.resource_by_name(f"{resource}.{group}")
+    options, body = calls.ApplyOptions(dry_run=True), encode({**sample, "metadata": {"name": "sample"}})
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            made = await desk.client.apply(found, desk.namespace, "sample", body, options)
+            if made.live.body["spec"]["image"] != sample["spec"]["image"]:
+                return
+            await asyncio.sleep(0.1)
 
 
 OTHER_IMAGE = (
@@ -255,6 +271,58 @@ async def test_a_policy_on_a_custom_resource_deletes_nothing(desk: Desk, operate
         async with mutating(desk, GROUP, "shapes", expression):
             await again(desk)
             await desk.until(BOXES, "box", says("admission", "spec.image", "mirror.example.com/one"))
+            assert uid(await desk.read(SHAPES, "web")) == uid(old)
+
+
+async def test_an_object_that_admission_changes_at_its_creation_only_is_not_recreated_for_that(
+    desk: Desk, operate: Operate, boxes: Path
+) -> None:
+    expression = "Object{spec: Object.spec{image: 'mirror.example.com/one'}}"
+    async with mutating(desk, GROUP, "shapes", expression, operations=["CREATE"], sample=shape(image="one")):
+        async with operate():
+            await desk.apply_until_ready(box(shape("Background", image="one")))
+            first = await desk.read(SHAPES, "web")
+        async with operate():
+            await desk.until(BOXES, "box", says("admission", "spec.image"))
+            assert uid(await desk.read(SHAPES, "web")) == uid(first)
+            await desk.apply(box(shape("Background", image="one", frozen=1)))
+            await desk.until(BOXES, "box", not_ready_because("ApplyFailed", "admission", "spec.image"))
+            assert uid(await desk.read(SHAPES, "web")) == uid(first)
+
+
+WITH_SECRET = f"""\
+apiVersion: {GROUP}/v1
+kind: Shape
+metadata:
+  name: web
+  annotations: {{ssa-operator.dev/recreate: Background}}
+spec:
+  image: one
+  label: {{{{ lookup("v1", "Secret", "pass").data.word | b64decode }}}}
+"""
+
+
+async def test_what_admission_changes_is_not_quoted_beside_a_secrets_content(
+    desk: Desk, operate: Operate, boxes: Path
+) -> None:
+    """A policy may copy the content into another field."""
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "pass"},
+        "stringData": {"word": "hush-hush-word"},
+    }
+    await desk.apply(secret)
+    (boxes / BOXES / "any.yaml.j2").write_text(WITH_SECRET)
+    expression = "Object{spec: Object.spec{image: object.spec.label}}"
+    async with operate():
+        await desk.apply_until_ready(box())
+        old = await desk.read(SHAPES, "web")
+        assert old["spec"]["label"] == "hush-hush-word"
+        async with mutating(desk, GROUP, "shapes", expression):
+            await again(desk)
+            parent = await desk.until(BOXES, "box", says("admission", "spec.image"))
+            assert "hush" not in json.dumps(parent["status"])
             assert uid(await desk.read(SHAPES, "web")) == uid(old)
 
 
@@ -343,6 +411,9 @@ async def test_what_kubectl_set_beside_a_field_is_taken_over(desk: Desk, operate
         await desk.ready(BOXES, "box")
         env = {each["name"]: each for each in env_of(await desk.read("deployments.apps", "web"))}
         assert env == {"TOKEN": {"name": "TOKEN", **FROM_SECRET}, "OTHER": {"name": "OTHER", "value": "kept"}}
+        # What was taken over goes with the template's line.
+        await desk.apply_until_ready(box(with_env()))
+        assert env_of(await desk.read("deployments.apps", "web")) == [{"name": "OTHER", "value": "kept"}]
 
 
 async def test_what_kubectl_set_in_a_union_of_a_custom_resource_is_taken_over_alone(

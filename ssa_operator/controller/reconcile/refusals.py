@@ -10,7 +10,6 @@ Promises:
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,7 +45,6 @@ from ssa_operator.core.policies.unchanged import is_same_content
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.kube.auth.credentials import CredentialsError
 
 
 async def answer_refusal(
@@ -64,15 +62,14 @@ async def answer_refusal(
     if refused is None:
         return ""
     trials = _Trials(refused=refused, resource=resource, schema=schema, cluster=cluster)
-    if refused.immutable and (step.unchanged or changes_nothing_immutable(refused)):
-        return await _blame_admission(step, trials, error)
     nearby = find_candidates(refused, None)
-    if not (nearby.candidates or nearby.of_others):
+    if not (refused.immutable or nearby.candidates or nearby.of_others):
         return ""
-    try:
-        fresh = await trials.fresh()
-    except ApiError:
-        return ""  # the manifest is refused by itself, and the message about the first refusal says why
+    fresh, valid = await trials.fresh()
+    if refused.immutable and changes_nothing_immutable(refused, fresh):
+        return _blame_admission(step, refused, fresh, error)
+    if not valid:
+        return ""  # the message about the first refusal says why
     findings = find_candidates(refused, fresh)
     chosen = await trials.choose(findings.candidates)
     return others_message(findings.of_others) if chosen is None else await _carry_out(step, trials, *chosen)
@@ -86,18 +83,16 @@ class _Trials(Struct, frozen=True, kw_only=True):
     schema: Mapping[str, Any] | None
     cluster: ClusterAccess
 
-    async def fresh(self) -> LiveObject | None:
-        """The object that the manifest would become under another name, None where a refusal of that proves nothing.
-        Raises ApiError.
+    async def fresh(self) -> tuple[LiveObject | None, bool]:
+        """The object that the manifest would become under another name, and whether the manifest is valid as far as
+        that shows. There is no such object where the API server refuses it, be it for its name alone.
         """
         probed = probe(self.refused.manifest, self.refused.live)
         try:
-            return await self._apply(probed.name, probed.encoded)
+            return await self._apply(probed.name, probed.encoded), True
         except ApiError as error:
             words = error.words.message
-            if error.terminal and proves_nothing(probed, refusals_of(error), words, self.schema):
-                return None
-            raise
+            return None, error.terminal and proves_nothing(probed, refusals_of(error), words, self.schema)
 
     async def choose(self, candidates: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], LiveObject] | None:
         """The candidates that the API server accepts the manifest with, no more than it needs, and the object as the
@@ -181,32 +176,18 @@ async def _carry_out(step: Step, trials: _Trials, chosen: tuple[Candidate, ...],
         return replace(step, live=cluster.written(live, changed=False))
 
 
-async def _blame_admission(step: Step, trials: _Trials, error: ApiError) -> Outcome:
-    """The outcome of an apply that admission changes: the object stays, and is as ready as it was if all of the
-    manifest is live.
+def _blame_admission(step: Step, refused: RefusedApply, fresh: LiveObject | None, error: ApiError) -> Outcome:
+    """The outcome of an apply that admission changes: the object stays, and is as ready as it was if the manifest
+    changes nothing else.
     """
-    refused, manifest = trials.refused, trials.refused.manifest
-    known = await _what_admission_changes(step, trials, error)
-    step = replace(step, history=replace(step.history, refusal=known))
-    if step.unchanged or changes_nothing(refused):
-        return Outcome(step=step, result=Result.UNCHANGED, live=refused.live)
-    location = location_of_error(manifest, error)
-    message = f"{step.identity}: the manifest can't be applied: {known.admission}"
-    outcome = failed_outcome(step, message, problem=FailureReason.APPLY_FAILED, location=location)
-    return replace(outcome, denied=True)  # no event tells when the policy lets it pass
-
-
-async def _what_admission_changes(step: Step, trials: _Trials, error: ApiError) -> KnownRefusal:
-    refused, manifest, known = trials.refused, trials.refused.manifest, step.history.refusal
-    words = hashlib.blake2b(digest_size=16)
-    for cause in error.words.causes:
-        words.update(f"{cause.field}\0{cause.message}\0".encode(errors="replace"))
-    if known is not None and known.words == words.digest():
-        return known
-    try:
-        fresh = await trials.fresh()
-    except (ApiError, CredentialsError):
-        fresh = None  # it only adds to the message
+    manifest = refused.manifest
     field = field_text(parse_field(refused.immutable))
     text = admission_notice(manifest, field, admission_changes(refused, fresh), causes_text(error))
-    return KnownRefusal(digest=manifest.digest, uid=refused.live.uid, admission=text, words=words.digest())
+    known = KnownRefusal(digest=manifest.digest, uid=refused.live.uid, admission=text)
+    step = replace(step, history=replace(step.history, refusal=known))
+    if changes_nothing(refused, fresh):
+        return Outcome(step=step, result=Result.UNCHANGED, live=refused.live)
+    location = location_of_error(manifest, error)
+    message = f"{step.identity}: the manifest can't be applied: {text}"
+    outcome = failed_outcome(step, message, problem=FailureReason.APPLY_FAILED, location=location)
+    return replace(outcome, denied=True)  # no event tells when the policy lets it pass

@@ -5,7 +5,8 @@ admission changes. The API server then refuses the whole, though the manifest is
 name (`fresh`, a dry run) shows what the object would be without all that.
 
 Promises:
-- A manifest whose values at a refused immutable field are live already is not what changes it: admission is.
+- A manifest whose values at a refused immutable field are live already, or whose new object would be as the live one
+  there, is not what changes it: admission is.
 - Only a field beside or below a refused one makes way for the manifest, only if the new object would not have it, and
   only if no manager owns it, or one does that an adoption takes fields from or that is kubectl's hand.
 - A value stays only if others moved it and the API server refuses the way back.
@@ -15,7 +16,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from typing import Any
@@ -26,6 +27,7 @@ from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.objects.managed_fields import Path, Tree, is_in_version, managed_entries
 from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.objects.merge_keys import IndexedBody, keys_of
 from ssa_operator.core.objects.quantity import amount
 from ssa_operator.core.objects.source_location import FieldPath, parse_field
 from ssa_operator.core.planning.field_changes import FieldOwner, covers, differences, other_entries, owned_by
@@ -121,26 +123,29 @@ def is_quantity(_api_version: str, _kind: str, path: Sequence[str]) -> bool:
     return not _QUANTITIES.isdisjoint(path)
 
 
-def changes_nothing(refused: RefusedApply) -> bool:
-    """Whether all that the manifest says is live already."""
-    return next(_own_changes(refused), None) is None
+def changes_nothing(refused: RefusedApply, fresh: LiveObject | None) -> bool:
+    """Whether all that the manifest says is live already, or the new object would have it as the live one has."""
+    return next(_own_changes(refused, fresh), None) is None
 
 
-def changes_nothing_immutable(refused: RefusedApply) -> bool:
-    """Whether all that the manifest says at the immutable field is live already."""
+def changes_nothing_immutable(refused: RefusedApply, fresh: LiveObject | None) -> bool:
+    """The same of all that the manifest says at the immutable field: to recreate the object would change nothing."""
     path = parse_field(spelled(refused.immutable), refused.live.body)
     field = _names(path)
     mutable = mutable_fields(refused.manifest.identity.group_kind, path)
-    for names in _own_changes(refused):
+    for names in _own_changes(refused, fresh):
         below = names[: len(field)] == field and (len(names) == len(field) or names[len(field)] not in mutable)
         if below or field[: len(names)] == names:
             return False
     return True
 
 
-def _own_changes(refused: RefusedApply) -> Any:
+def _own_changes(refused: RefusedApply, fresh: LiveObject | None) -> Iterator[tuple[str, ...]]:
     after = merged(refused.live, refused.manifest, is_quantity)
-    return (_names_of(path) for path, _, _ in differences(refused.live, after))
+    new = None if fresh is None else IndexedBody(fresh.body)
+    for path, live, _ in differences(refused.live, after):
+        if new is None or live is None or new.value_at(path) != live:
+            yield _names_of(path)
 
 
 def admission_changes(refused: RefusedApply, fresh: LiveObject | None) -> list[tuple[Path, Any, Any]]:
@@ -320,7 +325,9 @@ def _split(tree: Tree, path: Path) -> tuple[Tree, Tree]:
     below, taken = _split(tree[first], rest)
     if not taken:
         return tree, {}
-    return ({**others, first: below} if below else others), {first: taken}
+    # Who owns nothing but the keys of an item would keep an empty item when the manifest drops it.
+    bare = first.startswith("k:") and below.keys() <= {".", *(f"f:{key}" for key in keys_of(first))}
+    return (others if bare or not below else {**others, first: below}), {first: taken}
 
 
 def merged_patch(claimed: LiveObject, manifest: Manifest) -> tuple[bytes, LiveObject]:

@@ -62,8 +62,6 @@ class KnownRefusal(Struct, frozen=True, kw_only=True):
     """What is left out of the manifest."""
     admission: str = ""
     """What admission changes in each apply, '' where something else is refused."""
-    words: bytes = b""
-    """The digest of the API server's words about that."""
 
 
 def recalled(known: KnownRefusal | None, manifest: Manifest, live: LiveObject | None) -> KnownRefusal | None:
@@ -142,7 +140,7 @@ def admission_notice(manifest: Manifest, field: str, changes: Sequence[tuple[Pat
     and admission's, as far as a dry run shows them; `causes` are the API server's words.
     """
     secret, identity = manifest.document.secret, manifest.identity
-    # Admission may copy content into any field.
+    # Admission may copy content into any field, and the API server quotes what it refuses.
     quotes = not secret and identity.group_kind != _SECRET
     shown = []
     for path, wanted, made in changes[:LISTED]:
@@ -154,11 +152,17 @@ def admission_notice(manifest: Manifest, field: str, changes: Sequence[tuple[Pat
         else:
             shown.append(f"{where} from {value_shown(wanted)} to {value_shown(made)}")
     more = f" and {len(changes) - LISTED} more" if len(changes) > LISTED else ""
-    what = f"{', '.join(shown)}{more}" if shown else f"the object below {bounded(field, FIELD_LIMIT)}"
+    immutable = bounded(field, FIELD_LIMIT)
+    changed = (
+        f"changes {', '.join(shown)}{more} in each apply"
+        if shown
+        else f"changes something in {immutable} in each apply, or a rule refuses every update"
+    )
+    said = f" ({causes})" if quotes else ""
     return (
-        f"admission (a mutating policy or webhook) changes {what} in each apply, which the API server refuses, because "
-        f"{bounded(field, FIELD_LIMIT)} is immutable; the manifest's own values there are live already, so the object "
-        f"stays as it is; exempt it from the policy ({causes})"
+        f"admission (a mutating policy or webhook) {changed}: the API server refuses it, because {immutable} is "
+        "immutable; the manifest changes nothing there, so the object stays as it is; exempt it from the "
+        f"policy{said}"
     )
 
 
