@@ -20,8 +20,10 @@ from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.failures import causes_text, failed_outcome, location_of_error, refusals_of
 from ssa_operator.core.objects.crd_schema import object_schema
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.managed_fields import Path
 from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.objects.source_location import field_text, parse_field
+from ssa_operator.core.planning.field_claims import Claim, claim
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.refusals import (
     Candidate,
@@ -30,7 +32,6 @@ from ssa_operator.core.planning.refusals import (
     beyond,
     changes_nothing,
     changes_nothing_immutable,
-    claim,
     drop_message,
     find_candidates,
     merged_patch,
@@ -128,7 +129,7 @@ class _Trials(Struct, frozen=True, kw_only=True):
         made, dropped = with_kept(self.refused.manifest, chosen), _dropped(chosen)
         if not dropped:
             return await self._apply(made.identity.name, made.encoded)
-        body, after = merged_patch(claim(self.refused, dropped).live, made)
+        body, after = merged_patch(_claimed(self.refused, dropped).live, made)
         identity = made.identity
         request = calls.json_patch(self.resource, identity.namespace, identity.name, body, dry_run=True)
         request = calls.hiding(request, made.document.secret)
@@ -142,8 +143,12 @@ class _Trials(Struct, frozen=True, kw_only=True):
         return (await self.cluster.client.apply(self.resource, manifest.identity.namespace, name, body, options)).live
 
 
-def _dropped(chosen: Sequence[Candidate]) -> list[tuple[str, ...]]:
+def _dropped(chosen: Sequence[Candidate]) -> list[Path]:
     return [each.steps for each in chosen if each.kept is None]
+
+
+def _claimed(refused: RefusedApply, fields: Sequence[Path]) -> Claim:
+    return claim(refused.live, refused.manifest.api_version, fields, refused.former)
 
 
 async def _carry_out(step: Step, trials: _Trials, chosen: tuple[Candidate, ...], answer: LiveObject) -> Step | Outcome:
@@ -163,7 +168,7 @@ async def _carry_out(step: Step, trials: _Trials, chosen: tuple[Candidate, ...],
     if not dropped:
         return step
     identity = made.identity
-    claimed = claim(refused, _dropped(chosen))
+    claimed = _claimed(refused, _dropped(chosen))
     patch = calls.merge_patch(trials.resource, identity.namespace, identity.name, claimed.patch)
     with cluster.writing(identity):
         try:

@@ -24,15 +24,15 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.live_object import MANAGER, LiveObject
-from ssa_operator.core.objects.managed_fields import Path, Tree, is_in_version, managed_entries
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.managed_fields import Path, is_in_version
 from ssa_operator.core.objects.manifest import Manifest
-from ssa_operator.core.objects.merge_keys import IndexedBody, keys_of
+from ssa_operator.core.objects.merge_keys import IndexedBody
 from ssa_operator.core.objects.quantity import amount
 from ssa_operator.core.objects.source_location import FieldPath, parse_field
 from ssa_operator.core.planning.field_changes import FieldOwner, covers, differences, other_entries, owned_by
+from ssa_operator.core.planning.field_claims import gives_up
 from ssa_operator.core.planning.merged_outcomes import merged
-from ssa_operator.core.policies.adoption import managed_fields_patch, union_of_fields
 from ssa_operator.core.policies.immutable_fields import (
     ROOT,
     FieldRefusal,
@@ -44,6 +44,9 @@ from ssa_operator.core.policies.known_refusals import LISTED, KeptValue, field_o
 
 TRIALS = 8
 """Candidates at most. Each costs a dry run or two, once for each manifest that is refused."""
+
+FIELDS = 16
+"""Refused fields that are read. The API server may name one for each entry of a mapping."""
 
 _NOT_CONTENT = frozenset({"f:apiVersion", "f:kind", "f:metadata", "f:status"})
 
@@ -99,7 +102,7 @@ def read_refusal(
     fields = [each.field for each in refusals if each.field and not each.field.startswith(("metadata", "status"))]
     if not fields:
         return None
-    paths = (() if field == ROOT else parse_field(spelled(field), live.body) for field in fields)
+    paths = (() if field == ROOT else parse_field(spelled(field), live.body) for field in fields[:FIELDS])
     return RefusedApply(
         manifest=manifest,
         live=live,
@@ -154,11 +157,11 @@ def admission_changes(refused: RefusedApply, fresh: LiveObject | None) -> list[t
     """
     if fresh is None:
         return []
-    found = []
+    found, body = [], IndexedBody(refused.manifest.body)
     for steps, live, made in differences(refused.live, fresh):
         if made is None or steps[0] in _NOT_CONTENT or _is_generated(live, made):
             continue
-        place = field_of(steps, refused.manifest.body)
+        place = field_of(steps, body)
         if live is None or place is not None:
             found.append((steps, None if place is None else live, made))
     return found
@@ -179,14 +182,15 @@ def find_candidates(refused: RefusedApply, fresh: LiveObject | None) -> Findings
     made = fresh if fresh is not None else LiveObject.of({**refused.manifest.body})
     candidates: list[tuple[int, Candidate]] = []
     of_others: list[Candidate] = []
+    body = IndexedBody(refused.manifest.body)
     for steps, value, wanted in differences(live, made):
         near = _distance(refused, steps)
         if near is None or steps[0] in _NOT_CONTENT or value is None:
             continue
         owners = tuple(owner for owner, tree in others if covers(tree, steps))
-        given_up = all(_gives_up(owner, refused.former) for owner in owners)
+        given_up = all(gives_up(owner, refused.former) for owner in owners)
         if wanted is not None:
-            kept = _may_stay(refused, steps, value, wanted) if owners and not covers(own, steps) else None
+            kept = _may_stay(refused, steps, value, wanted, body) if owners and not covers(own, steps) else None
             if kept is not None:
                 candidates.append((near, Candidate(steps=steps, kept=kept, live=value)))
             elif owners and not given_up and not covers(own, steps):
@@ -212,18 +216,8 @@ def _distance(refused: RefusedApply, steps: Path) -> int | None:
     return found
 
 
-def _gives_up(owner: FieldOwner, former: AbstractSet[str]) -> bool:
-    """Whether a manager's field may be taken over: it is a former manager's, was written by a person with kubectl, or
-    by admission within an apply of the operator.
-    """
-    if owner.subresource:
-        return False
-    by_hand = owner.manager in (MANAGER, "kubectl") or owner.manager.startswith("kubectl-")
-    return owner.manager in former or (owner.operation == "Update" and by_hand)
-
-
-def _may_stay(refused: RefusedApply, steps: Path, live: object, wanted: object) -> KeptValue | None:
-    """The manifest's value of a field that others moved, if both are amounts."""
+def _may_stay(refused: RefusedApply, steps: Path, live: object, wanted: object, body: IndexedBody) -> KeptValue | None:
+    """The manifest's value of a field that others moved, if both are amounts. `body` is the manifest's."""
     if refused.custom and not refused.immutable:
         return None  # a rule that doesn't read the old object refuses the value itself
     names = _names_of(steps)
@@ -231,7 +225,7 @@ def _may_stay(refused: RefusedApply, steps: Path, live: object, wanted: object) 
         return None
     if isinstance(live, bool) or amount(live) is None or amount(wanted) is None or amount(live) == amount(wanted):
         return None
-    path = field_of(steps, refused.manifest.body)
+    path = field_of(steps, body)
     if path is None:
         return None
     return KeptValue(path=path, steps=steps, wanted=wanted)
@@ -264,70 +258,6 @@ def _with_value(body: Any, path: FieldPath, value: Any) -> Any:
     if isinstance(body, list):
         return [_with_value(item, path[1:], value) if at == path[0] else item for at, item in enumerate(body)]
     return {**body, path[0]: _with_value(body[path[0]], path[1:], value)}
-
-
-class Claim(Struct, frozen=True):
-    """The managedFields in which the operator owns the fields that make way, so that its next apply removes them."""
-
-    patch: bytes
-    """The merge patch. It changes nothing else of the object, and has the resourceVersion that was read."""
-    live: LiveObject
-    """The object as the patch leaves it."""
-
-
-def claim(refused: RefusedApply, fields: Sequence[Path]) -> Claim:
-    """The claim of fields that no manager owns, or one that gives them up. Each one else keeps all of its fields."""
-    live, manifest = refused.live, refused.manifest
-    claimed: list[Tree] = [_tree(path) for path in fields]
-    own: dict[str, Any] | None = None
-    kept: list[dict[str, Any]] = []
-    for entry in managed_entries(live):
-        owner = FieldOwner(entry.get("manager", ""), entry.get("operation", ""), entry.get("subresource", ""))
-        if owner == FieldOwner(MANAGER, "Apply"):
-            own = entry
-            continue
-        tree = entry["fieldsV1"]
-        if _gives_up(owner, refused.former):
-            for path in fields:
-                tree, taken = _split(tree, path)
-                claimed += [taken] if taken else []
-        kept += [{**entry, "fieldsV1": tree}] if tree else []
-    times = [entry["time"] for entry in managed_entries(live) if entry.get("time")]
-    new: dict[str, Any] = {
-        "manager": MANAGER,
-        "operation": "Apply",
-        "apiVersion": manifest.api_version,
-        "fieldsType": "FieldsV1",
-        "fieldsV1": {},
-        **({"time": max(times)} if times else {}),
-    }
-    new = own if own is not None else new
-    entries = [{**new, "fieldsV1": union_of_fields([new["fieldsV1"], *claimed])}, *kept]
-    body = {**live.body, "metadata": {**live.body["metadata"], "managedFields": entries}}
-    return Claim(patch=managed_fields_patch(live, entries), live=LiveObject.of(body))
-
-
-def _tree(path: Path) -> Tree:
-    tree: Tree = {}
-    for step in reversed(path):
-        tree = {step: tree}
-    return tree
-
-
-def _split(tree: Tree, path: Path) -> tuple[Tree, Tree]:
-    """A tree without a path, and the part of it that is the path and what is below."""
-    first, rest = path[0], path[1:]
-    if first not in tree:
-        return tree, {}
-    others = {step: below for step, below in tree.items() if step != first}
-    if not rest:
-        return others, {first: tree[first]}
-    below, taken = _split(tree[first], rest)
-    if not taken:
-        return tree, {}
-    # Who owns nothing but the keys of an item would keep an empty item when the manifest drops it.
-    bare = first.startswith("k:") and below.keys() <= {".", *(f"f:{key}" for key in keys_of(first))}
-    return (others if bare or not below else {**others, first: below}), {first: taken}
 
 
 def merged_patch(claimed: LiveObject, manifest: Manifest) -> tuple[bytes, LiveObject]:

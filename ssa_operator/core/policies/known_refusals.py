@@ -166,11 +166,10 @@ def admission_notice(manifest: Manifest, field: str, changes: Sequence[tuple[Pat
     )
 
 
-def field_of(steps: Path, body: Mapping[str, Any]) -> FieldPath | None:
+def field_of(steps: Path, index: IndexedBody) -> FieldPath | None:
     """The place in a body that steps of managedFields name, None where the body lacks it."""
     found: list[str | int] = []
-    index, value = IndexedBody(body), body
-    at: Any = value
+    at: Any = index.body
     for step in steps:
         if isinstance(at, list):
             positions = index.index(at).selected(step)

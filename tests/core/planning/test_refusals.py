@@ -13,7 +13,8 @@ from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.objects.managed_fields import Path, owned
 from ssa_operator.core.objects.manifest import Manifest, Rules, manifest
-from ssa_operator.core.planning.refusals import RefusedApply, changes_nothing_immutable, claim, find_candidates
+from ssa_operator.core.planning.field_claims import claim
+from ssa_operator.core.planning.refusals import RefusedApply, changes_nothing_immutable, find_candidates
 from ssa_operator.core.policies.immutable_fields import FieldRefusal, immutable_field
 from ssa_operator.core.policies.known_refusals import KeptValue, KnownRefusal, recalled, refusal_notice, without_kept
 from tests.core.example_objects import document, parent
@@ -100,7 +101,7 @@ _PATHS = st.lists(st.sampled_from([ROLLING, (*ROLLING, "f:maxSurge"), ("f:spec",
 @given(kubectl=_PATHS, other=_PATHS)
 def test_a_claim_takes_one_field_and_leaves_every_other_owner_alone(kubectl: list[Path], other: list[Path]) -> None:
     others = [entry("kubectl-set", "Update", *kubectl), entry("controller", "Update", *other)]
-    claimed = claim(of(*others), [ROLLING])
+    claimed = claim(of(*others).live, "apps/v1", [ROLLING], frozenset())
     after = json.loads(claimed.patch)["metadata"]
     assert after["resourceVersion"] == "7"
     fields = {each["manager"]: owned(json.dumps(each["fieldsV1"]).encode()) for each in after["managedFields"]}
