@@ -68,6 +68,11 @@ class ParentChanges(Struct, frozen=True, kw_only=True):
         return bool(self.problems) or any(each.result is Result.FAILED for each in self.objects)
 
     @property
+    def notices(self) -> bool:
+        """Whether the API server refuses something, although no manifest is at fault."""
+        return any(each.notice for each in self.objects)
+
+    @property
     def differs(self) -> bool:
         """Whether something would change, or whether that is not known yet."""
         own = self.own is not None and self.own.differs
@@ -122,7 +127,7 @@ def _own_change(named: NamedParent, mask: Mask) -> ObjectChange:
 
 def print_changes(console: Console, changes: ParentChanges) -> None:
     """Print what would change of one parent and its children; nothing if nothing would."""
-    if not (changes.differs or changes.failed or changes.notes):
+    if not (changes.differs or changes.failed or changes.notes or changes.notices):
         return
     identity = changes.planned.parent.live.identity
     console.print(Text(str(identity), "bold"))
@@ -133,7 +138,7 @@ def print_changes(console: Console, changes: ParentChanges) -> None:
     for wait in changes.waits:
         console.print(Text(f"  wait {wait}", _STYLES[Result.WAITING]))
     for each in (changes.own, *changes.objects):
-        if each is not None and (each.differs or each.left or _is_held(each, changes)):
+        if each is not None and (each.differs or each.left or each.notice or _is_held(each, changes)):
             _print_object(console, each)
 
 
@@ -171,7 +176,7 @@ def diff_lines(change: ObjectChange) -> list[str]:
 
 def notes(change: ObjectChange) -> list[str]:
     """The reasons of the changes of an object, and whose fields they are."""
-    lines = []
+    lines = [change.notice] if change.notice else []
     if change.adopted:
         others = f" from {' and '.join(change.adopted_from)}" if change.adopted_from else ""
         lines.append(f"the operator adopts the object{others}")
@@ -231,7 +236,7 @@ def object_data(change: ObjectChange) -> dict[str, Any]:
         "namespace": identity.namespace,
         "name": identity.name,
         "result": change.result.value,
-        "message": change.message,
+        "message": "; ".join(filter(None, (change.message, change.notice))),
         **_location_data(change.location),
         "adopted": change.adopted,
         "adoptedFrom": list(change.adopted_from),

@@ -102,6 +102,8 @@ class PlanSummary:
             self._count(parent.group_kind, "waiting")
         for each in changes.objects:
             self._count(each.identity.group_kind, _COUNTED[each.result])
+            if each.notice:
+                self.notes.append(f"{each.identity}: {each.notice} (for {parent})")
             if each.differs:
                 self.objects.append((parent, each))
 

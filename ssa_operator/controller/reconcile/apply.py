@@ -9,7 +9,7 @@ Promises:
   parent may have no record of it any more. Neither is a child that was deleted: its parent may be gone.
 - No child is applied from the moment on that the cache shows the deletion of its parent: an owner reference to a parent
   that is gone would have the garbage collector delete the child, also one that was orphaned.
-- A refused field is reported with the template line that wrote it.
+- A refused field is reported with the template line that wrote it, and with other managers that have to do with it.
 - An object is deleted only as the operator knows it: what was recreated under the same name stays, and so does what no
   longer belongs to the parent. A change that concerns neither doesn't prevent the deletion.
 - Nothing is deleted while the operator's view of the parent is old.
@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.failures import failed_outcome, failed_request, location_of_error
 from ssa_operator.controller.reconcile.recreate import ImmutableChange, immutable_change
+from ssa_operator.controller.reconcile.refusals import answer_refusal
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.planning.outcome import Outcome, Result
@@ -57,9 +58,9 @@ class Existing(Struct, frozen=True):
     live: LiveObject
 
 
-async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | ImmutableChange:
+async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | ImmutableChange | Step:
     """Apply the manifest of a step. Instead of an outcome, returns an object that exists although the plan doesn't know
-    it, or an apply that was refused because of an immutable field.
+    it, an apply that was refused because of an immutable field, or what to apply after a refusal.
     """
     manifest = step.manifest
     assert manifest is not None
@@ -93,11 +94,29 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
     except ValueError as error:
         return failed_outcome(step, str(error), problem=FailureReason.INVALID_MANIFEST)
     except ApiError as error:
-        return immutable_change(step, manifest, resource, error, cluster) or _refused(step, manifest, error)
+        return await _after_refusal(step, manifest, resource, error, cluster)
     return _applied(step, manifest, applied, same=same)
 
 
+async def _after_refusal(
+    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess
+) -> Outcome | ImmutableChange | Step:
+    try:
+        answer = await answer_refusal(step, manifest, resource, error, cluster)
+    except CredentialsError as failure:
+        return failed_outcome(step, str(failure), problem=FailureReason.APPLY_FAILED, retryable=True)
+    except ApiError as failure:
+        return failed_request(step, failure)
+    if not isinstance(answer, str):
+        return answer
+    change = immutable_change(step, manifest, resource, error, cluster, answer)
+    return change or _refused(step, manifest, error, answer)
+
+
 def _applied(step: Step, manifest: Manifest, applied: Applied, *, same: bool) -> Outcome:
+    known = step.history.refusal
+    if known is not None and known.admission:
+        step = replace(step, history=replace(step.history, refusal=None))
     if not applied.created:
         # An apply that succeeds resets the repeated refusals.
         step = replace(step, history=replace(step.history, recreation=None))
@@ -278,14 +297,18 @@ def _not_deleted(step: Step, why: str) -> Outcome:
     return Outcome(step=step, result=Result.WAITING, live=step.live, message=message, retryable=True)
 
 
-def _refused(step: Step, manifest: Manifest, error: ApiError) -> Outcome:
-    """A refused apply: the API server's message, at the template line that wrote the first field in it."""
+def _refused(step: Step, manifest: Manifest, error: ApiError, note: str) -> Outcome:
+    """A refused apply: the API server's message, at the template line that wrote the first field in it. `note` is what
+    the message says of other managers.
+    """
     if "Only one reference can have Controller set to true" in error.words.message:
         message = (
             f"{step.identity} is controlled by another object; give it another name, or let go of it there ({error})"
         )
         return failed_outcome(step, message, problem=FailureReason.CONFLICT)
     outcome = failed_request(step, error, location_of_error(manifest, error))
+    if note:
+        outcome = replace(outcome, message=f"{outcome.message}; {note}")
     if step.history.recreation is not None and not step.history.recreation.made:
         # The operator has deleted the object, and it is missing until an apply succeeds. A quota, for example, may
         # still count the old object.

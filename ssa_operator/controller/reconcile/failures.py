@@ -16,9 +16,11 @@ import traceback
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.objects.messages import sentence, shortened
 from ssa_operator.core.objects.source_location import SourceLocation, parse_field
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import FailureReason, Step
+from ssa_operator.core.policies.immutable_fields import FieldRefusal
 from ssa_operator.core.redaction.redacted_report import crash_text
 from ssa_operator.kube.api.errors import ApiError
 
@@ -82,6 +84,21 @@ def location_of_error(manifest: Manifest, error: ApiError) -> SourceLocation | N
 # `failed to create typed patch object (…): .spec.a: field not declared in schema`, `strict decoding error: unknown
 # field "spec.a"`
 _FIELD_IN_MESSAGE = re.compile(r': (\.[^\s:]+)(?=: )|unknown field "([^"]+)"')
+
+
+def refusals_of(error: ApiError) -> list[FieldRefusal]:
+    """The causes of a refusal, before redaction: for decisions, and never to be shown."""
+    return [FieldRefusal(cause.field, cause.message) for cause in error.words.causes]
+
+
+def causes_text(error: ApiError) -> str:
+    """All causes in the API server's message, each without the diff that may follow, and cut if it is long."""
+    causes = (f"{cause.field}: {cause.message.partition(chr(10))[0]}" for cause in error.causes)
+    return sentence([shortened(cause, _CAUSE_LIMIT) for cause in causes])
+
+
+_CAUSE_LIMIT = 300
+"""Characters of one cause in the API server's message. It quotes values, and for a Job that is a whole pod template."""
 
 
 def _fields(error: ApiError) -> list[str]:

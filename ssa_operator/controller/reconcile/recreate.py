@@ -23,16 +23,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
-from ssa_operator.controller.reconcile.failures import failed_outcome, failed_request, location_of_error
+from ssa_operator.controller.reconcile.failures import (
+    causes_text,
+    failed_outcome,
+    failed_request,
+    location_of_error,
+    refusals_of,
+)
 from ssa_operator.core.objects.annotations import Recreate
 from ssa_operator.core.objects.crd_schema import object_schema
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import NEVER_RECREATED, Manifest
-from ssa_operator.core.objects.messages import shortened
 from ssa_operator.core.objects.source_location import SourceLocation, parse_field
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import FailureReason, Step
-from ssa_operator.core.policies.immutable_fields import FieldRefusal, changed_field, immutable_field
+from ssa_operator.core.policies.immutable_fields import changed_field, immutable_field
 from ssa_operator.core.policies.recreate import (
     ANNOTATION,
     CLAIM,
@@ -55,9 +60,6 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
 
-_CAUSE_LIMIT = 300
-"""Characters of one cause in the API server's message. It quotes values, and for a Job that is a whole pod template."""
-
 
 class ImmutableChange(Struct, frozen=True, kw_only=True):
     """An apply that the API server refused because an immutable field changed."""
@@ -72,6 +74,8 @@ class ImmutableChange(Struct, frozen=True, kw_only=True):
     """The schema of the object's CRD, None where there is none."""
     field: str
     """The path of the immutable field."""
+    note: str = ""
+    """What the message says of other managers."""
 
     @property
     def location(self) -> SourceLocation:
@@ -79,26 +83,29 @@ class ImmutableChange(Struct, frozen=True, kw_only=True):
 
     @property
     def causes(self) -> str:
-        """All causes in the API server's message, each without the diff that may follow, and cut if it is long."""
-        causes = (f"{cause.field}: {_first_line(cause.message)}" for cause in self.error.causes)
-        return "; ".join(shortened(cause, _CAUSE_LIMIT) for cause in causes)
+        """The API server's words, and what the object has of other managers."""
+        return "; ".join(filter(None, (causes_text(self.error), self.note)))
 
 
 def immutable_change(
-    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess
+    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess, note: str = ""
 ) -> ImmutableChange | None:
-    """The immutable field that a refused apply changed, None if it was refused for another reason."""
+    """The immutable field that a refused apply changed, None if it was refused for another reason. `note` is what the
+    message says of other managers.
+    """
     if not error.invalid:
         return None
     crd = cluster.crds.get(resource.name)
     schema = object_schema(crd, resource.version) if crd is not None else None
     kind = manifest.identity.group_kind
-    field = immutable_field(kind, _refusals(error), schema)
+    field = immutable_field(kind, refusals_of(error), schema)
     if not field:
         return None
     if step.live is not None:
         field = changed_field(kind, field, manifest.body, step.live.body)
-    return ImmutableChange(step=step, manifest=manifest, resource=resource, error=error, schema=schema, field=field)
+    return ImmutableChange(
+        step=step, manifest=manifest, resource=resource, error=error, schema=schema, field=field, note=note
+    )
 
 
 async def recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome | Step:
@@ -157,7 +164,7 @@ async def _dry_run(change: ImmutableChange, live: LiveObject, cluster: ClusterAc
     try:
         applied = await cluster.client.apply(change.resource, identity.namespace, probed.name, probed.encoded, options)
     except ApiError as error:
-        if error.terminal and proves_nothing(probed, _refusals(error), error.words.message, change.schema):
+        if error.terminal and proves_nothing(probed, refusals_of(error), error.words.message, change.schema):
             return None
         message = str(error).replace(probed.name, identity.name)
         outcome = failed_request(change.step, error, location_of_error(change.manifest, error) or change.location)
@@ -250,7 +257,3 @@ def _conflict(change: ImmutableChange, message: str) -> Outcome:
 
 def _waits(step: Step, live: LiveObject | None, message: str) -> Outcome:
     return Outcome(step=step, result=Result.WAITING, live=live, message=message, retryable=True)
-
-
-def _refusals(error: ApiError) -> list[FieldRefusal]:
-    return [FieldRefusal(cause.field, cause.message) for cause in error.words.causes]

@@ -37,6 +37,7 @@ from ssa_operator.core.policies.field_conflicts import (
     update_histories,
     with_revert,
 )
+from ssa_operator.core.policies.known_refusals import KnownRefusal
 from ssa_operator.core.policies.new_names import NewNames, with_created, without_settled_names
 from ssa_operator.core.policies.recreate import Recreation
 from ssa_operator.core.policies.unchanged import ApplyRecord, apply_record
@@ -48,6 +49,8 @@ class ChildHistory(Struct, frozen=True, kw_only=True):
 
     apply_records: Mapping[Identity, ApplyRecord] = NOTHING
     """What the last apply of each child left behind."""
+    refusals: Mapping[Identity, KnownRefusal] = NOTHING
+    """What the API server refuses of the children's manifests, although these are not at fault."""
     recreations: Mapping[Identity, Recreation] = NOTHING
     """The children that were deleted to be recreated."""
     conflicts: Mapping[Identity, ConflictHistory] = NOTHING
@@ -81,6 +84,7 @@ def without_empty(history: ChildHistory) -> ChildHistory:
     """The same history with one shared empty mapping for all features that remember nothing."""
     return replace(
         history,
+        refusals=history.refusals or NOTHING,
         recreations=history.recreations or NOTHING,
         conflicts=history.conflicts or NOTHING,
         shown_warnings=history.shown_warnings or NOTHING,
@@ -145,12 +149,15 @@ def after_creations(history: ChildHistory, outcomes: Sequence[Outcome], now: flo
 
 
 def after_outcomes(history: ChildHistory, outcomes: Iterable[Outcome]) -> ChildHistory:
-    """The history with what the applies left behind."""
+    """The history with what the applies left behind, and what was refused of them."""
     records: dict[Identity, ApplyRecord] = {}
+    refusals: dict[Identity, KnownRefusal] = {}
     for outcome in outcomes:
         step, live = outcome.step, outcome.live
         if step.manifest is None or live is None:
             continue
+        if step.history.refusal is not None:
+            refusals[step.identity] = step.history.refusal
         if step.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING):
             records[step.identity] = apply_record(step.manifest, live)
         elif step.identity in history.apply_records and (
@@ -161,7 +168,7 @@ def after_outcomes(history: ChildHistory, outcomes: Iterable[Outcome]) -> ChildH
             # Of an object that is as it was applied, only the newest version is kept.
             newer = step.unchanged and record.applied is not live
             records[step.identity] = replace(record, applied=live) if newer else record
-    return replace(history, apply_records=records)
+    return replace(history, apply_records=records, refusals=refusals)
 
 
 def after_reverts(history: ChildHistory, outcomes: Sequence[Outcome], now: float) -> ChildHistory:

@@ -35,6 +35,7 @@ from ssa_operator.core.policies.adoption import (
 )
 from ssa_operator.core.policies.feedback_loops import FeedbackLoop
 from ssa_operator.core.policies.field_conflicts import ConflictHistory
+from ssa_operator.core.policies.known_refusals import recalled, without_kept
 from ssa_operator.core.policies.new_names import NewNames
 from ssa_operator.core.policies.recreate import deletion_message
 from ssa_operator.core.policies.unchanged import is_unchanged
@@ -69,13 +70,15 @@ def step_for_document(observed: Observed, document: Document) -> Step:
     if made.identity in observed.children.unreadable:
         why = f"may exist already, and can't be read: {observed.children.unreadable[made.identity]}"
         return refused_step(made.identity, why, document, FailureReason.APPLY_FAILED)
+    live, history = _live(observed, made), observed.history
+    known = recalled(history.refusals.get(made.identity), made, live)
     step = Step(
         action=Action.APPLY,
         identity=made.identity,
-        manifest=made,
-        live=_live(observed, made),
+        manifest=made if known is None else without_kept(made, known.kept),
+        live=live,
         location=document.location,
-        history=StepHistory(recreation=observed.history.recreations.get(made.identity)),
+        history=StepHistory(recreation=history.recreations.get(made.identity), refusal=known),
         reports_status=kind.reports_status,
         why_kept=made.why_kept,
     )
@@ -329,7 +332,10 @@ def _needs_no_apply(case: _Case) -> Step | None:
     history, identity = case.observed.history, case.manifest.identity
     if not is_unchanged(case.manifest, case.live, history.apply_records.get(identity)):
         return None
-    if case.observed.apply_scope is ApplyScope.CHANGED:
+    refusal = case.step.history.refusal
+    # No event tells when admission lets the manifest pass.
+    refused = refusal is not None and bool(refusal.admission)
+    if case.observed.apply_scope is ApplyScope.CHANGED and not refused:
         return replace(case.step, action=Action.UNCHANGED, reason="is proven unchanged", unchanged=True)
     return replace(case.step, reason="this reconcile applies every manifest", unchanged=True)
 

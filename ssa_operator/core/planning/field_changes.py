@@ -81,13 +81,12 @@ def content(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def field_changes(before: LiveObject, after: LiveObject, manager: str = MANAGER) -> tuple[FieldChange, ...]:
     """The fields that differ between an object and the answer of an apply of `manager`, or of its dry run."""
-    keys = _list_keys((*before.managed_fields, *after.managed_fields))
-    ours_before, ours_after = _owned_by(before, manager), _owned_by(after, manager)
+    ours_before, ours_after = owned_by(before, manager), owned_by(after, manager)
     comparable = all(is_in_version(entry, before) for entry in before.managed_fields if _is_apply_of(entry, manager))
-    others = _other_entries(before, manager)
+    others = other_entries(before, manager)
     changes = []
-    for path, old, new in _differences(content(before.body), content(after.body), keys, ()):
-        owners = tuple(owner for owner, fields in others if _covers(fields, path))
+    for path, old, new in differences(before, after):
+        owners = tuple(owner for owner, fields in others if covers(fields, path))
         changes.append(
             FieldChange(
                 path=path,
@@ -98,9 +97,15 @@ def field_changes(before: LiveObject, after: LiveObject, manager: str = MANAGER)
     return tuple(changes)
 
 
+def differences(before: LiveObject, after: LiveObject) -> Iterator[tuple[Path, Any, Any]]:
+    """The outermost fields that differ between two objects, each with both values; None stands for an absent one."""
+    keys = _list_keys((*before.managed_fields, *after.managed_fields))
+    return _differences(content(before.body), content(after.body), keys, ())
+
+
 def left_fields(before: LiveObject, after: LiveObject, manager: str = MANAGER) -> tuple[LeftField, ...]:
     """The fields that an apply of `manager` gives up, and that other managers keep as they are."""
-    others, given_up, kept = _other_entries(after, manager), _owned_by(before, manager), _owned_by(after, manager)
+    others, given_up, kept = other_entries(after, manager), owned_by(before, manager), owned_by(after, manager)
     body = IndexedBody(after.body)
     left = []
     for path in sorted(leaves(given_up)):
@@ -144,19 +149,20 @@ def _cause(
     """The cause of a change. `ours_before` is None where the last apply was in another version: it may have owned any
     field that no other manager owns.
     """
-    was_ours = not owners if ours_before is None else _covers(ours_before, path)
+    was_ours = not owners if ours_before is None else covers(ours_before, path)
     if new is None:
         if was_ours:
             return ChangeCause.TEMPLATE
         return ChangeCause.ADOPTED if owners else ChangeCause.SERVER
-    if not _covers(ours_after, path):
+    if not covers(ours_after, path):
         return ChangeCause.SERVER
     if old is not None and owners and not was_ours:
         return ChangeCause.TAKEN
     return ChangeCause.TEMPLATE
 
 
-def _owned_by(live: LiveObject, manager: str) -> Tree:
+def owned_by(live: LiveObject, manager: str = MANAGER) -> Tree:
+    """The fields in a manager's Apply entries."""
     entries = (entry for entry in live.managed_fields if _is_apply_of(entry, manager))
     return union_of_fields([field_tree(bytes(entry.fields_v1)) for entry in entries])
 
@@ -165,7 +171,8 @@ def _is_apply_of(entry: ManagedFields, manager: str) -> bool:
     return (entry.manager, entry.operation, entry.subresource) == (manager, "Apply", "")
 
 
-def _other_entries(live: LiveObject, manager: str) -> list[tuple[FieldOwner, Tree]]:
+def other_entries(live: LiveObject, manager: str = MANAGER) -> list[tuple[FieldOwner, Tree]]:
+    """The entries of managedFields beside a manager's Apply entries, without those of the status."""
     return [
         (FieldOwner(entry.manager, entry.operation, entry.subresource, entry.time), field_tree(bytes(entry.fields_v1)))
         for entry in live.managed_fields
@@ -173,7 +180,7 @@ def _other_entries(live: LiveObject, manager: str) -> list[tuple[FieldOwner, Tre
     ]
 
 
-def _covers(fields: Tree, path: Path) -> bool:
+def covers(fields: Tree, path: Path) -> bool:
     """Whether a tree has a path, something below it, or a whole value that it is in."""
     for step in path:
         if step not in fields:

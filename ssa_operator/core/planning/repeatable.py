@@ -4,8 +4,8 @@ Promises:
 - Every manifest of such a reconcile is applied again. Only the render, the plan and the report are saved.
 - A reconcile that created, changed, refused, kept or pruned an object, or that waits for one, is not repeated.
 - Nothing is kept of manifests that are large together.
-- A reconcile that took a decision by what the process remembers (a conflict, a feedback loop, a recreation, new names,
-  a warning of the API server) is not repeated.
+- A reconcile that took a decision by what the process remembers (a conflict, a feedback loop, a refusal, a recreation,
+  new names, a warning of the API server) is not repeated.
 """
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ def _is_remembered(history: ChildHistory) -> bool:
     """Whether the next reconcile may follow from what the process remembers, and not only from what is rendered."""
     return bool(
         history.recreations
+        or history.refusals
         or any(each.in_conflict or each.reverted_at is None for each in history.conflicts.values())
         or history.shown_warnings
         or history.feedback_loops

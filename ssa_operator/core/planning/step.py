@@ -19,6 +19,7 @@ from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.policies.field_conflicts import ForeignChange
+from ssa_operator.core.policies.known_refusals import KnownRefusal
 from ssa_operator.core.policies.recreate import Recreation
 from ssa_operator.core.readiness.rules import Readiness, readiness
 
@@ -72,6 +73,10 @@ class StepHistory(Struct, frozen=True, kw_only=True):
     """The change of another manager that the step reverts."""
     conflict: str = ""
     """The message of a field conflict over the child, '' where there is none."""
+    refusal: KnownRefusal | None = None
+    """What the API server refuses of the manifest, although the manifest is not at fault."""
+    refusal_answered: bool = False
+    """Whether the step follows from a refusal in this reconcile, so that another one is an answer to it."""
     feedback_loop: str = ""
     """The message of a child that changes each time it is applied, '' for any other."""
 

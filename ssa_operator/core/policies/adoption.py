@@ -166,7 +166,8 @@ def adopt_fields_patch(live: LiveObject, api_version: str, former: AbstractSet[s
     joined = [entry for entry in candidates if entry.get("apiVersion") == candidates[0].get("apiVersion")]
     fields = union_of_fields([entry["fieldsV1"] for entry in joined])
     new_own = {**candidates[0], "manager": MANAGER, "operation": "Apply", "fieldsV1": fields}
-    return _patch(live, [new_own, *(entry for entry in kept if entry.get("subresource") or not _is_own(entry))])
+    others = [entry for entry in kept if entry.get("subresource") or not _is_own(entry)]
+    return managed_fields_patch(live, [new_own, *others])
 
 
 def without_former_fields(
@@ -247,13 +248,14 @@ def without_fields(value: Any, fields: Mapping[str, Any]) -> Any:
 def in_version(live: LiveObject, api_version: str, *, instead_of: str) -> bytes:
     """The merge patch that replaces the version `instead_of` in an object's managedFields by `api_version`."""
     entries = managed_entries(live)
-    return _patch(
+    return managed_fields_patch(
         live,
         [{**entry, "apiVersion": api_version} if entry.get("apiVersion") == instead_of else entry for entry in entries],
     )
 
 
-def _patch(live: LiveObject, entries: Sequence[Mapping[str, Any]]) -> bytes:
+def managed_fields_patch(live: LiveObject, entries: Sequence[Mapping[str, Any]]) -> bytes:
+    """The merge patch that replaces an object's managedFields, with the resourceVersion that was read."""
     metadata = {"resourceVersion": live.resource_version, "managedFields": entries}
     return json.dumps({"metadata": metadata}, separators=(",", ":")).encode()
 

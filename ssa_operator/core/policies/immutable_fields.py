@@ -171,12 +171,22 @@ def changed_field(kind: GroupKind, field: str, wanted: Mapping[str, Any], live: 
 
     The refused field itself where no difference is found, for example if the manifest no longer has the field.
     """
-    path = parse_field(_SPELLINGS.get(field, field), wanted)
-    mutable = _MUTABLE.get(kind, frozenset()) if path == ("spec",) else frozenset()
+    path = parse_field(spelled(field), wanted)
+    mutable = mutable_fields(kind, path)
     changed = _first_difference(_at(wanted, path), _at(live, path), path, mutable)
     if changed:
         return field_text(changed)
     return field_text(path) if _at(wanted, path) is not None else field
+
+
+def mutable_fields(kind: GroupKind, path: FieldPath) -> frozenset[str]:
+    """The fields of a mapping that may change although the API server refuses a change of the mapping."""
+    return _MUTABLE.get(kind, frozenset()) if path == ("spec",) else frozenset()
+
+
+def spelled(field: str) -> str:
+    """A field of the API server's message as manifests write it."""
+    return _SPELLINGS.get(field, field)
 
 
 # Fields that the API server names otherwise than manifests write them.

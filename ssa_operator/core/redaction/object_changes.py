@@ -31,6 +31,7 @@ from ssa_operator.core.planning.field_changes import (
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action
 from ssa_operator.core.policies.adoption import former_managers
+from ssa_operator.core.policies.known_refusals import refusal_notice
 from ssa_operator.core.redaction.masked_object import Mask
 
 Body = Mapping[str, Any]
@@ -72,6 +73,9 @@ class ObjectChange(Struct, frozen=True, kw_only=True):
     adopted_from: tuple[str, ...] = ()
     """The managers whose fields the operator takes over with the object."""
 
+    notice: str = ""
+    """What the API server refuses of the manifest, although the manifest is not at fault."""
+
     @property
     def differs(self) -> bool:
         """Whether the object would not stay as it is, or whether that is not known yet."""
@@ -96,11 +100,13 @@ def _change(outcome: Outcome, mask: Mask, former: AbstractSet[str]) -> ObjectCha
             fields = changed_fields(step.live, live, mask, step.manifest)
         if outcome.result in (Result.CONFIGURED, Result.UNCHANGED):
             left = tuple((mask.text(str(each)), each.owners) for each in left_fields(step.live, live))
+    failed = outcome.result is Result.FAILED
     message = outcome.message or (step.reason if step.action in (Action.KEEP, Action.PRUNE) else "")
     return ObjectChange(
         identity=_masked_identity(step.identity, mask),
         result=outcome.result,
         message=mask.text(message),
+        notice=mask.text(refusal_notice(step.history.refusal, step.manifest, live)) if not failed else "",
         location=outcome.location or step.location,
         before=mask.masked(before) if before is not None else None,
         after=mask.masked(after) if after is not None else None,

@@ -84,7 +84,8 @@ def _may_name_others(outcome: Outcome) -> bool:
 def _without_messages(outcome: Outcome) -> Outcome:
     step = outcome.step
     awaited = tuple(replace(each, hidden=True) for each in step.order.awaited)
-    history: dict[str, Any] = {name: NOT_SHOWN for name in ("conflict", "feedback_loop") if getattr(step.history, name)}
+    history: dict[str, Any] = {"refusal": None} if step.history.refusal is not None else {}
+    history |= {name: NOT_SHOWN for name in ("conflict", "feedback_loop") if getattr(step.history, name)}
     return replace(
         outcome,
         step=replace(

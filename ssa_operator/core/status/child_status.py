@@ -20,6 +20,7 @@ from ssa_operator.core.objects.messages import bounded
 from ssa_operator.core.objects.secret_fields import ParentSecrets
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action, Step
+from ssa_operator.core.policies.known_refusals import refusal_notice
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 
 CAUSE_LIMIT = 256
@@ -84,6 +85,8 @@ def _child_status(outcome: Outcome, now: float) -> ChildStatus:
             found = replace(found, message=f"{found.message or 'is ready'}; {kept_text(step.why_kept)}")
         elif outcome.cause:
             found = replace(found, message=f"{found.message}; {outcome.cause}")
+        if notice := refusal_notice(step.history.refusal, step.manifest, live):
+            found = replace(found, message="; ".join(filter(None, (found.message, notice))))
     return ChildStatus(
         identity=step.identity,
         uid=live.uid if live else "",

@@ -20,6 +20,7 @@ from ssa_operator.core.planning.finalization import Finalization
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.policies.backoff import earliest
+from ssa_operator.core.policies.known_refusals import refusal_notice
 from ssa_operator.core.policies.stuck_deletions import removal_advice
 from ssa_operator.core.status.child_status import ChildStatus, child_statuses, existing_child, with_waiting_causes
 from ssa_operator.core.status.conditions import make_status
@@ -82,10 +83,22 @@ def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own
     feedback_loop = sentence([loop for loop in loops if loop])
     if feedback_loop:
         verdict = replace(verdict, message=bounded(f"{verdict.message}; {feedback_loop}", MESSAGE_LIMIT))
+    if refused := sentence(_refusal_notices(outcomes)):
+        verdict = replace(verdict, message=bounded(f"{verdict.message}; {refused}", MESSAGE_LIMIT))
     report = _with_outcomes(
         _report_of(parent, verdict, children, own, now), outcomes, plan.rendered.again_at, own.again_at
     )
     return replace(report, complete=_complete(plan, outcomes), feedback_loop=feedback_loop)
+
+
+def _refusal_notices(outcomes: Sequence[Outcome]) -> list[str]:
+    """What the API server refuses of manifests that are not at fault. A step that failed says so itself."""
+    return [
+        f"{outcome.step.identity}: {notice}"
+        for outcome in outcomes
+        if outcome.result is not Result.FAILED
+        and (notice := refusal_notice(outcome.step.history.refusal, outcome.step.manifest, outcome.live))
+    ]
 
 
 def make_suspended_report(

@@ -8,7 +8,7 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from urllib.parse import quote, urlencode
 
@@ -296,17 +296,26 @@ def merge_patch(resource: Resource, namespace: str, name: str, body: bytes, *, d
     )
 
 
-def json_patch(resource: Resource, namespace: str, name: str, body: bytes, *, manager: str = MANAGER) -> Request:
+def json_patch(
+    resource: Resource, namespace: str, name: str, body: bytes, *, manager: str = MANAGER, dry_run: bool = False
+) -> Request:
     """A JSON patch (RFC 6902). It is not repeated by itself: what it tests may not hold any more."""
+    query: Parameters = (("fieldManager", manager),)
     return Request(
         method="PATCH",
         path=resource.path(namespace, name),
-        query=(("fieldManager", manager),),
+        query=(*query, ("dryRun", "All")) if dry_run else query,
         subject=f"patch of {resource.describe(namespace, name)}",
         body=body,
         content_type=JSON_PATCH,
+        dry_run=dry_run,
         confidential=resource.confidential,
     )
+
+
+def hiding(request: Request, secret: SecretFields) -> Request:
+    """The request, with these fields of its object as those that errors and warnings must not quote."""
+    return replace(request, secret=secret)
 
 
 def create(resource: Resource, namespace: str, body: bytes) -> Request:

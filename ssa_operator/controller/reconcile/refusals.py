@@ -1,0 +1,198 @@
+"""What follows from a refused apply: core.planning.refusals reads it, and dry runs tell what the API server accepts.
+
+Promises:
+- Before anything is said or deleted, a refusal is read with the live object and its managedFields.
+- Nothing is written before a dry run was accepted. Then one patch of managedFields claims the fields that make way, and
+  the next apply removes them together with its change: at whatever moment the process dies, the next one continues.
+- A value that stays, and what admission changes, are remembered, so that resyncs write nothing and try nothing.
+- In a dry run, the outcome has the object as the accepted trial showed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.failures import causes_text, failed_outcome, location_of_error, refusals_of
+from ssa_operator.core.objects.crd_schema import object_schema
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.managed_fields import Path
+from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.objects.source_location import field_text, parse_field
+from ssa_operator.core.planning.field_claims import Claim, claim
+from ssa_operator.core.planning.outcome import Outcome, Result
+from ssa_operator.core.planning.refusals import (
+    Candidate,
+    RefusedApply,
+    admission_changes,
+    beyond,
+    changes_nothing,
+    changes_nothing_immutable,
+    drop_message,
+    find_candidates,
+    merged_patch,
+    others_message,
+    read_refusal,
+    with_kept,
+)
+from ssa_operator.core.planning.step import FailureReason, Step
+from ssa_operator.core.policies.known_refusals import KnownRefusal, admission_notice
+from ssa_operator.core.policies.recreate import probe, proves_nothing
+from ssa_operator.core.policies.unchanged import is_same_content
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.resource import Resource
+
+
+async def answer_refusal(
+    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess
+) -> Step | Outcome | str:
+    """The step to apply instead, or the outcome, where the manifest is not at fault. Otherwise what the message about
+    the refusal says of other managers; '' for nothing. Raises ApiError and CredentialsError.
+    """
+    live = step.live
+    if live is None or live.deleting or not error.invalid or error.denied or step.history.refusal_answered:
+        return ""
+    crd = cluster.crds.get(resource.name)
+    schema = object_schema(crd, resource.version) if crd is not None else None
+    refused = read_refusal(manifest, live, refusals_of(error), schema, cluster.former_managers)
+    if refused is None:
+        return ""
+    trials = _Trials(refused=refused, resource=resource, schema=schema, cluster=cluster)
+    nearby = find_candidates(refused, None)
+    if not (refused.immutable or nearby.candidates or nearby.of_others):
+        return ""
+    fresh, valid = await trials.fresh()
+    if refused.immutable and changes_nothing_immutable(refused, fresh):
+        return _blame_admission(step, refused, fresh, error)
+    if not valid:
+        return ""  # the message about the first refusal says why
+    findings = find_candidates(refused, fresh)
+    chosen = await trials.choose(findings.candidates)
+    return others_message(findings.of_others) if chosen is None else await _carry_out(step, trials, *chosen)
+
+
+class _Trials(Struct, frozen=True, kw_only=True):
+    """Dry runs of one manifest."""
+
+    refused: RefusedApply
+    resource: Resource
+    schema: Mapping[str, Any] | None
+    cluster: ClusterAccess
+
+    async def fresh(self) -> tuple[LiveObject | None, bool]:
+        """The object that the manifest would become under another name, and whether the manifest is valid as far as
+        that shows. There is no such object where the API server refuses it, be it for its name alone.
+        """
+        probed = probe(self.refused.manifest, self.refused.live)
+        try:
+            return await self._apply(probed.name, probed.encoded), True
+        except ApiError as error:
+            words = error.words.message
+            return None, error.terminal and proves_nothing(probed, refusals_of(error), words, self.schema)
+
+    async def choose(self, candidates: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], LiveObject] | None:
+        """The candidates that the API server accepts the manifest with, no more than it needs, and the object as the
+        trial showed it. None if it accepts none.
+        """
+        for each in candidates:
+            if (found := await self._accepted((each,))) is not None:
+                return (each,), found
+        needed = tuple(candidates)
+        if len(needed) < 2 or (found := await self._accepted(needed)) is None:
+            return None
+        for each in candidates:
+            fewer = tuple(other for other in needed if other is not each)
+            if (answer := await self._accepted(fewer)) is not None:
+                needed, found = fewer, answer
+        return needed, found
+
+    async def _accepted(self, chosen: tuple[Candidate, ...]) -> LiveObject | None:
+        try:
+            found = await self._try(chosen)
+            if self.refused.immutable:
+                for each in chosen:
+                    if each.kept is not None:
+                        # What can't move the other way either is immutable.
+                        await self._apply(self.refused.manifest.identity.name, beyond(each, self.refused.manifest))
+        except ApiError as error:
+            if not error.terminal:
+                raise
+            return None
+        return found
+
+    async def _try(self, chosen: tuple[Candidate, ...]) -> LiveObject:
+        made, dropped = with_kept(self.refused.manifest, chosen), _dropped(chosen)
+        if not dropped:
+            return await self._apply(made.identity.name, made.encoded)
+        body, after = merged_patch(_claimed(self.refused, dropped).live, made)
+        identity = made.identity
+        request = calls.json_patch(self.resource, identity.namespace, identity.name, body, dry_run=True)
+        request = calls.hiding(request, made.document.secret)
+        answer = LiveObject((await self.cluster.client.send(request)).body).body
+        metadata = {**answer["metadata"], "managedFields": after.body["metadata"]["managedFields"]}
+        return LiveObject.of({**answer, "metadata": metadata})
+
+    async def _apply(self, name: str, body: bytes) -> LiveObject:
+        manifest = self.refused.manifest
+        options = calls.ApplyOptions(dry_run=True, secret=manifest.document.secret)
+        return (await self.cluster.client.apply(self.resource, manifest.identity.namespace, name, body, options)).live
+
+
+def _dropped(chosen: Sequence[Candidate]) -> list[Path]:
+    return [each.steps for each in chosen if each.kept is None]
+
+
+def _claimed(refused: RefusedApply, fields: Sequence[Path]) -> Claim:
+    return claim(refused.live, refused.manifest.api_version, fields, refused.former)
+
+
+async def _carry_out(step: Step, trials: _Trials, chosen: tuple[Candidate, ...], answer: LiveObject) -> Step | Outcome:
+    """Claim what makes way, and have the manifest applied without what stays."""
+    refused, cluster = trials.refused, trials.cluster
+    dropped, kept = [each for each in chosen if each.kept is None], [each.kept for each in chosen if each.kept]
+    known = KnownRefusal(digest=refused.manifest.digest, uid=refused.live.uid, kept=tuple(kept)) if kept else None
+    change = None if kept else step.history.foreign_change
+    history = replace(step.history, refusal=known, refusal_answered=True, foreign_change=change)
+    reason = f"{step.reason}; {drop_message(dropped)}" if dropped else step.reason
+    made = with_kept(refused.manifest, chosen)
+    step = replace(step, manifest=made, reason=reason, history=history)
+    if cluster.dry_run:
+        same = is_same_content(refused.live, answer)
+        result = Result.UNCHANGED if same else Result.CONFIGURED
+        return Outcome(step=step, result=result, live=answer, message=drop_message(dropped))
+    if not dropped:
+        return step
+    identity = made.identity
+    claimed = _claimed(refused, _dropped(chosen))
+    patch = calls.merge_patch(trials.resource, identity.namespace, identity.name, claimed.patch)
+    with cluster.writing(identity):
+        try:
+            live = LiveObject((await cluster.client.send(patch)).body)
+        except ApiError as error:
+            if error.conflict:
+                message = "was changed meanwhile; the operator tries again"
+                return Outcome(step=step, result=Result.WAITING, live=step.live, message=message, retryable=True)
+            raise
+        return replace(step, live=cluster.written(live, changed=False))
+
+
+def _blame_admission(step: Step, refused: RefusedApply, fresh: LiveObject | None, error: ApiError) -> Outcome:
+    """The outcome of an apply that admission changes: the object stays, and is as ready as it was if the manifest
+    changes nothing else.
+    """
+    manifest = refused.manifest
+    field = field_text(parse_field(refused.immutable))
+    text = admission_notice(manifest, field, admission_changes(refused, fresh), causes_text(error))
+    known = KnownRefusal(digest=manifest.digest, uid=refused.live.uid, admission=text)
+    step = replace(step, history=replace(step.history, refusal=known))
+    if changes_nothing(refused, fresh):
+        return Outcome(step=step, result=Result.UNCHANGED, live=refused.live)
+    location = location_of_error(manifest, error)
+    message = f"{step.identity}: the manifest can't be applied: {text}"
+    outcome = failed_outcome(step, message, problem=FailureReason.APPLY_FAILED, location=location)
+    return replace(outcome, denied=True)  # no event tells when the policy lets it pass

@@ -1,0 +1,340 @@
+"""Reads a refused apply with the live object and its managedFields: what refuses it, and what the operator may try.
+
+An apply merges a manifest into what is there already: defaults of an earlier manifest, fields of other managers, what
+admission changes. The API server then refuses the whole, though the manifest is valid. The same manifest under another
+name (`fresh`, a dry run) shows what the object would be without all that.
+
+Promises:
+- A manifest whose values at a refused immutable field are live already, or whose new object would be as the live one
+  there, is not what changes it: admission is.
+- Only a field beside or below a refused one makes way for the manifest, only if the new object would not have it, and
+  only if no manager owns it, or one does that an adoption takes fields from or that is kubectl's hand.
+- A value stays only if others moved it and the API server refuses the way back.
+- A field of any other manager stays, and the message names that manager, since when, and what ends it.
+- The number of trials is bounded, and a trial takes no more than is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.managed_fields import Path, is_in_version
+from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.objects.merge_keys import IndexedBody
+from ssa_operator.core.objects.quantity import amount
+from ssa_operator.core.objects.source_location import FieldPath, parse_field
+from ssa_operator.core.planning.field_changes import FieldOwner, covers, differences, other_entries, owned_by
+from ssa_operator.core.planning.field_claims import gives_up
+from ssa_operator.core.planning.merged_outcomes import merged
+from ssa_operator.core.policies.immutable_fields import (
+    ROOT,
+    FieldRefusal,
+    immutable_field,
+    mutable_fields,
+    spelled,
+)
+from ssa_operator.core.policies.known_refusals import LISTED, KeptValue, field_of, field_shown, without_kept
+
+TRIALS = 8
+"""Candidates at most. Each costs a dry run or two, once for each manifest that is refused."""
+
+FIELDS = 16
+"""Refused fields that are read. The API server may name one for each entry of a mapping."""
+
+_NOT_CONTENT = frozenset({"f:apiVersion", "f:kind", "f:metadata", "f:status"})
+
+_QUANTITIES = frozenset(
+    {"capacity", "default", "defaultRequest", "divisor", "hard", "limits", "max", "min", "overhead", "requests"}
+    | {"sizeLimit", "storage"}
+)
+"""Fields of Kubernetes' kinds that are quantities, or mappings of quantities."""
+
+
+class RefusedApply(Struct, frozen=True, kw_only=True):
+    """A manifest that the API server refuses to apply to a live object."""
+
+    manifest: Manifest
+    live: LiveObject
+    fields: tuple[tuple[str, ...], ...]
+    """The refused fields, without positions of lists; () is the whole object."""
+    immutable: str
+    """The refused field that is immutable, '' where none is."""
+    custom: bool
+    """Whether the object is a custom resource with a known schema."""
+    former: AbstractSet[str]
+    """The folder's former managers."""
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """A field that may make way for the manifest (`kept` is None), or a value that may stay."""
+
+    steps: Path
+    owners: tuple[FieldOwner, ...] = ()
+    kept: KeptValue | None = None
+    live: Any = None
+    """The live value of one that may stay."""
+
+
+class Findings(Struct, frozen=True, kw_only=True):
+    """What the live object has beside the manifest around the refused fields."""
+
+    candidates: tuple[Candidate, ...]
+    """The nearest first."""
+    of_others: tuple[Candidate, ...]
+    """The fields of managers that give up nothing."""
+
+
+def read_refusal(
+    manifest: Manifest,
+    live: LiveObject,
+    refusals: Sequence[FieldRefusal],
+    schema: Mapping[str, Any] | None,
+    former: AbstractSet[str],
+) -> RefusedApply | None:
+    """The refused apply, None where the API server refuses the metadata alone. `schema` is that of the object's CRD."""
+    fields = [each.field for each in refusals if each.field and not each.field.startswith(("metadata", "status"))]
+    if not fields:
+        return None
+    paths = (() if field == ROOT else parse_field(spelled(field), live.body) for field in fields[:FIELDS])
+    return RefusedApply(
+        manifest=manifest,
+        live=live,
+        fields=tuple(dict.fromkeys(_names(path) for path in paths)),
+        immutable=immutable_field(manifest.identity.group_kind, refusals, schema),
+        custom=schema is not None,
+        former=former,
+    )
+
+
+def _names(path: FieldPath) -> tuple[str, ...]:
+    return tuple(part for part in path if isinstance(part, str))
+
+
+def _names_of(steps: Path) -> tuple[str, ...]:
+    return tuple(step[2:] for step in steps if step.startswith("f:"))
+
+
+def is_quantity(_api_version: str, _kind: str, path: Sequence[str]) -> bool:
+    """Whether two spellings of one amount are the same in a field."""
+    return not _QUANTITIES.isdisjoint(path)
+
+
+def changes_nothing(refused: RefusedApply, fresh: LiveObject | None) -> bool:
+    """Whether all that the manifest says is live already, or the new object would have it as the live one has."""
+    return next(_own_changes(refused, fresh), None) is None
+
+
+def changes_nothing_immutable(refused: RefusedApply, fresh: LiveObject | None) -> bool:
+    """The same of all that the manifest says at the immutable field: to recreate the object would change nothing."""
+    path = parse_field(spelled(refused.immutable), refused.live.body)
+    field = _names(path)
+    mutable = mutable_fields(refused.manifest.identity.group_kind, path)
+    for names in _own_changes(refused, fresh):
+        below = names[: len(field)] == field and (len(names) == len(field) or names[len(field)] not in mutable)
+        if below or field[: len(names)] == names:
+            return False
+    return True
+
+
+def _own_changes(refused: RefusedApply, fresh: LiveObject | None) -> Iterator[tuple[str, ...]]:
+    after = merged(refused.live, refused.manifest, is_quantity)
+    new = None if fresh is None else IndexedBody(fresh.body)
+    for path, live, _ in differences(refused.live, after):
+        if new is None or live is None or new.value_at(path) != live:
+            yield _names_of(path)
+
+
+def admission_changes(refused: RefusedApply, fresh: LiveObject | None) -> list[tuple[Path, Any, Any]]:
+    """The fields that a new object of the manifest has otherwise than the manifest and the live object, each with the
+    manifest's value and its own.
+    """
+    if fresh is None:
+        return []
+    found, body = [], IndexedBody(refused.manifest.body)
+    for steps, live, made in differences(refused.live, fresh):
+        if made is None or steps[0] in _NOT_CONTENT or _is_generated(live, made):
+            continue
+        place = field_of(steps, body)
+        if live is None or place is not None:
+            found.append((steps, None if place is None else live, made))
+    return found
+
+
+def _is_generated(live: object, made: object) -> bool:
+    return isinstance(made, Mapping) and live is None and not made
+
+
+def find_candidates(refused: RefusedApply, fresh: LiveObject | None) -> Findings:
+    """What may be tried. `fresh` is the object that the manifest would become under another name; without it, what the
+    manifest lacks counts as what the new object lacks.
+    """
+    live = refused.live
+    own, others = owned_by(live), other_entries(live)
+    # A field without an owner in managedFields of another version may have one.
+    known = bool(live.managed_fields) and all(is_in_version(entry, live) for entry in live.managed_fields)
+    made = fresh if fresh is not None else LiveObject.of({**refused.manifest.body})
+    candidates: list[tuple[int, Candidate]] = []
+    of_others: list[Candidate] = []
+    body = IndexedBody(refused.manifest.body)
+    for steps, value, wanted in differences(live, made):
+        near = _distance(refused, steps)
+        if near is None or steps[0] in _NOT_CONTENT or value is None:
+            continue
+        owners = tuple(owner for owner, tree in others if covers(tree, steps))
+        given_up = all(gives_up(owner, refused.former) for owner in owners)
+        if wanted is not None:
+            kept = _may_stay(refused, steps, value, wanted, body) if owners and not covers(own, steps) else None
+            if kept is not None:
+                candidates.append((near, Candidate(steps=steps, kept=kept, live=value)))
+            elif owners and not given_up and not covers(own, steps):
+                of_others.append(Candidate(steps=steps, owners=owners))
+        elif steps[-1].startswith("f:") and (owners or not covers(own, steps)):
+            found = Candidate(steps=steps, owners=owners)
+            if given_up and (owners or known):
+                candidates.append((near, found))
+            elif owners:
+                of_others.append(found)
+    candidates.sort(key=lambda each: each[0])
+    return Findings(candidates=tuple(each for _, each in candidates[:TRIALS]), of_others=tuple(of_others))
+
+
+def _distance(refused: RefusedApply, steps: Path) -> int | None:
+    """0 for a field at, above or below a refused one, 1 for one in the same mapping, None for any other."""
+    names, found = _names_of(steps), None
+    for field in refused.fields:
+        if names[: len(field)] == field or field[: len(names)] == names:
+            return 0
+        if names[:-1] == field[:-1]:
+            found = 1
+    return found
+
+
+def _may_stay(refused: RefusedApply, steps: Path, live: object, wanted: object, body: IndexedBody) -> KeptValue | None:
+    """The manifest's value of a field that others moved, if both are amounts. `body` is the manifest's."""
+    if refused.custom and not refused.immutable:
+        return None  # a rule that doesn't read the old object refuses the value itself
+    names = _names_of(steps)
+    if not any(names[: len(field)] == field for field in refused.fields):
+        return None
+    if isinstance(live, bool) or amount(live) is None or amount(wanted) is None or amount(live) == amount(wanted):
+        return None
+    path = field_of(steps, body)
+    if path is None:
+        return None
+    return KeptValue(path=path, steps=steps, wanted=wanted)
+
+
+# Trials.
+
+
+def beyond(candidate: Candidate, manifest: Manifest) -> bytes:
+    """The manifest with a value that is farther than the live one, to tell a value that goes one way from an immutable
+    one.
+    """
+    kept = candidate.kept
+    assert kept is not None
+    live, wanted = amount(candidate.live), amount(kept.wanted)
+    assert live is not None
+    assert wanted is not None
+    farther = live + (1 if live > wanted else -1)
+    value: Any = int(farther) if isinstance(candidate.live, int) else _text(farther)
+    return encode(_with_value(manifest.body, kept.path, value))
+
+
+def _text(value: Decimal) -> str:
+    return format(value.normalize(), "f")
+
+
+def _with_value(body: Any, path: FieldPath, value: Any) -> Any:
+    if not path:
+        return value
+    if isinstance(body, list):
+        return [_with_value(item, path[1:], value) if at == path[0] else item for at, item in enumerate(body)]
+    return {**body, path[0]: _with_value(body[path[0]], path[1:], value)}
+
+
+def merged_patch(claimed: LiveObject, manifest: Manifest) -> tuple[bytes, LiveObject]:
+    """The JSON patch of a dry run that shows what an apply would leave of a claimed object, and that object as far as
+    it is known without the API server.
+    """
+    after = merged(claimed, manifest, is_quantity)
+    operations: list[dict[str, Any]] = []
+    for pointer, before, now in (
+        ("", claimed.body, _content(after.body)),
+        ("/metadata", claimed.body["metadata"], _metadata(after.body["metadata"])),
+    ):
+        operations += [
+            {"op": "add", "path": f"{pointer}/{_escaped(key)}", "value": value} for key, value in now.items()
+        ]
+        removed = before.keys() - now.keys() if pointer == "" else set()
+        operations += [
+            {"op": "remove", "path": f"/{_escaped(key)}"} for key in sorted(removed) if key not in _KEPT_KEYS
+        ]
+    return encode_list(operations), after
+
+
+_KEPT_KEYS = frozenset({"apiVersion", "kind", "metadata", "status"})
+
+
+def _content(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: value for key, value in body.items() if key not in _KEPT_KEYS}
+
+
+def _metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: value for key, value in metadata.items() if key in ("annotations", "labels", "ownerReferences")}
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def encode_list(operations: Sequence[Mapping[str, Any]]) -> bytes:
+    """The body of a JSON patch."""
+    return b"[" + b",".join(encode(each) for each in operations) + b"]"
+
+
+# Messages.
+
+
+def drop_message(dropped: Sequence[Candidate]) -> str:
+    """What makes way for the manifest, for messages."""
+    shown = [
+        f"{field_shown(each.steps)}, which {' and '.join(map(str, each.owners))} wrote, is taken over"
+        if each.owners
+        else f"{field_shown(each.steps)}, which no manager owns, is dropped"
+        for each in dropped[:LISTED]
+    ]
+    more = len(dropped) - LISTED
+    return "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
+
+
+def others_message(of_others: Sequence[Candidate]) -> str:
+    """Which fields of other managers the API server refuses together with the manifest, and what ends that; '' without
+    any.
+    """
+    shown = []
+    for each in of_others[:LISTED]:
+        owner = max(each.owners, key=lambda owner: owner.time)
+        since = f" at {owner.time}" if owner.time else ""
+        shown.append(f"{field_shown(each.steps)} is of {owner}, written{since}")
+    if not shown:
+        return ""
+    managers = ", ".join(dict.fromkeys(owner.manager for each in of_others[:LISTED] for owner in each.owners))
+    more = f" and {len(of_others) - LISTED} more" if len(of_others) > LISTED else ""
+    return (
+        f"the object has what another manager wrote, which doesn't go with the manifest: {'; '.join(shown)}{more}; "
+        f"have that manager remove it, or name {managers} in formerManagers of the folder's _settings.yaml: then the "
+        "operator takes it over"
+    )
+
+
+def with_kept(manifest: Manifest, chosen: Sequence[Candidate]) -> Manifest:
+    """The manifest without the chosen values that stay."""
+    return without_kept(manifest, [each.kept for each in chosen if each.kept is not None])
