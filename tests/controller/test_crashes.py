@@ -1,7 +1,8 @@
 """After a crash between any two requests, the next operator comes to the same result as without a crash.
 
 One scenario of a parent (created, changed, deleted) runs once without a crash, to count the writes. Then it runs again
-for every write, with a process that dies just before the write is sent, and with one that dies just after it.
+for every write, with a process that dies just before the write is sent, or just after the one before it: the cluster is
+the same, because a dead process reads no answer.
 """
 
 from __future__ import annotations
@@ -188,7 +189,6 @@ async def writes_of(desk: Desk, cluster: Cluster, options: Options) -> int:
     [
         pytest.param(False, 5, id="before some"),
         pytest.param(False, 1, id="before each", marks=pytest.mark.slow),
-        pytest.param(True, 1, id="after each", marks=pytest.mark.slow),
     ],
 )
 async def test_after_a_crash_between_any_two_writes_the_result_is_the_same(
@@ -256,7 +256,6 @@ def new_parent(body: dict[str, Any]) -> str:
     ("after", "stride"),
     [
         pytest.param(True, 5, id="after some"),
-        pytest.param(False, 1, id="before each", marks=pytest.mark.slow),
         pytest.param(True, 1, id="after each", marks=pytest.mark.slow),
     ],
 )
