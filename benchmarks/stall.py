@@ -19,12 +19,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from ssa_operator.controller.reconcile.parent_view import ParentView
+from ssa_operator.controller.reconcile.render_moment import Moment
 from ssa_operator.controller.reconcile.render_turns import RenderTurns
+from ssa_operator.core.objects.cluster_view import OFFLINE
 from ssa_operator.core.objects.field_attribution import attribute
 from ssa_operator.core.objects.json_decoding import decode_text
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
@@ -164,15 +166,15 @@ async def _once(step: Step) -> None:
 
 
 async def _workers(folder: Folder, turns: RenderTurns | None) -> None:
-    await asyncio.gather(*(_worker(folder, turns) for _ in range(WORKERS)))
+    await asyncio.gather(*(_worker(folder, turns, str(number)) for number in range(WORKERS)))
 
 
-async def _worker(folder: Folder, turns: RenderTurns | None) -> None:
-    turn: AbstractAsyncContextManager[None] = (
-        contextlib.nullcontext() if turns is None else turns.turn(folder.name, folder.digest)
-    )
-    async with turn:
+async def _worker(folder: Folder, turns: RenderTurns | None, uid: str) -> None:
+    if turns is None:
         render(folder, PARENT)
+    else:
+        moment = Moment(lambda: cast("ParentView", OFFLINE))
+        await turns.run(uid, moment, lambda seen: render(folder, PARENT, seen))
 
 
 if __name__ == "__main__":
