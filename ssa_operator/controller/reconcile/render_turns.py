@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import copy_context
 from typing import TypeVar
 
@@ -65,8 +65,14 @@ class RenderTurns:
         if uid not in self._slow:
             await self._wait_for_poll()
             interrupt = limits.Interrupt(time.thread_time() + SLOW)
-            with self._timed(), suppress(limits.Interrupted), limits.interruptible(interrupt):
-                return render(moment.begin())
+            started = self._clock()
+            try:
+                with limits.interruptible(interrupt):
+                    return render(moment.begin())
+            except limits.Interrupted:
+                pass
+            finally:
+                self._count(self._clock() - started)
         async with self._lane:
             return await self._render_in_thread(uid, moment, render)
 
@@ -135,19 +141,15 @@ class RenderTurns:
         while not self._polled.is_set():  # another render that waited may have been slow just now
             await self._polled.wait()
 
-    @contextmanager
-    def _timed(self) -> Iterator[None]:
-        started = self._clock()
-        try:
-            yield
-        finally:
-            if not self._held:
-                # The next turn of the loop polls the sockets, and runs what it found after all that was due before.
-                loop = asyncio.get_running_loop()
-                loop.call_soon(loop.call_soon, self._count_poll)
-            self._held += self._clock() - started
-            if self._held >= SLOW:
-                self._polled.clear()
+    def _count(self, seconds: float) -> None:
+        """Count what a render took on the event loop."""
+        if not self._held:
+            # The next turn of the loop polls the sockets, and runs what it found after all that was due before.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self._count_poll)
+        self._held += seconds
+        if self._held >= SLOW:
+            self._polled.clear()
 
     def _count_poll(self) -> None:
         self._held = 0.0

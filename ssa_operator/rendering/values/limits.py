@@ -89,14 +89,19 @@ class Interrupt:
 _interrupt: ContextVar[Interrupt | None] = ContextVar("ssa_operator_render_interrupt", default=None)
 
 
-@contextmanager
-def interruptible(interrupt: Interrupt) -> Iterator[None]:
+class interruptible:  # noqa: N801 - a context manager, which as a class costs a third
     """Run a block of renders, which this interrupts: they raise Interrupted."""
-    token = _interrupt.set(interrupt)
-    try:
-        yield
-    finally:
-        _interrupt.reset(token)
+
+    __slots__ = ("_interrupt", "_token")
+
+    def __init__(self, interrupt: Interrupt) -> None:
+        self._interrupt = interrupt
+
+    def __enter__(self) -> None:
+        self._token = _interrupt.set(self._interrupt)
+
+    def __exit__(self, *_: object) -> None:
+        _interrupt.reset(self._token)
 
 
 class RenderBudget:
