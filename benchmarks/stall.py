@@ -1,12 +1,14 @@
 """Measures how long one text or template holds up the event loop: `python -m benchmarks.stall [WORD]`.
 
 The event loop answers `/healthz`, so a stall of it is a silence of the probe. A task measures how late the loop runs,
-in the thread's processor time, so that other load does not count.
+in the processor time of the process: other load does not count, and what a thread takes of the loop's time does.
 
 - Each of `STEPS` runs once in the loop: what a reconcile does with the worst text that a parent, a child or an answer
   of the API server may hold. A step should be shorter than LIMIT.
-- Sixteen workers render each of `RUNAWAY`, whose templates run until a limit stops them: once without turns, and once
-  in the turns of the reconciler.
+- Four workers render each of `RUNAWAY`, whose templates run until a limit stops them, as the reconciler does: the
+  first 0.05 s in the loop, and then in a thread.
+- The worst of `tests/rendering/bombs.py`, each rendered once in the same way.
+- A process answers `/healthz` beside 1 000 connections that send nothing, `G` or half a header, in seconds.
 
 With WORD, only the cases that contain it run.
 """
@@ -18,29 +20,45 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager
+from base64 import b64encode
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import Any, cast
 
+from benchmarks.renames import Probes
+from ssa_operator.controller.reconcile.parent_view import ParentView
+from ssa_operator.controller.reconcile.render_moment import Moment
 from ssa_operator.controller.reconcile.render_turns import RenderTurns
+from ssa_operator.core.objects.cluster_view import OFFLINE
 from ssa_operator.core.objects.field_attribution import attribute
 from ssa_operator.core.objects.json_decoding import decode_text
-from ssa_operator.core.objects.live_object import MANAGER, LiveObject
+from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.objects.messages import near_names
 from ssa_operator.core.objects.source_location import parse_field
 from ssa_operator.core.objects.string_formats import is_format
 from ssa_operator.core.planning.field_changes import field_changes
 from ssa_operator.core.policies.field_conflicts import find_field_changes
 from ssa_operator.core.policies.recreate import Probe, proves_nothing
+from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.rendering.folder.sources import Folder, load_all
 from ssa_operator.rendering.render import render
+from tests.cli.process import started
+from tests.controller.test_health import UNREACHABLE
+from tests.controller.test_http_connections import opened
+from tests.rendering.bombs import BOMBS
 
 LIMIT = 0.3
 """Seconds that a step may take."""
 
-WORKERS = 16
+WORKERS = 4
+
+SHOWN = 5
+"""Bombs that are printed: the worst."""
+
+CONNECTIONS = "1 000 connections that send nothing or half a header"
 
 RUNAWAY: Mapping[str, str] = {
     "a loop that computes": (
@@ -65,6 +83,16 @@ PARENT = {
 
 Step = Callable[[], object]
 
+SECRET: frozenset[str] = frozenset({"LEAKME-hunter2"})
+
+WORDS: str = b64encode(b" ".join(b"%x" % number for number in Random(1).choices(range(2**40), k=95_000))).decode()
+"""1 MiB of them."""
+
+COPY = (
+    "apiVersion: v1\nkind: Secret\nmetadata: {name: copy}\ndata: {a: '{{ object.data.a }}'}\n"
+    "stringData: {b: '{{ object.data.a | b64decode }}'}\n"
+)
+
 # One line a case: a function that prepares the text, and returns the step to measure.
 STEPS: Mapping[str, Callable[[], Step]] = {
     "a refused field of 65 quotation marks": lambda: partial(parse_field, "data[" + '"' * 65 + "]"),
@@ -83,6 +111,14 @@ STEPS: Mapping[str, Callable[[], Step]] = {
         find_field_changes, child(4000).own_entry(), child(4000), child(4000, "someone")
     ),
     "4 000 env entries by their writers": lambda: partial(attribute, child(4000, "someone"), None),
+    "a child with managedFields of 3 000 levels": lambda: partial(
+        find_field_changes, child(40).own_entry(), child(40), child(40, levels=3000)
+    ),
+    "250 ConfigMaps of 900 kB with a parent's label": lambda: partial(list, map(LiveObject.as_partial, large_maps())),
+    "a message of 4 000 ellipses beside a Secret's value": lambda: partial(Redactor(SECRET).redact, "…LEAK" * 4000),
+    "a Secret of 1 MiB of random words that a template copies": lambda: partial(
+        render, loaded(COPY), {**PARENT, "kind": "Secret", "data": {"a": WORDS}}
+    ),
     "4 000 env entries that an apply reverts": lambda: partial(field_changes, child(4000, "someone"), child(4000)),
 }
 
@@ -90,17 +126,30 @@ STEPS: Mapping[str, Callable[[], Step]] = {
 QUOTAS = "exceeded quota: a, requested: "
 
 
-def child(count: int, writer: str = "") -> LiveObject:
-    """A child with many environment variables of the operator's, whose values another writer may have changed."""
+def large_maps() -> Iterator[LiveObject]:
+    """ConfigMaps of others with the label of a parent, as they come over the wire."""
+    metadata = {"name": "theirs", "namespace": "default", "uid": "2", "labels": {PARENT_UID_LABEL: "1"}}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "x" * 900_000}}
+    raw = encode(body)
+    return (LiveObject(raw) for _ in range(250))
+
+
+def child(count: int, writer: str = "", levels: int = 0) -> LiveObject:
+    """A child with many environment variables of the operator's, whose values another writer may have changed. With
+    `levels`, another writer has nested the operator's entry.
+    """
     keys = [f'k:{{"name":"N{number}"}}' for number in range(count)]
     own: dict[str, Any] = {key: {".": {}, "f:name": {}, **({} if writer else {"f:value": {}})} for key in keys}
+    if levels:
+        own["f:deep"] = {}
     entries = [{"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": {"f:env": own}}}]
     if writer:
         theirs: dict[str, Any] = {key: {"f:value": {}} for key in keys}
         entries.append({"manager": writer, "operation": "Update", "fieldsV1": {"f:spec": {"f:env": theirs}}})
     metadata = {"name": "web", "namespace": "default", "uid": "1", "resourceVersion": "7", "managedFields": entries}
     env = [{"name": f"N{number}", "value": writer} for number in range(count)]
-    return LiveObject.of({"apiVersion": "example.com/v1", "kind": "Any", "metadata": metadata, "spec": {"env": env}})
+    raw = encode({"apiVersion": "example.com/v1", "kind": "Any", "metadata": metadata, "spec": {"env": env}})
+    return LiveObject(raw.replace(b'"f:deep":{}', b'"f:a":{' * levels + b"}" * levels))
 
 
 def decode_or_none(text: str) -> object:
@@ -115,14 +164,38 @@ def main() -> None:
     print("longest silence of /healthz, in seconds of processor time")
     for name, prepare in STEPS.items():
         if word in name:
-            stall = asyncio.run(longest_stall(_once(prepare())))
-            print(f"  {name}: {stall:.3f}{'' if stall < LIMIT else f' is longer than {LIMIT}'}")
+            print_stall(name, asyncio.run(longest_stall(_once(prepare()))))
     for name, text in RUNAWAY.items():
         if word in name:
             folder = loaded(text)
-            without = asyncio.run(longest_stall(_workers(folder, None)))
-            turns = asyncio.run(longest_stall(_workers(folder, RenderTurns())))
-            print(f"  {name}: {turns:.2f} ({without:.2f} without turns)")
+            print_stall(name, asyncio.run(longest_stall(_workers(folder, WORKERS))))
+    bombs = {name: text for name, text in BOMBS.items() if word in f"a bomb: {name}"}
+    stalls = {name: asyncio.run(longest_stall(_workers(loaded(text), 1))) for name, text in bombs.items()}
+    for name in sorted(stalls, key=lambda name: -stalls[name])[:SHOWN]:
+        print_stall(f"a bomb: {name}", stalls[name])
+    if word in CONNECTIONS:
+        print_stall(CONNECTIONS, asyncio.run(beside_connections()))
+
+
+def print_stall(name: str, stall: float) -> None:
+    print(f"  {name}: {stall:.3f}{'' if stall < LIMIT else f' is longer than {LIMIT}'}", flush=True)
+
+
+async def beside_connections() -> float:
+    """The longest time to an answer of an operator, whose API server is away, beside connections that stall."""
+    with contextlib.ExitStack() as stack:
+        path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "kubeconfig"
+        path.write_text(UNREACHABLE)
+        async with started("run", f"--kubeconfig={path}", "--templates=templates", "--listen=127.0.0.1:0") as command:
+            port = int((await command.says("listening on")).strip().rpartition(":")[2])
+            probes = Probes(port)
+            probes.start()
+            for number in range(1000):
+                sent = (b"", b"G", b"GET /healthz HTTP/1.1\r\nX-Rest: ")[number % 3]
+                await opened(stack, port, sent, f"127.0.0.{2 + number % 9}")
+            probes.ended.set()
+            await asyncio.to_thread(probes.join)
+            return probes.slowest
 
 
 def loaded(text: str) -> Folder:
@@ -154,25 +227,20 @@ async def longest_stall(work: Coroutine[Any, Any, None]) -> float:
 
 async def _measure(stalls: list[float]) -> None:
     while True:
-        last = time.thread_time()
+        last = time.process_time()
         await asyncio.sleep(0)
-        stalls[0] = max(stalls[0], time.thread_time() - last)
+        stalls[0] = max(stalls[0], time.process_time() - last)
 
 
 async def _once(step: Step) -> None:
     step()
 
 
-async def _workers(folder: Folder, turns: RenderTurns | None) -> None:
-    await asyncio.gather(*(_worker(folder, turns) for _ in range(WORKERS)))
-
-
-async def _worker(folder: Folder, turns: RenderTurns | None) -> None:
-    turn: AbstractAsyncContextManager[None] = (
-        contextlib.nullcontext() if turns is None else turns.turn(folder.name, folder.digest)
-    )
-    async with turn:
-        render(folder, PARENT)
+async def _workers(folder: Folder, count: int) -> None:
+    turns = RenderTurns()
+    moment = Moment(lambda: cast("ParentView", OFFLINE))
+    work = partial(render, folder, PARENT)
+    await asyncio.gather(*(turns.run(str(number), moment, work) for number in range(count)))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ Promises:
 - It needs nothing of the operator's process, which may be in a step of C that no thread interrupts: it reads the step
   record (`controller/step_record.py`), and asks the operator's signal handler, in C, where its code is.
 - After HELD seconds, and when the operator ends in a step, it logs the parent, and records it in the operator's Lease.
+- Of a step of the event loop and a render in a thread, it names the one that uses the processor; when the operator
+  ends, both, because either may be the reason.
 - It ends with the operator, and takes no signal.
 - It imports the client of the cluster only to write, in one more process, and shares the memory of the interpreter.
 """
@@ -106,19 +108,46 @@ def _watch(
     configure_logging: Callable[[], None],
 ) -> None:
     """Look at the record until the operator has ended."""
-    named = 0.0
+    named: list[Running] = []
     gone = False
     while not gone:
         gone = bool(select.select([alive], [], [], POLL_INTERVAL)[0])
-        running = record.running()
-        if running is None or running.started == named:
+        running = _running(record)
+        now = time.monotonic()
+        held = [each for each in running if gone or now - each.started >= HELD]
+        if held == named:
             continue
-        seconds = time.monotonic() - running.started
-        if seconds >= HELD or gone:
-            named = running.started
+        named = held
+        if len(held) > 1 and not gone:
+            held = [_busier(operator, held, alive)]
+        for each in held:
             configure_logging()
-            _name(running, "" if gone else _place(operator, stack), gone=gone)
-            _save(record, running, save, long=seconds >= HELD, gone=gone)
+            _name(each, "" if gone else _place(each.thread_id or operator, stack), gone=gone)
+            _save(record, each, save, long=now - each.started >= HELD, gone=gone)
+
+
+def _running(record: StepRecord) -> list[Running]:
+    return [each for each in (record.running(), record.running_in_thread()) if each is not None]
+
+
+def _busier(operator: int, held: list[Running], alive: int) -> Running:
+    """That of these steps whose thread uses more of the processor now."""
+
+    def used() -> list[int]:
+        return [_ticks(operator, each.thread_id or operator) for each in held]
+
+    before = used()
+    select.select([alive], [], [], POLL_INTERVAL)
+    spent = [now - then for now, then in zip(used(), before, strict=True)]
+    return held[spent.index(max(spent))]
+
+
+def _ticks(process: int, thread: int) -> int:
+    """The processor time of a thread, 0 where the system doesn't show it."""
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{process}/task/{thread}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+    return 0
 
 
 def _name(running: Running, place: str, *, gone: bool) -> None:
@@ -148,7 +177,7 @@ def _save(
     """Save the step in a process of its own, so that the memory for it is free again."""
     record.being_saved = True
     try:
-        if not gone and record.running() != running:
+        if not gone and running not in _running(record):
             return
         child = os.fork()
         if child:
@@ -176,10 +205,12 @@ def _module_path(file: str) -> str:
     return f"{own[1:]}{path}" if before else _LIBRARIES.split(file)[-1]
 
 
-def _place(operator: int, stack: int) -> str:
-    """Where the operator's code is: its innermost function, and the innermost template; '' if it does not answer."""
+def _place(thread: int, stack: int) -> str:
+    """Where the code of a thread of the operator is: its innermost function, and the innermost template; '' if it does
+    not answer.
+    """
     with contextlib.suppress(OSError):
-        os.kill(operator, signal.SIGUSR2)
+        os.kill(thread, signal.SIGUSR2)
         text, deadline = b"", time.monotonic() + STACK_TIMEOUT
         while (left := deadline - time.monotonic()) > 0 and select.select([stack], [], [], left)[0]:
             part = os.read(stack, 65536)

@@ -121,7 +121,14 @@ class Operator:
             self._shards = ShardLeases(
                 client.credentials, self.namespace, options.shard, self.metrics, heartbeat=heartbeat
             )
-        self._reconciler = Reconciler(shared.cluster, shared.claims, options, self.queue.has_as_urgent, SYSTEM)
+        self._reconciler = Reconciler(
+            shared.cluster,
+            shared.claims,
+            options,
+            self.queue.has_as_urgent,
+            SYSTEM,
+            guard.record if guard is not None else None,
+        )
 
     @property
     def namespace(self) -> str:

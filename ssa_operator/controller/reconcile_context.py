@@ -132,10 +132,10 @@ _NO_STAGE = nullcontext()
 
 @contextmanager
 def _measured(context: ReconcileContext, span: AbstractContextManager[object]) -> Iterator[None]:
-    """Run the block in the span, and report its seconds as those of a render."""
-    started = time.perf_counter()
+    """Run the block in the span, and report its seconds of processor time as those of a render."""
+    started = time.thread_time()
     try:
         with span:
             yield
     finally:
-        context.rendered(time.perf_counter() - started)
+        context.rendered(time.thread_time() - started)

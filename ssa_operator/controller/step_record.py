@@ -3,6 +3,7 @@
 Promises:
 - What is recorded is a step: the code between two awaits of a reconcile, or of a task that it started. It is recorded
   before it begins, and removed when it ends, so that what is left names the parent whose step ended the process.
+- A render in a thread is recorded beside it, with the last turn that the event loop had meanwhile.
 - Another process reads it while a step runs, also one in C that no other thread of this process interrupts.
 - A step costs about a microsecond more.
 
@@ -18,8 +19,9 @@ import mmap
 import os
 import struct
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -30,8 +32,12 @@ _SIZE = mmap.PAGESIZE
 _STARTED = struct.Struct("=d")
 _LENGTH = struct.Struct("=H")
 _TEXT = _STARTED.size + _LENGTH.size
+_THREAD = _SIZE // 2
+"""Where the record of a render in a thread begins. It is laid out as that of the step of the event loop before it."""
+_THREAD_ID = struct.Struct("=I")
 _BUSY = _SIZE - 1
-_LIMIT = _BUSY - _TEXT
+_ID = _BUSY - _THREAD_ID.size
+_LIMIT = _ID - _THREAD - _TEXT
 FILE_NAME = "ssa-operator-step"
 
 T = TypeVar("T")
@@ -62,21 +68,26 @@ class Running(NamedTuple):
 
     step: Step
     started: float
-    """By the monotonic clock, which all processes of a host share."""
+    """By the monotonic clock, which all processes of a host share. Of a render in a thread, the event loop's last turn.
+    """
+    thread_id: int = 0
+    """The system's id of the thread of a render, 0 for the event loop's."""
 
 
 class StepRecord:
     """The record. `on_held` is called after a step that took HELD seconds or more, with these seconds.
 
-    `left` is the step that was running when the process before this one, in the same container, ended.
+    `left` are the steps that were running when the process before this one, in the same container, ended.
     """
 
     def __init__(self, memory: mmap.mmap, clock: Callable[[], float] = time.monotonic) -> None:
         self._memory = memory
         self._clock = clock
-        running = self.running()
-        self.left = running.step if running is not None else None
+        self.left = tuple(each.step for each in (self.running(), self.running_in_thread()) if each is not None)
         self.on_held: Callable[[Step, float], None] = lambda *_: None
+        self._used: float | None = None
+        """The processor time of the event loop's thread at its last turn during a render in a thread, None without one.
+        """
         self.end_all()
 
     @classmethod
@@ -100,19 +111,60 @@ class StepRecord:
         """Record that the step has ended."""
         _STARTED.pack_into(self._memory, 0, 0.0)
         seconds = self._clock() - started
-        if seconds >= HELD:
+        if seconds >= HELD and not self._was_held_by_thread(seconds):
             self.on_held(_step(step[_LENGTH.size :]), seconds)
+
+    @contextlib.contextmanager
+    def in_thread(self, step: bytes) -> Iterator[Callable[[], None]]:
+        """Record that a thread works on a step during the block. What it gives is called by the event loop from time to
+        time: a thread that holds the event loop keeps it from that.
+        """
+        last = self._clock()
+
+        def beat() -> None:
+            nonlocal last
+            now = self._clock()
+            _STARTED.pack_into(self._memory, _THREAD, now)
+            if now - last >= HELD and self._was_held_by_thread(now - last):
+                self.on_held(_step(step[_LENGTH.size :]), now - last)
+            last, self._used = now, time.thread_time()
+
+        self._memory[_THREAD + _STARTED.size : _THREAD + _STARTED.size + len(step)] = step
+        beat()
+        try:
+            yield beat
+        finally:
+            _STARTED.pack_into(self._memory, _THREAD, 0.0)
+            self._used = None
+
+    def _was_held_by_thread(self, seconds: float) -> bool:
+        """Whether a render in a thread held the event loop, which needed little processor time meanwhile itself."""
+        return self._used is not None and time.thread_time() - self._used < seconds / 2
+
+    def enter_thread(self) -> None:
+        """Record that the present thread is the one that works."""
+        _THREAD_ID.pack_into(self._memory, _ID, threading.get_native_id())
 
     def end_all(self) -> None:
         """Record that no step runs."""
-        _STARTED.pack_into(self._memory, 0, 0.0)
+        for at in (0, _THREAD):
+            _STARTED.pack_into(self._memory, at, 0.0)
 
     def running(self) -> Running | None:
-        """The step that runs now, None without one."""
-        (started,) = _STARTED.unpack_from(self._memory, 0)
-        (length,) = _LENGTH.unpack_from(self._memory, _STARTED.size)
-        text = self._memory[_TEXT : _TEXT + length]
-        if not started or _STARTED.unpack_from(self._memory, 0) != (started,):
+        """The step that the event loop runs now, None without one."""
+        return self._running(0)
+
+    def running_in_thread(self) -> Running | None:
+        """The step that a thread works on now, None without one."""
+        running = self._running(_THREAD)
+        (thread_id,) = _THREAD_ID.unpack_from(self._memory, _ID)
+        return running and running._replace(thread_id=thread_id)
+
+    def _running(self, at: int) -> Running | None:
+        (started,) = _STARTED.unpack_from(self._memory, at)
+        (length,) = _LENGTH.unpack_from(self._memory, at + _STARTED.size)
+        text = self._memory[at + _TEXT : at + _TEXT + length]
+        if not started or _STARTED.unpack_from(self._memory, at) != (started,):
             return None
         try:
             return Running(_step(text), started)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
 
 from msgspec.structs import replace
@@ -189,11 +189,11 @@ class SuspectedParents:
     async def _load(self) -> bool:
         left = self.record.left
         try:
-            if left is None:
-                suspects = await self._store.read()
+            if left:
+                suspects = await self._store.change(partial(_with_steps, left, self._clock.now(), self._process))
+                self.record.left = ()
             else:
-                suspects = await self._store.change(partial(_with_step, left, self._clock.now(), self._process))
-                self.record.left = None
+                suspects = await self._store.read()
         except (ApiError, CredentialsError) as error:
             self._failure = str(error)
             terminal = isinstance(error, ApiError) and error.terminal
@@ -293,6 +293,8 @@ class SuspectedParents:
             self._metrics.suspected_parents.labels(*key).set(1)
 
 
-def _with_step(step: Step, now: float, process: str, suspects: Suspects) -> Suspects:
-    key, version = (step.folder, step.namespace, step.name), Version(step.generation, step.templates)
-    return with_held(suspects, key, version, now, process, certain=False)
+def _with_steps(steps: Iterable[Step], now: float, process: str, suspects: Suspects) -> Suspects:
+    for step in steps:
+        key, version = (step.folder, step.namespace, step.name), Version(step.generation, step.templates)
+        suspects = with_held(suspects, key, version, now, process, certain=False)
+    return suspects

@@ -132,8 +132,13 @@ def test_the_first_process_of_a_container_finds_the_step_in_which_the_last_one_d
 import os, sys
 from ssa_operator.controller.step_record import Step, StepRecord
 record = StepRecord.open()
-print(os.getpid(), record.left, flush=True)
+print(os.getpid(), *record.left, flush=True)
 record.begin(Step("f", "n", sys.argv[1], 1, "d").encode())
+with record.in_thread(Step("f", "n", "thread", 1, "d").encode()):
+    pass
+if sys.argv[1] == "threaded":
+    kept = record.in_thread(Step("f", "n", "thread", 1, "d").encode())
+    kept.__enter__()
 if sys.argv[1] == "ends":
     record.end_all()
     sys.exit()
@@ -149,9 +154,10 @@ os._exit(9)
         assert done.stdout, done.stderr
         return done.stdout.strip()
 
-    assert first_process("web") == "1 None"
+    assert first_process("web") == "1"
     assert first_process("ends") == "1 f n/web"
-    assert first_process("again") == "1 None"
+    assert first_process("threaded") == "1"
+    assert first_process("again") == "1 f n/threaded f n/thread"
     assert (tmp_path / FILE_NAME).stat().st_mode & 0o777 == 0o600
 
 

@@ -134,6 +134,10 @@ class LookupInformers:
         """The answer from the caches."""
         return self._answers.answer(self._answer(query))
 
+    def version(self, query: LookupQuery) -> AnswerVersion:
+        """The version of the answer from the caches."""
+        return self._answer(query).version
+
     async def is_outdated(self, query: LookupQuery, dependent: Dependent) -> bool:
         """Whether the API server has another answer than the one that the dependent rendered last. An answer that was
         not known is not outdated. Raises ApiError.

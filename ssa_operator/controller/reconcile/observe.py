@@ -8,9 +8,9 @@ Promises:
 
 from __future__ import annotations
 
-import asyncio
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from contextlib import nullcontext
 from typing import cast
 
 from msgspec.structs import replace
@@ -34,13 +34,15 @@ from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.kept_values import restore_kept_values
 from ssa_operator.controller.reconcile.parent_secrets import with_render, with_status
 from ssa_operator.controller.reconcile.parent_view import ParentView
+from ssa_operator.controller.reconcile.render_moment import Moment
 from ssa_operator.controller.reconcile.render_turns import RenderTurns
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
 from ssa_operator.controller.reconcile_context import Stage, stage
+from ssa_operator.controller.step_record import StepRecord
 from ssa_operator.core.objects.annotations import PREFIX, Reference
 from ssa_operator.core.objects.built_in_kinds import ApiKind
-from ssa_operator.core.objects.cluster_view import Availability
+from ssa_operator.core.objects.cluster_view import Availability, ClusterView
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import may_own
@@ -64,7 +66,6 @@ from ssa_operator.kube.clock import Clock
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.jinja.parsed_texts import DEFERRALS, ParsedTexts
 from ssa_operator.rendering.jinja.template_api import creation_time
-from ssa_operator.rendering.recorded_view import RecordedView
 from ssa_operator.rendering.render import render, render_status, render_traced
 
 ROUNDS = 8
@@ -78,13 +79,20 @@ RECONCILE_AT = f"{PREFIX}reconcile-at"
 class Observer:
     """Observes parents. `claims` knows the other parents, and what they render."""
 
-    def __init__(self, cluster: ClusterAccess, claims: ObjectClaims, options: Options, clock: Clock) -> None:
+    def __init__(
+        self,
+        cluster: ClusterAccess,
+        claims: ObjectClaims,
+        options: Options,
+        clock: Clock,
+        record: StepRecord | None = None,
+    ) -> None:
         self._cluster = cluster
         self._options = options
         self._now = clock.now
         self._monotonic = clock.monotonic
         self._claims = claims
-        self._render_turns = RenderTurns()
+        self._renders = RenderTurns(record)
 
     async def observe(self, turn: Turn) -> tuple[Observed, Rendered]:
         """Everything that the plan follows from."""
@@ -107,10 +115,10 @@ class Observer:
         they ask for, or that is not known.
         """
         await self._cluster.lookups.discover()
-        async with self._render_turns.turn(parent.folder.name, parent.folder.digest):
-            view = self._view(parent, own_children(self._cluster.children, parent))
-            rendered = render(parent.folder, parent.live.body, view)
-        if view.account is not None and view.account.denies:
+        moment = Moment(lambda: self._view(parent, own_children(self._cluster.children, parent)))
+        rendered = await self._render_in_turn(parent, moment)
+        account = moment.view.account
+        if account is not None and account.denies:
             return None
         if not children_known and any(isinstance(query, Reference) for query in rendered.asked):
             return None
@@ -124,9 +132,13 @@ class Observer:
         """
         lookups = self._cluster.lookups
         await self._discover(turn.parent)
+        parent = turn.parent
         for _ in range(ROUNDS):
-            view = self._view(turn.parent, children)
-            own = render_status(turn.parent.folder, turn.parent.live.body, view, ready_when)
+            moment = Moment(lambda: self._view(parent, children))
+            own = await self._renders.run(
+                turn.uid, moment, lambda seen: render_status(parent.folder, parent.live.body, seen, ready_when)
+            )
+            view = moment.view
             reviewed = view.account is None or not view.account.pending
             turn.remember_secrets(with_status(turn.state.secrets, own))
             versions = lookups.watch(view.readable(own.asked), view.parent_lookup, own.secret_queries)
@@ -136,14 +148,16 @@ class Observer:
             if reviewed and lookups.watch(versions, hidden=own.secret_queries) == versions:
                 break
         turn.learn_permissions(view.account)
-        self.follow(turn.parent, Cause.CHILD, versions, own.apis)
+        self.follow(turn.parent, Cause.CHILD, moment.versions(versions), own.apis)
         return own
 
-    def rendered_at_creation(self, parent: Parent, observed: Observed) -> frozenset[Identity]:
+    async def rendered_at_creation(self, parent: Parent, observed: Observed) -> frozenset[Identity]:
         """The objects that the templates rendered when the parent was created, or would have rendered."""
         created = creation_time(parent.live.body["metadata"])
-        view = replace(self._view(parent, observed.children.own), now=self._now() if created is None else created)
-        earlier = make_plan(observed, render(parent.folder, parent.live.body, view))
+        moment = Moment(
+            lambda: replace(self._view(parent, observed.children.own), now=self._now() if created is None else created)
+        )
+        earlier = make_plan(observed, await self._render_in_turn(parent, moment))
         return frozenset(step.identity for step in earlier.steps if step.manifest is not None)
 
     def render_traced(self, parent: Parent, observed: Observed) -> Rendered:
@@ -151,6 +165,15 @@ class Observer:
         unlabelled = observed.children.unlabelled
         view = replace(self._view(parent, observed.children.own), unlabelled=unlabelled)
         return render_traced(parent.folder, parent.live.body, view)
+
+    async def _render_in_turn(self, parent: Parent, moment: Moment, texts: ParsedTexts | None = None) -> Rendered:
+        """The folder, rendered for a parent in its turn. With `texts`, long texts may be left to be parsed."""
+
+        def rendered(seen: ClusterView) -> Rendered:
+            with stage(Stage.RENDER), nullcontext() if texts is None else texts.used():
+                return render(parent.folder, parent.live.body, seen)
+
+        return await self._renders.run(parent.live.uid, moment, rendered)
 
     async def get_unlabelled(self, parent: Parent, versions: Mapping[Identity, str | None]) -> UnlabelledObjects:
         """The objects of these names that exist without the operator's label, so that no informer holds them. They are
@@ -230,19 +253,19 @@ class Observer:
         await self._discover(parent)
         texts = ParsedTexts()
         for _ in range(ROUNDS + DEFERRALS):
-            async with self._render_turns.turn(parent.folder.name, parent.folder.digest):
-                shown = children.shown_versions(turn.uid)
-                view = replace(
-                    self._view(parent, (*own_children(children, parent), *recorded.values())),
-                    unlabelled={**deleted, **recorded, **_adoptable(parent, unlabelled.objects)},
+            shown = children.shown_versions(turn.uid)
+            known = {**deleted, **recorded, **_adoptable(parent, unlabelled.objects)}
+            moment = Moment(
+                lambda known=known: replace(  # type: ignore[misc]
+                    self._view(parent, (*own_children(children, parent), *recorded.values())), unlabelled=known
                 )
-                moment = RecordedView(view)
-                with stage(Stage.RENDER), texts.used():
-                    rendered = render(parent.folder, parent.live.body, moment)
-                # The caches change while the operator waits.
-                as_rendered = _as_rendered(rendered, view, {**recorded, **unlabelled.objects})
+            )
+            rendered = await self._render_in_turn(parent, moment, texts)
+            view = moment.view
+            # The caches change while the operator waits.
+            as_rendered = _as_rendered(rendered, moment, {**recorded, **unlabelled.objects})
             if texts.missing:
-                await asyncio.to_thread(texts.parse)
+                await self._renders.in_thread(texts.parse)
                 continue
             await turn.steps.rest()
             turn.remember_secrets(with_render(turn.state.secrets, rendered, parent, children))
@@ -277,13 +300,21 @@ class Observer:
             if not more.objects:
                 break
         if turn.state.renders.converged != rendered.digest or Cause.PARENT in turn.causes:
-            async with self._render_turns.turn(parent.folder.name, parent.folder.digest):
-                with texts.used(defer=False):
-                    rendered = verified(parent.folder, parent.live.body, moment, rendered)
+            moment.keep()
+            rendered = await self._verify_in_turn(parent, moment, rendered, texts)
             await turn.steps.rest()
         turn.learn_permissions(view.account)
-        self.follow(parent, Cause.TEMPLATE, versions, rendered.apis)
+        self.follow(parent, Cause.TEMPLATE, moment.versions(versions), rendered.apis)
         return rendered, unlabelled, as_rendered
+
+    async def _verify_in_turn(self, parent: Parent, moment: Moment, rendered: Rendered, texts: ParsedTexts) -> Rendered:
+        """What was rendered, without what another render in its turn gives otherwise."""
+
+        def checked(seen: ClusterView) -> Rendered:
+            with texts.used(defer=False):
+                return verified(parent.folder, parent.live.body, seen, rendered)
+
+        return await self._renders.run(parent.live.uid, moment, checked)
 
     async def _read_partial(self, turn: Turn, rendered: Rendered) -> tuple[bool, Mapping[Identity, str]]:
         """Read the objects that the templates render or read and of which only metadata is kept. Returns whether there
@@ -465,17 +496,17 @@ def _adoptable(parent: Parent, unlabelled: Mapping[Identity, LiveObject]) -> dic
 
 
 def _as_rendered(
-    rendered: Rendered, view: ParentView, unlabelled: Mapping[Identity, LiveObject]
+    rendered: Rendered, moment: Moment, unlabelled: Mapping[Identity, LiveObject]
 ) -> dict[Identity, LiveObject | None]:
     """What a render has just read: `ObservedChildren.as_rendered`."""
     references = {(query.kind, query.name) for query in rendered.asked if isinstance(query, Reference)}
     read: dict[Identity, LiveObject | None] = {
         live.identity: live
-        for live in view.children
+        for live in moment.view.children
         if references and (live.identity.kind, live.identity.name) in references
     }
     for identity in rendered.generated:
-        read[identity] = view.objects.get(identity) or unlabelled.get(identity)
+        read[identity] = moment.watched(identity) or unlabelled.get(identity)
     return read
 
 

@@ -1,7 +1,7 @@
 """The cluster as one parent's templates see it: what the caches hold of its children and of what they look up.
 
 Promises:
-- A render sees the caches at one moment. A later change is for the next render.
+- A render on the event loop sees the caches at one moment. A later change is for the next render.
 - A kind whose informer has not synced is not taken for a kind without objects.
 - If the operator impersonates an account, the view shows only what that account may read.
 """
@@ -15,6 +15,7 @@ from functools import cached_property
 from msgspec import Struct, field
 
 from ssa_operator.controller.informers.children import ChildInformers
+from ssa_operator.controller.informers.lookup_index import AnswerVersion
 from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.controller.reconcile.account_view import AccountView
 from ssa_operator.core.objects.annotations import Reference
@@ -125,6 +126,10 @@ class ParentView(Struct, frozen=True, kw_only=True, dict=True):
         if review.why_not:
             return Answer(unknown=review.why_not, needs_permission=review.needs_permission)
         return self.lookups.answer(query)
+
+    def version(self, query: Lookup | Selection, /) -> AnswerVersion:
+        """The version of the answer to a query."""
+        return self.lookups.version(query)
 
     @property
     def kubernetes_version(self) -> str:

@@ -71,7 +71,7 @@ class Planner:
         if known is not plan.observed:
             plan = make_plan(known, rendered)
         if plan.held and rendered.aged:
-            earlier = self._observer.rendered_at_creation(turn.parent, plan.observed)
+            earlier = await self._observer.rendered_at_creation(turn.parent, plan.observed)
             rendered_before = plan.observed.rendered_before | earlier
             plan = make_plan(replace(plan.observed, rendered_before=rendered_before), rendered)
         self._claims.claim(turn.uid, plan)

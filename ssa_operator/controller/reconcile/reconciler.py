@@ -53,6 +53,7 @@ from ssa_operator.controller.reconcile.publish_status import Publisher
 from ssa_operator.controller.reconcile.repeated_applies import Repeater, with_repeated
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile_context import Stage, stage
+from ssa_operator.controller.step_record import StepRecord
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.messages import MESSAGE_LIMIT, bounded
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
@@ -116,7 +117,7 @@ class Reconciled(Struct, frozen=True, kw_only=True):
 
 class Reconciler:
     """Reconciles parents. `claims` are the objects of all parents of all folders. `others_wait` returns whether parents
-    wait that are at least as urgent as this one with these causes.
+    wait that are at least as urgent as this one with these causes. `record` is where steps of reconciles are recorded.
     """
 
     def __init__(
@@ -126,10 +127,11 @@ class Reconciler:
         options: Options,
         others_wait: Callable[[Cause, ParentKey], bool] = lambda *_: False,
         clock: Clock = SYSTEM,
+        record: StepRecord | None = None,
     ) -> None:
         self._cluster = cluster
         self._claims = claims
-        self.observer = Observer(cluster, claims, options, clock)
+        self.observer = Observer(cluster, claims, options, clock, record)
         self._repeater = Repeater(cluster, options, clock)
         self._planner = Planner(cluster, claims, self.observer, clock.now)
         self._publisher = Publisher(cluster, options.conflict_policy)

@@ -1,65 +1,156 @@
-"""Keeps slow renders apart, so that the event loop serves others between two of them.
+"""Renders a parent on the event loop if that takes a moment, and in a thread if it takes longer.
+
+A render is pure, so it may begin again. It begins on the event loop, where most renders end within a millisecond. One
+that takes SLOW seconds of processor time is interrupted there and rendered again in a thread, and so are its next
+renders from the beginning.
 
 Promises:
-- Between two slow renders of any parents, the event loop runs what else is due: the longest stall is one render.
-- A render that is usually fast waits for no queue of slow ones. It waits for the loop to run what else is due after a
-  slow one, because it may be slow itself this time.
+- Renders hold the event loop for SLOW seconds at most between two polls of its sockets, all parents' renders together;
+  of a render in a thread, only a single step in C holds it.
+- One render runs in a thread at a time: the threads of an operator share one lock of Python.
+- A render that is usually fast waits for none in a thread.
+- The step record names the parent that a thread renders, and whether the event loop had turns meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
+from typing import TypeVar
+
+from ssa_operator.controller.reconcile.render_moment import Moment
+from ssa_operator.controller.reconcile_context import current_step
+from ssa_operator.controller.step_record import StepRecord
+from ssa_operator.core.objects.cluster_view import ClusterView
+from ssa_operator.rendering.values import limits
 
 SLOW = 0.05
-"""Seconds. A usual render takes less than a millisecond."""
+"""Seconds of processor time. A usual render takes less than a millisecond."""
+
+BEAT = 0.1
+"""Seconds between two signs of life of the event loop during a render in a thread."""
+
+MOMENTS = 3
+"""Renders in a thread until one reads all at the same moment. The last one counts in any case."""
+
+REMEMBERED = 1000
+"""Parents that are remembered as slow. A forgotten one costs SLOW seconds."""
+
+Result = TypeVar("Result")
 
 
 class RenderTurns:
-    """Knows the folders whose last render was slow. New templates count as slow until their first render."""
+    """Knows the parents whose last render was slow. `record` is where the steps of reconciles are recorded."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, record: StepRecord | None = None, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._record = record
         self._clock = clock
-        self._last: dict[str, tuple[str, float]] = {}
-        """By folder, the digest of the templates of the last render, and its seconds."""
-        self._lock = asyncio.Lock()
+        self._slow: dict[str, None] = {}
+        """The uids of these parents, the latest at the end."""
+        self._lane = asyncio.Lock()
+        self._held = 0.0
+        """Seconds that renders took since the event loop has polled its sockets."""
         self._polled = asyncio.Event()
-        """Whether the event loop has polled its sockets since the last slow render."""
+        """Whether the event loop has polled its sockets since renders took SLOW seconds."""
         self._polled.set()
 
-    @asynccontextmanager
-    async def turn(self, folder: str, digest: str) -> AsyncIterator[None]:
-        """Run the block, which renders this folder, in its turn. `digest` is that of the folder's templates.
+    async def run(self, uid: str, moment: Moment, render: Callable[[ClusterView], Result]) -> Result:
+        """What a parent's `render` gives for the view of the moment; it may be called again, in a thread.
 
-        After the block, nothing awaits: what was rendered is as new as the caches.
+        After a render nothing awaits: what was rendered is as new as the caches, or as `moment` tells.
         """
-        last, seconds = self._last.get(folder, ("", 0.0))
-        if last == digest and seconds < SLOW:
+        if uid not in self._slow:
             await self._wait_for_poll()
-            with self._timed(folder, digest):
-                yield
+            interrupt = limits.Interrupt(time.thread_time() + SLOW)
+            started = self._clock()
+            try:
+                with limits.interruptible(interrupt):
+                    return render(moment.begin())
+            except limits.Interrupted:
+                pass
+            finally:
+                self._count(self._clock() - started)
+        async with self._lane:
+            return await self._render_in_thread(uid, moment, render)
+
+    async def in_thread(self, work: Callable[[], Result]) -> Result:
+        """The result of work of a render that needs no view, in a thread."""
+        async with self._lane:
+            result, _ = await self._in_thread(work)
+            return result
+
+    async def _render_in_thread(self, uid: str, moment: Moment, render: Callable[[ClusterView], Result]) -> Result:
+        call_soon = asyncio.get_running_loop().call_soon_threadsafe
+        for _ in range(MOMENTS):
+            view = moment.begin_in_thread(call_soon)
+            known = len(view.answers)
+            result, seconds = await self._in_thread(lambda view=view: render(view))  # type: ignore[misc]
+            self._remember(uid, slow=seconds >= SLOW)
+            if len(view.answers) == known or moment.is_one():
+                break
+        return result
+
+    async def _in_thread(self, work: Callable[[], Result]) -> tuple[Result, float]:
+        """The result of some work in a thread, and its seconds of processor time. The work ends before a cancellation
+        is raised.
+        """
+        interrupt = limits.Interrupt()
+
+        def measured() -> tuple[Result, float]:
+            if self._record is not None:
+                self._record.enter_thread()
+            started = time.thread_time()
+            with limits.interruptible(interrupt):
+                result = work()
+            return result, time.thread_time() - started
+
+        done = asyncio.get_running_loop().run_in_executor(None, copy_context().run, measured)
+        try:
+            with self._recorded() as beat:
+                while not done.done():
+                    await asyncio.wait((done,), timeout=BEAT)
+                    beat()
+            return done.result()
+        finally:
+            if not done.done():
+                interrupt.now()
+                await asyncio.wait((done,))
+                done.exception()
+
+    @contextmanager
+    def _recorded(self) -> Iterator[Callable[[], None]]:
+        """Record that a thread works on the present reconcile. Gives the sign of life of the event loop."""
+        step = current_step()
+        if self._record is None or not step:
+            yield lambda: None
             return
-        async with self._lock:
-            # The loop polls its sockets after the slow render before.
-            await asyncio.sleep(0)
-            await self._wait_for_poll()
-            with self._timed(folder, digest):
-                yield
+        with self._record.in_thread(step) as beat:
+            yield beat
+
+    def _remember(self, uid: str, *, slow: bool) -> None:
+        self._slow.pop(uid, None)
+        if slow and uid:
+            self._slow[uid] = None
+            if len(self._slow) > REMEMBERED:
+                del self._slow[next(iter(self._slow))]
 
     async def _wait_for_poll(self) -> None:
         while not self._polled.is_set():  # another render that waited may have been slow just now
             await self._polled.wait()
 
-    @contextmanager
-    def _timed(self, folder: str, digest: str) -> Iterator[None]:
-        started = self._clock()
-        yield
-        seconds = self._clock() - started
-        self._last[folder] = (digest, seconds)
-        if seconds >= SLOW:
-            self._polled.clear()
+    def _count(self, seconds: float) -> None:
+        """Count what a render took on the event loop."""
+        if not self._held:
             # The next turn of the loop polls the sockets, and runs what it found after all that was due before.
             loop = asyncio.get_running_loop()
-            loop.call_soon(loop.call_soon, self._polled.set)
+            loop.call_soon(loop.call_soon, self._count_poll)
+        self._held += seconds
+        if self._held >= SLOW:
+            self._polled.clear()
+
+    def _count_poll(self) -> None:
+        self._held = 0.0
+        self._polled.set()

@@ -36,9 +36,10 @@ class LiveBodies(Sequence[dict[str, Any]]):
 
     def decoded(self) -> list[dict[str, Any]]:
         """All bodies."""
-        if self._bodies is None:
-            self._bodies = [live.body for live in self._lives]
-        return self._bodies
+        bodies = self._bodies
+        if bodies is None:
+            bodies = self._bodies = [live.body for live in self._lives]
+        return bodies
 
     def forget(self) -> None:
         """Forget the decoded bodies, which the next access decodes again. Renders that have them keep them."""

@@ -7,6 +7,7 @@ Promises:
 - Of the objects that share a `DecodedBodies`, only the last ones that were accessed stay decoded: a decoded body takes
   about six times the memory of an encoded one, and decoding takes microseconds.
 - Those that were accessed earlier are compressed.
+- Every thread may read a live object at any time.
 - An entry of owner references or managedFields that is none is left out, and the others count.
 - A partial object takes a bounded amount of memory, whatever the size of the object is.
 - What a body nests deeper than NESTING_LIMIT is null: code that walks bodies can't exceed Python's stack.
@@ -145,7 +146,7 @@ class DecodedBodies:
 
     def add(self, live: LiveObject) -> None:
         """Keep an object decoded, and the oldest one no longer where there are too many."""
-        if len(self._objects) == DECODED_LIMIT:
+        if len(self._objects) >= DECODED_LIMIT:
             oldest = self._objects.popleft()()
             if oldest is not None:
                 oldest.compress(self._examples)
@@ -159,9 +160,8 @@ class LiveObject:
         "__weakref__",
         "_body",
         "_decoded_bodies",
-        "_encoded",
-        "_example",
         "_owners",
+        "_stored",
         "identity",
         "metadata",
         "partial",
@@ -183,9 +183,10 @@ class LiveObject:
         Raises msgspec.DecodeError where `raw` is not a Kubernetes object.
         """
         # A copy of `raw`, which may be a part of a whole list or of a line of a watch.
-        self._encoded = bytes(raw)
-        self._example: bytes | None = None
-        head = _decode_head(self._encoded)
+        encoded = bytes(raw)
+        self._stored: bytes | tuple[bytes, bytes] = encoded
+        """Encoded, or compressed with its example: one value, because threads read it."""
+        head = _decode_head(encoded)
         self.metadata = head.metadata
         group, version = split_api_version(head.api_version or api_version)
         # Many objects have the same of these.
@@ -232,19 +233,21 @@ class LiveObject:
     @property
     def raw(self) -> bytes:
         """The object as it came over the wire."""
-        return decompress(self._encoded, self._example)
+        stored = self._stored
+        return stored if isinstance(stored, bytes) else decompress(*stored)
 
     @property
     def body(self) -> dict[str, Any]:
         """The whole object. Callers must not change it, because it stays decoded for a while."""
-        if self._body is None:
+        body = self._body
+        if body is None:
             raw = self.raw
             body = _decode_body(without_deep_values(raw) if is_deep(raw) else raw)
             body.setdefault("apiVersion", join_api_version(self.identity.group, self.version))
             body.setdefault("kind", self.identity.kind)
             self._decoded()
             self._body = body
-        return self._body
+        return body
 
     @property
     def owner_references(self) -> tuple[OwnerReference, ...]:
@@ -276,8 +279,11 @@ class LiveObject:
     def compress(self, examples: Examples) -> None:
         """Forget the decoded parts, which the next access decodes again, and compress the object."""
         self._body = self._owners = None
-        if self._example is None:
-            self._encoded, self._example = compress(self._encoded, self.identity.group_kind, examples)
+        stored = self._stored
+        if isinstance(stored, bytes):
+            compressed, example = compress(stored, self.identity.group_kind, examples)
+            if example is not None:
+                self._stored = compressed, example
 
     @property
     def uid(self) -> str:

@@ -41,13 +41,26 @@ def field_tree(fields_v1: bytes) -> Tree:
 
 
 def checked_tree(value: object) -> Tree:
-    """The fieldsV1 tree in a decoded value of NESTING_LIMIT levels at most."""
+    """The fieldsV1 tree in a decoded value of NESTING_LIMIT levels at most: the value itself where it is one."""
     if not isinstance(value, dict):
         return {}
-    return {step: checked_tree(below) for step, below in value.items() if _is_step(step)}
+    replaced: dict[str, Tree | None] = {}
+    for step, below in value.items():
+        if not _is_step(step):
+            replaced[step] = None
+        elif below or not isinstance(below, dict):
+            checked = checked_tree(below)
+            if checked is not below:
+                replaced[step] = checked
+    if not replaced:
+        return value
+    found = {step: replaced.get(step, below) for step, below in value.items()}
+    return {step: below for step, below in found.items() if below is not None}
 
 
 def _is_step(step: str) -> bool:
+    if step.startswith("f:"):
+        return True
     kind, colon, name = step.partition(":")
     if not colon:
         return step == "."
@@ -57,7 +70,7 @@ def _is_step(step: str) -> bool:
         except (msgspec.DecodeError, ValueError):
             return False
         return kind == "v" or isinstance(value, dict)
-    return kind == "f" or (kind == "i" and name.isascii() and name.isdigit() and len(name) <= _POSITION_DIGITS)
+    return kind == "i" and name.isascii() and name.isdigit() and len(name) <= _POSITION_DIGITS
 
 
 _POSITION_DIGITS = 9

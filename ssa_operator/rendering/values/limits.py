@@ -5,6 +5,7 @@ Promises:
 - The limits hold in every thread and need no signal: the render checks them at each step that a template can repeat.
 - No single step makes a value that is larger than the limits.
 - No single step reads a value that is larger than the limits, each part counted as often as it is read.
+- A render within `interruptible` ends with Interrupted as soon as its caller wants that, whatever it is doing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
+from math import inf
 from types import GeneratorType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -35,8 +37,8 @@ DEPTH_LIMIT = 100
 """Levels of nesting in a value: no manifest has as many."""
 
 SECONDS_LIMIT = 1.0
-"""Seconds of processor time that one template may take, because no other parent is reconciled meanwhile. A ConfigMap of
-20 000 entries takes 0.4 s, a usual template a ten thousandth of that."""
+"""Seconds of processor time that one template may take. A ConfigMap of 20 000 entries takes 0.4 s, a usual template a
+ten thousandth of that."""
 
 SECONDS_AFTER_OVERRUN = 0.1
 """Seconds that each further template of a folder may take after one of them took too long."""
@@ -67,14 +69,50 @@ class TimeLimitError(LimitError):
     """A template took too long."""
 
 
+class Interrupted(BaseException):
+    """A render was interrupted by its caller. It is no error of a template, so that no render reports it as one."""
+
+
+class Interrupt:
+    """When renders are interrupted: at a moment of the processor time of their thread, or by `now`, from any thread."""
+
+    __slots__ = ("ends",)
+
+    def __init__(self, ends: float = inf) -> None:
+        self.ends = ends
+
+    def now(self) -> None:
+        """Interrupt the render at its next check."""
+        self.ends = -inf
+
+
+_interrupt: ContextVar[Interrupt | None] = ContextVar("ssa_operator_render_interrupt", default=None)
+
+
+class interruptible:  # noqa: N801 - a context manager, which as a class costs a third
+    """Run a block of renders, which this interrupts: they raise Interrupted."""
+
+    __slots__ = ("_interrupt", "_token")
+
+    def __init__(self, interrupt: Interrupt) -> None:
+        self._interrupt = interrupt
+
+    def __enter__(self) -> None:
+        self._token = _interrupt.set(self._interrupt)
+
+    def __exit__(self, *_: object) -> None:
+        _interrupt.reset(self._token)
+
+
 class RenderBudget:
     """The work and the time that remain for the template that is being rendered."""
 
-    __slots__ = ("_deadline", "_seconds", "_steps", "_work", "chains", "sizes")
+    __slots__ = ("_deadline", "_interrupt", "_seconds", "_steps", "_work", "chains", "sizes")
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = SECONDS_LIMIT if seconds is None else seconds
         self._deadline: float | None = None
+        self._interrupt = _interrupt.get()
         self._steps = _STEPS_BETWEEN_CHECKS
         self._work = WORK_LIMIT
         self.chains: WeakKeyDictionary[Iterator[Any], int] | None = None
@@ -91,9 +129,11 @@ class RenderBudget:
             self.check_time()  # a usual template never reaches this line
 
     def check_time(self) -> None:
-        """Raise LimitError when the time is over; for a step that may take long itself."""
+        """Raise LimitError when the time is over, or Interrupted; for a step that may take long itself."""
         # The thread's own time, so that a busy machine stops no template.
         now = time.thread_time()
+        if self._interrupt is not None and now > self._interrupt.ends:
+            raise Interrupted
         if self._deadline is None:
             self._deadline = now + self._seconds
         if now > self._deadline:

@@ -1,0 +1,120 @@
+"""Renders that take their whole time, while the event loop goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ssa_operator.controller.reconcile import observe
+from tests.controller.harness import (
+    ECHOES,
+    Desk,
+    Operate,
+    config_map,
+    echo,
+    holds,
+    map_template,
+    not_ready_because,
+    only,
+    ready_condition,
+)
+
+pytestmark = pytest.mark.cluster
+
+SLOW = 1000
+"""A replica count with which a template never ends."""
+
+LOOP = (
+    "{% if spec.replicas >= 1000 %}\n"
+    "{% for a in range(1000) %}{% set x = range(20000) | list | sort(reverse=true) %}{% endfor %}\n"
+    "{% endif %}\n"
+)
+
+TAKES_SECOND = "rendering takes longer than 1 second"
+
+
+@contextlib.contextmanager
+def counted_turns(monkeypatch: pytest.MonkeyPatch, function: str) -> Iterator[list[int]]:
+    """The turns that the event loop had during each render that came to its end and that had more than one."""
+    turns, found = 0, list[int]()
+    render = getattr(observe, function)
+
+    def count() -> None:
+        nonlocal turns
+        turns += 1
+        handles[0] = loop.call_later(0, count)
+
+    def counting(*arguments: Any, **options: Any) -> Any:
+        before = turns
+        result = render(*arguments, **options)
+        if turns > before:
+            found.append(turns - before)
+        return result
+
+    loop = asyncio.get_running_loop()
+    handles = [loop.call_soon(count)]
+    monkeypatch.setattr(observe, function, counting)
+    try:
+        yield found
+    finally:
+        handles[0].cancel()
+        monkeypatch.undo()
+
+
+async def test_the_event_loop_goes_on_while_a_parent_takes_its_whole_time(
+    desk: Desk, operate: Operate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with counted_turns(monkeypatch, "render") as turns:
+        async with operate(workers=2) as running:
+            only(running.templates, a=LOOP + map_template("a", n="spec.replicas"))
+            await desk.apply(*(echo(f"slow-{number}", SLOW) for number in range(4)))
+            await desk.apply(*(echo(f"web-{number}") for number in range(3)))
+            for number in range(3):
+                await desk.ready(ECHOES, f"web-{number}")
+            failed = await desk.until(ECHOES, "slow-0", not_ready_because("RenderFailed", TAKES_SECOND))
+            assert f"{ECHOES}/a.yaml.j2:2: " in ready_condition(failed)["message"]
+            assert turns
+            assert min(turns) > 10
+            await desk.apply_until_ready(echo("slow-0", 2))
+            await desk.until("configmaps", "slow-0-a", holds(n="2"))
+
+
+async def test_the_event_loop_goes_on_while_a_status_takes_its_whole_time(
+    desk: Desk, operate: Operate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with counted_turns(monkeypatch, "render_status") as turns:
+        async with operate() as running:
+            only(running.templates, a=map_template("a", n="spec.replicas"), _status=LOOP + "readyReplicas: 1\n")
+            await desk.apply(echo("slow", SLOW), echo("web"))
+            await desk.until(ECHOES, "web", lambda body: body.get("status", {}).get("readyReplicas") == 1)
+            await desk.until("configmaps", "slow-a", holds(n=str(SLOW)))
+            await desk.until(ECHOES, "slow", lambda body: TAKES_SECOND in str(body.get("status")))
+            assert turns
+            assert min(turns) > 10
+            await desk.apply(echo("slow", 2))
+            await desk.until(ECHOES, "slow", lambda body: body.get("status", {}).get("readyReplicas") == 1)
+
+
+async def test_a_slow_render_sees_one_moment_and_what_changes_meanwhile_is_rendered_again(
+    desk: Desk, operate: Operate
+) -> None:
+    pause = "{% for a in range(3) %}{% for b in range(90000) %}{% endfor %}{% endfor %}\n"
+    read = "{{ (lookup_all('v1', 'ConfigMap', labels={'%s': 'b'}) | first).data.a }}"
+    settings = config_map("settings", a="1")
+    settings["metadata"]["labels"] = {"one": "b", "two": "b"}
+    view, seen = await desk.view("configmaps"), list[dict[str, str]]()
+    view.cache.listen(lambda _, live: seen.append(live.body["data"]) if live and live.identity.name == "m" else None)
+    async with operate() as running:
+        head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n"
+        only(running.templates, a=f'{head}  one: "{read % "one"}"\n{pause}  two: "{read % "two"}"\n')
+        await desk.apply(settings, echo("web"))
+        await desk.until("configmaps", "m", holds(one="1", two="1"))
+        for number in range(2, 30):
+            settings["data"]["a"] = str(number)
+            await desk.apply(settings)
+        await desk.until("configmaps", "m", holds(one="29", two="29"))
+    assert [data for data in seen if data["one"] != data["two"]] == []
