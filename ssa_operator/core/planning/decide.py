@@ -74,7 +74,10 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         manifest=made,
         live=_live(observed, made),
         location=document.location,
-        history=StepHistory(recreation=observed.history.recreations.get(made.identity)),
+        history=StepHistory(
+            recreation=observed.history.recreations.get(made.identity),
+            replicas=observed.records.replicas.get(made.identity),
+        ),
         reports_status=kind.reports_status,
     )
     if not watch.synced:
