@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.controller.harness import Desk, Operate, definition, other_than, uid
+from ssa_operator.controller import operator as operators
+from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.policies.parent_records import REPLICAS_ANNOTATION
+from ssa_operator.devcluster.cluster import Cluster
+from tests.controller.harness import Desk, MakeOptions, Operate, definition, other_than, uid
+from tests.controller.test_crashes import Crash, crashing_operators
 
 pytestmark = pytest.mark.cluster
 
@@ -93,9 +98,10 @@ def replica_set(recreate: str = "", app: str = "one", **spec: Any) -> Body:
     return {**deployment(recreate, app, **spec), "kind": "ReplicaSet"}
 
 
-def fleet(recreate: str = "", frozen: str = "one", **workers: Any) -> Body:
+def fleet(recreate: str = "", frozen: str = "one", name: str = "web", **workers: Any) -> Body:
     """A Fleet. Without a field of its workers, nothing of the mapping is left."""
-    return manifest(f"{GROUP}/v1", "Fleet", recreate, {"frozen": frozen} | ({"workers": workers} if workers else {}))
+    spec = {"frozen": frozen} | ({"workers": workers} if workers else {})
+    return manifest(f"{GROUP}/v1", "Fleet", recreate, spec, name)
 
 
 def number(body: Body) -> Any:
@@ -146,7 +152,7 @@ async def test_an_orphaned_stateful_set_keeps_the_pods_that_somebody_else_scaled
         assert new["status"]["readyReplicas"] == 6
         assert owners(new) == owners(old) == []
         assert deleted == []
-        assert "ssa-operator.dev/replicas" not in parent["metadata"]["annotations"]
+        assert REPLICAS_ANNOTATION not in parent["metadata"]["annotations"]
 
 
 @pytest.mark.parametrize(
@@ -258,3 +264,59 @@ async def test_another_field_that_a_template_stops_writing_is_removed_as_before(
         await desk.apply_until_ready(crate(deployment(replicas=2)))
         found = await desk.until("deployments.apps", "web", lambda body: "minReadySeconds" not in body["spec"])
     assert owners(found) == [("ssa-operator", "Apply", "")]
+
+
+async def give_up_and_recreate(desk: Desk, name: str) -> None:
+    """A template stops writing a number, another manager sets it, and its object is recreated. Fails if the number is
+    ever another one, or if its record is left over.
+    """
+    seen: set[Any] = set()
+
+    def witness(_: LiveObject | None, new: LiveObject | None) -> None:
+        if new is not None and new.identity.name == name:
+            seen.add(number(new.body))
+
+    (await desk.view(FLEETS)).cache.listen(witness)
+    await desk.apply_until_ready(crate(fleet(name=name, count=3), name=name))
+    await desk.apply_until_ready(crate(fleet("Background", name=name), name=name))
+    await desk.until(FLEETS, name, has(3, (HANDOVER, "Update", "")))
+    await desk.scale("fleet", name, 4)
+    old = await desk.until(FLEETS, name, has(4, AUTOSCALER))
+    await desk.apply_until_ready(crate(fleet("Background", "two", name=name), name=name))
+    new = await desk.until(FLEETS, name, other_than(old))
+    await desk.until(FLEETS, name, has(4, AUTOSCALER))
+    parent = await desk.until(CRATES, name, lambda body: REPLICAS_ANNOTATION not in body["metadata"]["annotations"])
+    assert parent["metadata"]["annotations"]["ssa-operator.dev/applied"]
+    assert new["spec"]["frozen"] == "two"
+    assert seen == {3, 4}
+    await desk.delete("crate", name, wait=False)
+    await desk.gone(CRATES, name)
+
+
+@pytest.mark.parametrize(
+    ("after", "stride"),
+    [
+        pytest.param(False, 7, id="before some"),
+        pytest.param(False, 1, id="before each", marks=pytest.mark.slow),
+        pytest.param(True, 1, id="after each", marks=pytest.mark.slow),
+    ],
+)
+async def test_after_a_crash_between_any_two_writes_the_number_is_the_same(
+    desk: Desk,
+    cluster: Cluster,
+    options: MakeOptions,
+    crates: Path,
+    after: bool,
+    stride: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operators, "DRAIN_DEADLINE", 0.0)
+    made, crash = options(templates=crates), Crash()
+    async with crashing_operators(cluster, made, crash):
+        await give_up_and_recreate(desk, "fleet-x")
+    count = crash.writes
+    for at in range(1, count + 1, stride):
+        crash = Crash(at, after)
+        async with crashing_operators(cluster, made, crash):
+            await give_up_and_recreate(desk, f"fleet-{at}")
+    assert count > 10
