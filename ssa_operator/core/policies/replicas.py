@@ -27,14 +27,11 @@ from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import split_api_version
 from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.live_object import MANAGER, LiveObject
+from ssa_operator.core.objects.live_object import HANDOVER_MANAGER, MANAGER, LiveObject
 from ssa_operator.core.objects.managed_fields import Path, Tree, is_owned, managed_entries
 from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.objects.source_location import FieldPath, value_at
 from ssa_operator.core.policies.adoption import union_of_fields
-
-HANDOVER_MANAGER = "handover-from-ssa-operator"
-"""The field manager of a number of replicas that a template no longer writes, until another manager writes it."""
 
 SPEC_REPLICAS: FieldPath = ("spec", "replicas")
 """The field that the subresource `scale` of built-in kinds writes."""
