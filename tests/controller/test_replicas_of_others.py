@@ -139,8 +139,12 @@ async def test_an_orphaned_stateful_set_keeps_the_pods_that_somebody_else_scaled
         old = await desk.until("statefulsets.apps", "web", lambda body: body["status"].get("readyReplicas") == 6)
         before = {name: uid(await desk.read("pods", name)) for name in names}
         deleted: list[str] = []
-        (await desk.view("pods")).cache.listen(lambda was, now: deleted.append(was.identity.name) if now is None else 0)
 
+        def witness(was: LiveObject | None, now: LiveObject | None) -> None:
+            if was is not None and now is None:
+                deleted.append(was.identity.name)
+
+        (await desk.view("pods")).cache.listen(witness)
         await desk.apply(crate(stateful_set("Orphan", podManagementPolicy="Parallel")))
         new = await desk.until("statefulsets.apps", "web", other_than(old))
         assert (number(new), new["spec"]["podManagementPolicy"]) == (6, "Parallel")
