@@ -103,7 +103,8 @@ def _cells(blamed: BlamedObject, field: Attribution) -> tuple[str, str]:
             return "ssa-operator", blamed.earlier
         case Writer.MANAGER:
             owner = field.owners[0]
-            return owner.manager + (f" ({owner.subresource})" if owner.subresource else ""), owner.time
+            name = owner.manager + (f" ({owner.subresource})" if owner.subresource else "")
+            return name, field.reason or owner.time
     return field.writer.value, ""
 
 

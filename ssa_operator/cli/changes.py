@@ -26,7 +26,13 @@ from ssa_operator.core.planning.field_changes import ChangeCause, FieldOwner, co
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.policies.unchanged import is_same_content
 from ssa_operator.core.redaction.masked_object import Mask
-from ssa_operator.core.redaction.object_changes import ChangedField, ObjectChange, changed_fields, object_changes
+from ssa_operator.core.redaction.object_changes import (
+    ChangedField,
+    LeftValue,
+    ObjectChange,
+    changed_fields,
+    object_changes,
+)
 
 _STYLES = {
     Result.CREATED: "green",
@@ -181,11 +187,18 @@ def notes(change: ObjectChange) -> list[str]:
         others = f" from {' and '.join(change.adopted_from)}" if change.adopted_from else ""
         lines.append(f"the operator adopts the object{others}")
     lines += [_field_note(each) for each in change.fields]
-    lines += [
-        f"{field} is no longer rendered and stays as it is, because {_names(owners)} owns it, too"
-        for field, owners in change.left
-    ]
+    lines += [left_note(each) for each in change.left]
     return lines
+
+
+def left_note(left: LeftValue) -> str:
+    """What becomes of a field that the operator gives up."""
+    if left.handed_over:
+        return (
+            f"{left.field} is no longer rendered and stays {left.value}: it is handed to {_names(left.owners)}, until "
+            "another manager writes it"
+        )
+    return f"{left.field} is no longer rendered and stays as it is, because {_names(left.owners)} owns it, too"
 
 
 def _field_note(changed: ChangedField) -> str:
@@ -252,7 +265,13 @@ def object_data(change: ObjectChange) -> dict[str, Any]:
             for each in change.fields
         ],
         "left": [
-            {"field": field, "managers": [_owner_data(owner) for owner in owners]} for field, owners in change.left
+            {
+                "field": each.field,
+                "value": each.value,
+                "managers": [_owner_data(owner) for owner in each.owners],
+                "handedOver": each.handed_over,
+            }
+            for each in change.left
         ],
     }
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ssa_operator.cli.changes import VERBS, ParentChanges, notes, object_data
+from ssa_operator.cli.changes import VERBS, ParentChanges, left_note, notes, object_data
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.messages import counted
 from ssa_operator.core.planning.field_changes import ChangeCause
@@ -167,6 +167,7 @@ def _lines(change: ObjectChange) -> Iterable[str]:
         yield f"{each.field}: {_shown(each.before)} -> {_shown(each.after)}{where}"
     if change.adopted:
         yield from (note for note in notes(change) if note.startswith("the operator adopts"))
+    yield from (left_note(each) for each in change.left if each.handed_over)
     if change.result is Result.CREATED and change.location is not None:
         yield str(change.location)
 

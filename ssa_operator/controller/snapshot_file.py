@@ -26,6 +26,8 @@ class StoredKind(msgspec.Struct, frozen=True, kw_only=True):
     namespaced: bool
     status: bool = False
     """Whether a controller writes the status of its objects."""
+    replicas: list[str] = []
+    """The path of the number of replicas in this version, empty if the kind can't be scaled."""
 
 
 class StoredParent(msgspec.Struct, frozen=True, kw_only=True):

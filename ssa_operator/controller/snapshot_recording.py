@@ -15,6 +15,7 @@ import msgspec
 
 from ssa_operator.controller.preview import Planned
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.replicas import scale_paths
 from ssa_operator.controller.snapshot_file import VERSION, StoredKind, StoredParent, StoredSnapshot, stored_query
 from ssa_operator.controller.snapshots import Snapshot
 from ssa_operator.core.objects.cluster_view import Answer, Body, Lookup, Selection
@@ -119,6 +120,7 @@ class SnapshotRecorder:
             plural=resource.plural,
             namespaced=resource.namespaced,
             status=resource.group_kind in self._statuses,
+            replicas=[str(part) for part in scale_paths(resource, self.cluster)(resource.version) or ()],
         )
 
 

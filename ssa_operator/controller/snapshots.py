@@ -38,6 +38,7 @@ from ssa_operator.core.planning.plan import Plan, make_plan
 from ssa_operator.core.planning.suspension import outcomes_while_suspended
 from ssa_operator.core.policies import apply_once
 from ssa_operator.core.policies.parent_records import read_parent_records
+from ssa_operator.core.policies.replicas import ScalePaths
 from ssa_operator.core.redaction.snapshot_mask import SnapshotMask, is_secret
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
@@ -68,6 +69,9 @@ class Snapshot:
                 namespaced=each.namespaced,
             )
             for each in stored.kinds
+        }
+        self._replicas = {
+            GroupKind(each.group, each.kind): tuple(each.replicas) for each in stored.kinds if each.replicas
         }
         self._parents = [(each.folder, LiveObject.of(each.object)) for each in stored.parents]
         objects = map(LiveObject.of, stored.objects)
@@ -142,7 +146,11 @@ class Snapshot:
             return ()
         if planned.suspended:
             return outcomes_while_suspended(planned.plan)
-        return merged_outcomes(self._as_stored(planned.plan), schemas.is_quantity)
+        return merged_outcomes(self._as_stored(planned.plan), schemas.is_quantity, self._scale_paths)
+
+    def _scale_paths(self, kind: GroupKind) -> ScalePaths:
+        path = self._replicas.get(kind)
+        return lambda _: path
 
     def own(self, parent: LiveObject) -> tuple[LiveObject, ...]:
         """The stored children of a parent."""

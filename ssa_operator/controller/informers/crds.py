@@ -15,9 +15,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.core.objects.crd_schema import reports_status
+from ssa_operator.core.objects.crd_schema import replicas_path, reports_status
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.source_location import FieldPath
 from ssa_operator.core.policies.served_versions import DefinedKind
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.kube.api.client import Client
@@ -46,6 +47,7 @@ class _CRD(Struct, frozen=True, kw_only=True):
     plural: str
     namespaced: bool
     reports_status: bool
+    scale_paths: Mapping[str, FieldPath | None]
     defined: DefinedKind
 
     @classmethod
@@ -61,6 +63,7 @@ class _CRD(Struct, frozen=True, kw_only=True):
             plural=spec["names"]["plural"],
             namespaced=spec["scope"] == "Namespaced",
             reports_status=reports_status(crd),
+            scale_paths={each["name"]: replicas_path(each) for each in spec["versions"]},
             defined=DefinedKind(
                 name=live.identity.name,
                 versions={each["name"]: bool(each.get("served")) for each in spec["versions"]},
@@ -124,6 +127,13 @@ class CRDInformer:
     def reports_status(self, kind: GroupKind) -> bool:
         """Whether a kind's CRD declares that a controller writes the status of its objects."""
         return any(crd.reports_status for crd in self._by_kind.get(kind, {}).values())
+
+    def scale_paths(self, name: str) -> Mapping[str, FieldPath | None] | None:
+        """The field of the number of replicas in each version of a CRD, None where it has no subresource `scale`; None
+        altogether without a CRD of this name.
+        """
+        crd = self._crds.get(name)
+        return None if crd is None else crd.scale_paths
 
     def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         live = new or old

@@ -10,6 +10,8 @@ Promises:
 - No child is applied from the moment on that the cache shows the deletion of its parent: an owner reference to a parent
   that is gone would have the garbage collector delete the child, also one that was orphaned.
 - A refused field is reported with the template line that wrote it, and with other managers that have to do with it.
+- What is created in the place of a deleted object has the number of replicas that others had set there. A number that
+  the manifest leaves to others gets another owner before the apply that would remove it.
 - An object is deleted only as the operator knows it: what was recreated under the same name stays, and so does what no
   longer belongs to the parent. A change that concerns neither doesn't prevent the deletion.
 - Nothing is deleted while the operator's view of the parent is old.
@@ -24,6 +26,7 @@ from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.failures import failed_outcome, failed_request, location_of_error
 from ssa_operator.controller.reconcile.recreate import ImmutableChange, immutable_change
 from ssa_operator.controller.reconcile.refusals import answer_refusal
+from ssa_operator.controller.reconcile.replicas import hand_over, scale_paths
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.planning.outcome import Outcome, Result
@@ -33,10 +36,12 @@ from ssa_operator.core.policies.adoption import (
     depends_on_known,
     only_if_absent,
     only_to_known,
+    with_patched_metadata,
     without_former_fields,
 )
 from ssa_operator.core.policies.outdated_view import is_outdated
 from ssa_operator.core.policies.recreate import Recreation
+from ssa_operator.core.policies.replicas import Handover, find_handover, with_handed_over, with_replicas
 from ssa_operator.core.policies.unchanged import is_same_apply, is_same_content
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Applied
@@ -72,17 +77,21 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
         return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ApiError as error:
         return failed_request(step, error)
+    ready = step
     try:
         with cluster.writing(manifest.identity):
             if step.live is not None:
-                done = await _adopt_or_apply(step.live, manifest, resource, cluster)
+                adopts = not step.live.owned_fields()
+                prepared = await _prepare(step, manifest, resource, cluster, adopts=adopts)
+                ready = replace(step, live=prepared.live)
+                done = await _apply_to_prepared(prepared, step, manifest, resource, cluster)
                 if not isinstance(done, Applied):
                     return _after_change(step, step.live, done, cluster)
                 applied = done
             else:
                 if why := await _why_not_created(manifest, cluster):
                     return _waits(step, None, why)
-                created = await _create(manifest, resource, cluster)
+                created = await _create(step, manifest, resource, cluster)
                 if isinstance(created, LiveObject):
                     return Existing(step, created)
                 applied = created
@@ -94,7 +103,7 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
     except ValueError as error:
         return failed_outcome(step, str(error), problem=FailureReason.INVALID_MANIFEST)
     except ApiError as error:
-        return await _after_refusal(step, manifest, resource, error, cluster)
+        return await _after_refusal(ready, manifest, resource, error, cluster)
     return _applied(step, manifest, applied, same=same)
 
 
@@ -130,8 +139,18 @@ def _applied(step: Step, manifest: Manifest, applied: Applied, *, same: bool) ->
     return Outcome(step=step, result=result, live=applied.live, warnings=applied.warnings)
 
 
-async def _create(manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> Applied | LiveObject:
+async def _create(step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> Applied | LiveObject:
     """Apply where no object exists; an object that exists is returned as it is."""
+    replicas = step.history.replicas
+    complete = with_replicas(manifest, replicas, scale_paths(resource, cluster))
+    created = await _create_if_absent(complete, resource, cluster)
+    if complete is manifest or isinstance(created, LiveObject) or cluster.dry_run:
+        return created
+    live = cluster.written(created.live)
+    return replace(created, live=await hand_over(manifest, live, resource, cluster, replicas))
+
+
+async def _create_if_absent(manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> Applied | LiveObject:
     try:
         return await _send(manifest, only_if_absent(manifest), resource, cluster)
     except ApiError as error:
@@ -196,37 +215,60 @@ def _waits(step: Step, live: LiveObject | None, message: str) -> Outcome:
     return Outcome(step=step, result=Result.WAITING, live=live, message=message, retryable=True)
 
 
-async def _adopt_or_apply(
-    live: LiveObject, manifest: Manifest, resource: Resource, cluster: ClusterAccess
-) -> Applied | LiveObject | None:
-    """Apply to an object. The first time, adopt the fields of its former managers, so that obsolete ones are removed.
-    Returns the object as it is now, or None, if it is not the one that the manifest may be applied to.
+class _Prepared(Struct, frozen=True):
+    """An object whose fields have the owners with which the manifest can be applied."""
+
+    live: LiveObject
+    handover: Handover | None = None
+    """What a dry run only shows to get other owners."""
+
+
+async def _prepare(
+    step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess, *, adopts: bool
+) -> _Prepared:
+    """Change the owners of fields before an apply: adopt those of former managers, so that obsolete ones are removed,
+    and hand over the number of replicas that the manifest leaves to others.
     """
-    if live.owned_fields():
-        return await _apply_to_known(live, manifest, resource, cluster)
+    live, replicas = step.live, step.history.replicas
+    assert live is not None
+    patch = adopt_fields_patch(live, manifest.api_version, cluster.former_managers) if adopts else None
     if cluster.dry_run:
-        # The dry run of a patch would have no effect on the dry run of the apply.
-        applied = await _send(manifest, manifest.encoded, resource, cluster)
-        adopted = without_former_fields(live, applied.live, manifest, cluster.former_managers)
-        return replace(applied, live=adopted)
-    await _adopt_fields(live, manifest, resource, cluster)
-    done = await _apply_to_known(live, manifest, resource, cluster)
-    if not isinstance(done, Applied) or live.managed_fields:
+        owned = live if patch is None else with_patched_metadata(live, patch)
+        return _Prepared(owned, find_handover(manifest, owned, scale_paths(resource, cluster), replicas))
+    if patch is not None:
+        live = await cluster.client.merge_patch(resource, live.identity.namespace, live.identity.name, patch)
+    return _Prepared(await hand_over(manifest, live, resource, cluster, replicas))
+
+
+async def _apply_to_prepared(
+    prepared: _Prepared, step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess
+) -> Applied | LiveObject | None:
+    """Apply to an object. Returns the object as it is now, or None, if it is not the one that the manifest may be
+    applied to.
+    """
+    live = step.live
+    assert live is not None
+    if cluster.dry_run:
+        return await _dry_run(live, prepared, manifest, resource, cluster)
+    done = await _apply_to_known(prepared.live, manifest, resource, cluster)
+    if live.owned_fields() or live.managed_fields or not isinstance(done, Applied):
         return done
-    if await _adopt_fields(done.live, manifest, resource, cluster):
-        # The first apply gave a manager to the fields that had none.
-        return await _apply_to_known(done.live, manifest, resource, cluster)
-    return done
+    # The first apply gave a manager to the fields that had none.
+    again = await _prepare(replace(step, live=done.live), manifest, resource, cluster, adopts=True)
+    return done if again.live is done.live else await _apply_to_known(again.live, manifest, resource, cluster)
 
 
-async def _adopt_fields(live: LiveObject, manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> bool:
-    """Adopt the fields of an object's former managers. Returns whether there were any."""
-    patch = adopt_fields_patch(live, manifest.api_version, cluster.former_managers)
-    if patch is None:
-        return False
-    identity = manifest.identity
-    await cluster.client.send(calls.merge_patch(resource, identity.namespace, identity.name, patch))
-    return True
+async def _dry_run(
+    live: LiveObject, prepared: _Prepared, manifest: Manifest, resource: Resource, cluster: ClusterAccess
+) -> Applied:
+    """The answer of a dry run. That of a patch would have no effect on that of the apply."""
+    handover = prepared.handover
+    complete = manifest if handover is None else with_handed_over(manifest, handover)
+    applied = await _send(manifest, complete.encoded, resource, cluster)
+    result = applied.live if handover is None else handover.patched(applied.live)
+    if not live.owned_fields():
+        result = without_former_fields(live, result, complete, cluster.former_managers)
+    return replace(applied, live=result)
 
 
 async def _send(manifest: Manifest, body: bytes, resource: Resource, cluster: ClusterAccess) -> Applied:

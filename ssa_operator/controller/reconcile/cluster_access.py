@@ -27,6 +27,7 @@ from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.impersonation import account_of
 from ssa_operator.core.policies.permissions import ServedKind
+from ssa_operator.core.policies.replicas import OthersReplicas
 from ssa_operator.kube.api.client import Client
 
 
@@ -71,6 +72,10 @@ class ClusterAccess(Struct, frozen=True, kw_only=True):
     keep_values: Callable[[LiveObject, str], Awaitable[None]] | None = None
     """Stores the generated values of an object that is deleted next, None outside of a reconcile. The text is the
     reason of the deletion. Raises ApiError and ValueError.
+    """
+    keep_replicas: Callable[[Identity, OthersReplicas], Awaitable[None]] | None = None
+    """Records the number of replicas that others set in an object that is deleted next, None outside of a reconcile.
+    Raises ApiError and ValueError.
     """
 
     def of(self, parent: LiveObject) -> ClusterAccess:

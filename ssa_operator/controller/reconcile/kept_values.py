@@ -1,9 +1,11 @@
-"""Writing, reading and deleting the Secrets that keep generated values while the operator recreates their objects.
+"""Writing, reading and deleting what keeps generated values, and the numbers of replicas that others set, while the
+operator recreates their objects.
 
 Promises:
 - An object with generated values is deleted only after the API server has stored its values in a Secret.
 - The next process reads them before it renders the parent. If it can't read them, it renders nothing, because a render
   would generate other values.
+- An object with replicas that others set is deleted only after the parent has recorded the number.
 - The Secret is deleted when an apply of the object succeeded, or when the object is no longer rendered. If that fails,
   the next reconcile deletes it, whether it applies the object again or not.
 """
@@ -27,6 +29,7 @@ from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action
 from ssa_operator.core.policies.kept_values import obsolete_values, read_secret, secret_body, secret_identity
 from ssa_operator.core.policies.parent_records import MANAGER, read_parent_records
+from ssa_operator.core.policies.replicas import OthersReplicas
 from ssa_operator.kube.api.request import ApplyOptions, DeleteOptions
 from ssa_operator.kube.api.resource import Resource
 
@@ -39,7 +42,7 @@ class UnkeepableValuesError(ValueError):
 
 @dataclass(slots=True)
 class ValueKeeper:
-    """Keeps generated values for one reconcile."""
+    """Keeps generated values and numbers of replicas for one reconcile."""
 
     cluster: ClusterAccess
     turn: Turn
@@ -61,6 +64,18 @@ class ValueKeeper:
         body = encode(secret_body(parent.live, secret, live, why))
         options = ApplyOptions(manager=MANAGER)
         await self.cluster.client.apply(_SECRET, secret.namespace, secret.name, body, options)
+
+    async def keep_replicas(self, identity: Identity, replicas: OthersReplicas) -> None:
+        """Record the number of replicas that others set in an object that is deleted next.
+
+        Raises ApiError, or ParentRecordsError if it can't be recorded.
+        """
+        async with self._lock:
+            parent = self.turn.parent
+            records = read_parent_records(parent.live)
+            if records.replicas.get(identity) != replicas:
+                records = replace(records, replicas={**records.replicas, identity: replicas})
+                self.turn.parent = await save_parent_records(self.cluster, parent, records)
 
 
 async def restore_kept_values(cluster: ClusterAccess, turn: Turn) -> None:
@@ -89,13 +104,7 @@ async def delete_kept_values(
     kept = sorted(read_parent_records(turn.parent.live).kept_values)[: turn.parent.folder.settings.max_children]
     if not kept:
         return frozenset()
-    rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE and step.location is not None}
-    obsolete = obsolete_values(
-        kept,
-        applied={outcome.step.identity for outcome in outcomes if _is_applied(outcome)},
-        rendered=rendered if plan.rendered.complete else None,
-        existing=cluster.children,
-    )
+    obsolete = _obsolete(kept, cluster, plan, outcomes)
     for identity in obsolete:
         secret = secret_identity(turn.parent.live, identity)
         if secret is None:
@@ -104,6 +113,26 @@ async def delete_kept_values(
         if found is not None and found.parent_uid == turn.uid:
             await cluster.client.delete(_SECRET, secret.namespace, secret.name, DeleteOptions(uid=found.uid))
     return obsolete
+
+
+def obsolete_replicas(
+    cluster: ClusterAccess, turn: Turn, plan: Plan, outcomes: Iterable[Outcome]
+) -> frozenset[Identity]:
+    """The objects whose number of replicas needs no record any more."""
+    kept = read_parent_records(turn.parent.live).replicas
+    return _obsolete(kept, cluster, plan, outcomes) if kept else frozenset()
+
+
+def _obsolete(
+    kept: Iterable[Identity], cluster: ClusterAccess, plan: Plan, outcomes: Iterable[Outcome]
+) -> frozenset[Identity]:
+    rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE and step.location is not None}
+    return obsolete_values(
+        kept,
+        applied={outcome.step.identity for outcome in outcomes if _is_applied(outcome)},
+        rendered=rendered if plan.rendered.complete else None,
+        existing=cluster.children,
+    )
 
 
 def _is_applied(outcome: Outcome) -> bool:

@@ -241,11 +241,15 @@ async def trim_records(
     plan: Plan,
     outcomes: tuple[Outcome, ...],
     obsolete_values: frozenset[Identity],
+    obsolete_replicas: frozenset[Identity],
 ) -> None:
-    """Remove from the records the children that are gone, a prune that is no longer held, and the objects whose
-    generated values no Secret keeps any more.
+    """Remove from the records the children that are gone, a prune that is no longer held, the objects whose generated
+    values no Secret keeps any more, and the numbers of replicas that the new objects have.
     """
     records = read_parent_records(turn.parent.live)
+    if obsolete_replicas:
+        left = {each: kept for each, kept in records.replicas.items() if each not in obsolete_replicas}
+        records = replace(records, replicas=left)
     if obsolete_values:
         records = replace(records, kept_values=records.kept_values - obsolete_values)
     if records.held_prune is not None and turn.state.renders.hold is None:

@@ -34,7 +34,7 @@ from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.ending_namespaces import without_failures_in_ending_namespaces
 from ssa_operator.controller.reconcile.failures import bug_message
-from ssa_operator.controller.reconcile.kept_values import ValueKeeper, delete_kept_values
+from ssa_operator.controller.reconcile.kept_values import ValueKeeper, delete_kept_values, obsolete_replicas
 from ssa_operator.controller.reconcile.observe import Observer, own_children
 from ssa_operator.controller.reconcile.orphaning import release_children
 from ssa_operator.controller.reconcile.outdated_view import ViewCheck
@@ -281,14 +281,15 @@ class Reconciler:
 
     async def _carry_out(self, turn: Turn, plan: Plan) -> Outcomes:
         cluster = self._cluster.of(turn.parent.live)
-        check = ViewCheck(cluster, turn, plan)
+        check, keeper = ViewCheck(cluster, turn, plan), ValueKeeper(cluster, turn)
         cluster = replace(
             cluster,
             former_managers=turn.parent.folder.settings.former_managers,
             why_outdated=None if turn.parent.live.deleting else check.why_outdated,
             why_parent_outdated=check.why_parent_outdated,
             parent_leaves=None if turn.parent.live.deleting else lambda: turn.parent.leaves,
-            keep_values=ValueKeeper(cluster, turn).keep,
+            keep_values=keeper.keep,
+            keep_replicas=keeper.keep_replicas,
         )
         with stage(Stage.ACT):
             outcomes = await act(plan, cluster, self._now())
@@ -326,8 +327,10 @@ class Reconciler:
         report = make_report(turn.parent.live, plan, shown, own, self._now())
         await turn.steps.rest()
         self._learn_plan(turn, plan, report)
-        obsolete = await delete_kept_values(self._cluster.of(turn.parent.live), turn, plan, outcomes)
-        await trim_records(self._cluster, turn, plan, outcomes, obsolete)
+        cluster = self._cluster.of(turn.parent.live)
+        obsolete = await delete_kept_values(cluster, turn, plan, outcomes)
+        numbers = obsolete_replicas(cluster, turn, plan, outcomes)
+        await trim_records(self._cluster, turn, plan, outcomes, obsolete, numbers)
         report = with_left_out(report, own.left_out)
         await turn.steps.rest()
         return self._scheduled(turn, plan, outcomes, _after_checks(report, turn))

@@ -11,6 +11,7 @@ Promises:
   judged again.
 - Nothing is deleted while the operator's view of the parent is old.
 - An object with generated values is deleted only after they are on record, for the case that this process dies.
+- An object with a number of replicas that others set is deleted only after the parent has recorded the number.
 - In a dry run, the outcome has the new object as the checks showed it.
 """
 
@@ -30,6 +31,7 @@ from ssa_operator.controller.reconcile.failures import (
     location_of_error,
     refusals_of,
 )
+from ssa_operator.controller.reconcile.replicas import scale_paths
 from ssa_operator.core.objects.annotations import Recreate
 from ssa_operator.core.objects.crd_schema import object_schema
 from ssa_operator.core.objects.live_object import LiveObject
@@ -55,6 +57,7 @@ from ssa_operator.core.policies.recreate import (
     repeated_refusal,
     was_left_by_former_parent,
 )
+from ssa_operator.core.policies.replicas import OthersReplicas, others_replicas, with_replicas
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
@@ -137,7 +140,9 @@ async def _recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome 
     reason = reason_to_keep(change.manifest, live)
     if reason:
         return _conflict(change, f"{_kept(change)}: {reason} ({change.causes})")
-    checked = await _dry_run(change, live, cluster)
+    paths = scale_paths(change.resource, cluster)
+    replicas = others_replicas(change.manifest, live, paths)
+    checked = await _dry_run(change, live, cluster, with_replicas(change.manifest, replicas, paths))
     if isinstance(checked, Outcome):
         return checked
     grown = grown_templates(change.manifest, live)
@@ -152,14 +157,17 @@ async def _recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome 
             live=checked,
             message=f"{change.field} is immutable",
         )
-    return await _delete(change, live, cluster)
+    return await _delete(change, live, replicas, cluster)
 
 
-async def _dry_run(change: ImmutableChange, live: LiveObject, cluster: ClusterAccess) -> Outcome | LiveObject | None:
+async def _dry_run(
+    change: ImmutableChange, live: LiveObject, cluster: ClusterAccess, complete: Manifest
+) -> Outcome | LiveObject | None:
     """The outcome if a dry run refuses the new manifest or fails. If the manifest can be applied, the object that it
-    would become, under another name; None where only the API server's answer to a real apply can show it.
+    would become, under another name; None where only the API server's answer to a real apply can show it. `complete` is
+    the manifest with the number of replicas that others set.
     """
-    identity, probed = change.manifest.identity, probe(change.manifest, live)
+    identity, probed = change.manifest.identity, probe(complete, live)
     options = calls.ApplyOptions(dry_run=True, secret=change.manifest.document.secret)
     try:
         applied = await cluster.client.apply(change.resource, identity.namespace, probed.name, probed.encoded, options)
@@ -202,7 +210,9 @@ def _too_small(change: ImmutableChange, growth: Growth, error: ApiError) -> Outc
     return replace(outcome, message=message, retryable=outcome.retryable or not growth.bound)
 
 
-async def _delete(change: ImmutableChange, live: LiveObject, cluster: ClusterAccess) -> Outcome | Step:
+async def _delete(
+    change: ImmutableChange, live: LiveObject, replicas: OthersReplicas | None, cluster: ClusterAccess
+) -> Outcome | Step:
     identity, has_generated_values = live.identity, change.manifest.document.holder
     pending = Recreation(
         digest=change.manifest.digest,
@@ -211,7 +221,7 @@ async def _delete(change: ImmutableChange, live: LiveObject, cluster: ClusterAcc
         why=f"{change.field} is immutable",
         old=live if has_generated_values else None,
     )
-    step = replace(change.step, history=replace(change.step.history, recreation=pending))
+    step = replace(change.step, history=replace(change.step.history, recreation=pending, replicas=replicas))
     why = await cluster.why_outdated() if cluster.why_outdated is not None else ""
     if why:
         return _waits(change.step, live, f"{pending.why}; {why}")
@@ -220,6 +230,11 @@ async def _delete(change: ImmutableChange, live: LiveObject, cluster: ClusterAcc
             await cluster.keep_values(live, pending.why)
         except ValueError as error:
             return _conflict(change, f"{_kept(change)}: its generated values could be lost: {error}")
+    if replicas is not None and cluster.keep_replicas is not None:
+        try:
+            await cluster.keep_replicas(identity, replicas)
+        except ValueError as error:
+            return _waits(change.step, live, f"{_kept(change)}: its replicas could be lost: {error}")
     with cluster.writing(identity):
         try:
             options = calls.DeleteOptions(

@@ -201,6 +201,13 @@ def has_status(definition: Mapping[str, Any], version: str) -> bool:
     )
 
 
+def replicas_path(served: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The field that the subresource `scale` of one version of a CRD writes, None without the subresource."""
+    scale = (served.get("subresources") or {}).get("scale") or {}
+    path = str(scale.get("specReplicasPath", ""))
+    return tuple(path.removeprefix(".").split(".")) if path else None
+
+
 _VERSION = re.compile(r"v(\d{1,18})(?:(alpha|beta)(\d{1,18}))?", re.ASCII)
 
 

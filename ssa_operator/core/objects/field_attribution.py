@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from ssa_operator.core.objects.field_origin import Origin
 from ssa_operator.core.objects.json_encoding import NOTHING
-from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, ManagedFields
+from ssa_operator.core.objects.live_object import HANDOVER_MANAGER, MANAGER, PARENT_UID_LABEL, LiveObject, ManagedFields
 from ssa_operator.core.objects.managed_fields import field_tree, owned
 from ssa_operator.core.objects.manifest import MANAGED_BY_LABEL, Manifest
 from ssa_operator.core.objects.merge_keys import IndexedBody, keys_of
@@ -100,7 +100,7 @@ class Attribution(Struct, frozen=True, kw_only=True):
     rendered: Any = None
     """The value that the template line renders."""
     reason: str = ""
-    """Why the field has its value without a template and without another manager."""
+    """Why the field has its value without a template and without another manager, or that it was handed over."""
 
 
 def attribute(
@@ -273,7 +273,7 @@ def _attribution(
         origin=origin,
         differs=sent_path is not None and not _is_same(rendered, value),
         rendered=rendered,
-        reason=_reason(path, writer),
+        reason=_reason(path, writer, owners),
     )
 
 
@@ -298,8 +298,10 @@ def _is_same(rendered: Any, value: Any) -> bool:
     return known is not None and known == amount(value)
 
 
-def _reason(path: FieldPath, writer: Writer) -> str:
-    """Why a field has no template and no manager, '' where there is nothing to say."""
+def _reason(path: FieldPath, writer: Writer, owners: Sequence[FieldOwner]) -> str:
+    """Why a field has no template and no manager, or one that stands for another, '' where there is nothing to say."""
+    if writer is Writer.MANAGER and owners[0].manager == HANDOVER_MANAGER:
+        return HANDED_OVER
     if writer is Writer.OPERATOR:
         return next((why for start, why in _OPERATOR_REASONS.items() if path[: len(start)] == start), _NORMALISED)
     if writer is Writer.API_SERVER:
@@ -317,5 +319,7 @@ _OPERATOR_REASONS: Mapping[FieldPath, str] = {
     ("metadata", "ownerReferences"): "owner reference to the parent",
     ("metadata", "namespace"): "the parent's namespace",
 }
+
+HANDED_OVER = "handed over by the operator: it stays until another manager writes it"
 
 _NORMALISED = "written out, so that a repeated apply changes nothing"

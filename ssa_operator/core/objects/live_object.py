@@ -35,6 +35,9 @@ DECODED_LIMIT = 256
 MANAGER = "ssa-operator"
 """The field manager of every apply; fixed, so that every version of the operator owns the same fields."""
 
+HANDOVER_MANAGER = "handover-from-ssa-operator"
+"""The field manager of a number of replicas that a template no longer writes, until another manager writes it."""
+
 PARENT_UID_LABEL = "ssa-operator.dev/parent-uid"
 """The label of a child that holds its parent's uid."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ssa_operator.core.objects.crd_schema import replicas_path
 from ssa_operator.core.objects.field_errors import ErrorType, FieldError, number_text
 
 _LIMIT = 2**31 - 1
@@ -19,14 +20,13 @@ _LIMIT = 2**31 - 1
 def validate_scale(definition: Mapping[str, Any], version: str, body: Mapping[str, Any]) -> list[FieldError]:
     """The errors of the replicas in the spec."""
     for served in definition.get("spec", {}).get("versions", ()):
-        scale = (served.get("subresources") or {}).get("scale")
-        if served.get("name") == version and scale and scale.get("specReplicasPath"):
-            return _of_replicas(str(scale["specReplicasPath"]), body)
+        if served.get("name") == version and (fields := replicas_path(served)):
+            return _of_replicas(fields, body)
     return []
 
 
-def _of_replicas(path: str, body: Mapping[str, Any]) -> list[FieldError]:
-    fields = tuple(path.removeprefix(".").split("."))
+def _of_replicas(fields: tuple[str, ...], body: Mapping[str, Any]) -> list[FieldError]:
+    path = f".{'.'.join(fields)}"
     value: Any = body
     for depth, field in enumerate(fields, 1):
         if value is None:

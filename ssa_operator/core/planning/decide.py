@@ -78,7 +78,11 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         manifest=made if known is None else without_kept(made, known.kept),
         live=live,
         location=document.location,
-        history=StepHistory(recreation=history.recreations.get(made.identity), refusal=known),
+        history=StepHistory(
+            recreation=history.recreations.get(made.identity),
+            replicas=observed.records.replicas.get(made.identity),
+            refusal=known,
+        ),
         reports_status=kind.reports_status,
         why_kept=made.why_kept,
     )

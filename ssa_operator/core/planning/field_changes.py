@@ -4,7 +4,8 @@ Promises:
 - A field is named as users write it, and items of list maps by their keys: `spec.containers[name=web].image`.
 - A change by the templates, a field that the apply takes from another manager, and what the API server adds by itself
   are told apart.
-- A field that the templates no longer render, and that another manager owns too, is reported as left.
+- A field that the templates no longer render, and that another manager owns too, is reported as left. So is one that
+  the operator hands over.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.core.objects.live_object import MANAGER, LiveObject, ManagedFields
+from ssa_operator.core.objects.live_object import HANDOVER_MANAGER, MANAGER, LiveObject, ManagedFields
 from ssa_operator.core.objects.managed_fields import Path, Tree, field_tree, is_in_version, is_owned, leaves, path_text
 from ssa_operator.core.objects.merge_keys import IndexedBody, keys_of
 from ssa_operator.core.objects.source_location import FieldPath
@@ -68,6 +69,8 @@ class LeftField(Struct, frozen=True, kw_only=True):
 
     path: Path
     owners: tuple[FieldOwner, ...]
+    handed_over: bool = False
+    """Whether it has its owner only because the operator gives it up, so that it stays."""
 
     def __str__(self) -> str:
         return path_text(self.path)
@@ -113,7 +116,8 @@ def left_fields(before: LiveObject, after: LiveObject, manager: str = MANAGER) -
             continue
         owners = tuple(owner for owner, fields in others if is_owned(fields, path))
         if owners and body.value_at(path) is not None:
-            left.append(LeftField(path=path, owners=owners))
+            handed_over = any(owner.manager == HANDOVER_MANAGER for owner in owners)
+            left.append(LeftField(path=path, owners=owners, handed_over=handed_over))
     return tuple(left)
 
 

@@ -3,6 +3,7 @@
 Promises:
 - The merge follows the live object's managedFields: items of list maps are merged by their keys, and a field that the
   operator alone owns and no longer renders is removed.
+- A number of replicas that the manifest leaves to others stays, as in an apply.
 - Two spellings of one amount are no change where the schema of the kind has a quantity, and neither is an empty mapping
   or list that the API server drops.
 - What an item of a list without keys has beside the manifest's fields counts as the API server's defaults.
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
+from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.objects.managed_fields import managed_entries, step_value
 from ssa_operator.core.objects.manifest import Manifest
@@ -25,6 +27,7 @@ from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.step import Action, FailureReason, Step
 from ssa_operator.core.policies.adoption import union_of_fields, unkept_fields, without_fields
+from ssa_operator.core.policies.replicas import ScalePaths, find_handover, with_handed_over
 from ssa_operator.core.policies.unchanged import is_same_content
 
 Fields = Mapping[str, Any]
@@ -33,13 +36,16 @@ Fields = Mapping[str, Any]
 Path: TypeAlias = tuple[str, ...]
 """The names of fields and keys that lead to a value, without positions in lists."""
 
+ScalePathsOf: TypeAlias = Callable[[GroupKind], ScalePaths]
+"""The field of the number of replicas of a kind, by version."""
+
 IsQuantity: TypeAlias = Callable[[str, str, Path], bool]
 """Whether the field of an apiVersion and kind is a quantity by its schema."""
 
 
-def merged_outcomes(plan: Plan, is_quantity: IsQuantity) -> tuple[Outcome, ...]:
+def merged_outcomes(plan: Plan, is_quantity: IsQuantity, paths_of: ScalePathsOf) -> tuple[Outcome, ...]:
     """The outcome of each step, in the order of the plan's steps."""
-    outcomes = [_outcome(step, is_quantity) for step in plan.steps]
+    outcomes = [_outcome(step, is_quantity, paths_of) for step in plan.steps]
     failed = any(outcome.result is Result.FAILED for outcome in outcomes)
     return tuple(_kept(outcome) if failed and outcome.step.action is Action.PRUNE else outcome for outcome in outcomes)
 
@@ -49,10 +55,10 @@ def _kept(outcome: Outcome) -> Outcome:
     return Outcome(step=outcome.step, result=Result.WAITING, live=outcome.step.live, message=message)
 
 
-def _outcome(step: Step, is_quantity: IsQuantity) -> Outcome:
+def _outcome(step: Step, is_quantity: IsQuantity, paths_of: ScalePathsOf) -> Outcome:
     match step.action:
         case Action.APPLY if step.manifest is not None:
-            return _applied(step, step.manifest, is_quantity)
+            return _applied(step, step.manifest, is_quantity, paths_of(step.identity.group_kind))
         case Action.APPLY | Action.UNCHANGED | Action.KEEP:
             return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
         case Action.PRUNE:
@@ -71,11 +77,15 @@ def _outcome(step: Step, is_quantity: IsQuantity) -> Outcome:
             )
 
 
-def _applied(step: Step, manifest: Manifest, is_quantity: IsQuantity) -> Outcome:
+def _applied(step: Step, manifest: Manifest, is_quantity: IsQuantity, paths: ScalePaths) -> Outcome:
     live = step.live
     if live is None:
         return Outcome(step=step, result=Result.CREATED, live=LiveObject.of(dict(manifest.body)))
-    after = merged(live, manifest, is_quantity)
+    handover = find_handover(manifest, live, paths, step.history.replicas)
+    if handover is None:
+        after = merged(live, manifest, is_quantity)
+    else:
+        after = handover.patched(merged(live, with_handed_over(manifest, handover), is_quantity))
     same = is_same_content(live, after)
     return Outcome(step=step, result=Result.UNCHANGED if same else Result.CONFIGURED, live=after)
 

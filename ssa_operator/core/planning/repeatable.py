@@ -62,6 +62,7 @@ def repeatable_applies(
         or observed.children.unreadable
         or observed.records.once_records
         or observed.records.kept_values
+        or observed.records.replicas
         or observed.records.held_prune
         or _is_remembered(history)
     ):

@@ -21,6 +21,7 @@ from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.policies.field_conflicts import ForeignChange
 from ssa_operator.core.policies.known_refusals import KnownRefusal
 from ssa_operator.core.policies.recreate import Recreation
+from ssa_operator.core.policies.replicas import OthersReplicas
 from ssa_operator.core.readiness.rules import Readiness, readiness
 
 
@@ -67,6 +68,8 @@ class StepHistory(Struct, frozen=True, kw_only=True):
 
     recreation: Recreation | None = None
     """Set where the object was deleted to be recreated."""
+    replicas: OthersReplicas | None = None
+    """What others set in the object that was deleted to be recreated."""
     standing: Readiness | None = None
     """The readiness of an object that is applied once, whether it still exists or not."""
     foreign_change: ForeignChange | None = None

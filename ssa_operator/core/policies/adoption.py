@@ -170,6 +170,12 @@ def adopt_fields_patch(live: LiveObject, api_version: str, former: AbstractSet[s
     return managed_fields_patch(live, [new_own, *others])
 
 
+def with_patched_metadata(live: LiveObject, patch: bytes) -> LiveObject:
+    """A live object as a patch of `adopt_fields_patch` leaves it."""
+    managed_fields = json.loads(patch)["metadata"]["managedFields"]
+    return LiveObject.of({**live.body, "metadata": {**live.body["metadata"], "managedFields": managed_fields}})
+
+
 def without_former_fields(
     live: LiveObject, applied: LiveObject, manifest: Manifest, former: AbstractSet[str] = frozenset()
 ) -> LiveObject:

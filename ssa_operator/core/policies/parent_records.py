@@ -26,7 +26,7 @@ from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ssa_operator.core.objects.annotations import PREFIX
 from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version
@@ -38,10 +38,12 @@ from ssa_operator.core.policies.record_formats import (
     Entry,
     Format,
     HeldEntry,
+    ReplicasEntry,
     encoded_record,
     identity_entry,
     inventory_entry,
 )
+from ssa_operator.core.policies.replicas import OthersReplicas, Owner, without_operator
 
 INVENTORY_ANNOTATION = f"{PREFIX}inventory"
 """The annotation with the children that have no owner reference, so that the operator can delete them."""
@@ -57,6 +59,11 @@ GENERATED_VALUES_ANNOTATION = f"{PREFIX}generated-values"
 names the children only.
 """
 
+REPLICAS_ANNOTATION = f"{PREFIX}replicas"
+"""The annotation with the children that are being recreated and whose number of replicas others have set, each with the
+number and its owners.
+"""
+
 APPLIED_ANNOTATION = f"{PREFIX}applied"
 """The annotation with the kinds of the children that were applied, and a digest of the templates that rendered them."""
 
@@ -70,6 +77,7 @@ _NAMES = (
     ONCE_ANNOTATION,
     HELD_PRUNE_ANNOTATION,
     GENERATED_VALUES_ANNOTATION,
+    REPLICAS_ANNOTATION,
     APPLIED_ANNOTATION,
     SELECTOR_ANNOTATION,
 )
@@ -135,6 +143,8 @@ class ParentRecords(Struct, frozen=True, kw_only=True):
     """The prune that waits for a confirmation."""
     kept_values: frozenset[Identity] = frozenset()
     """The children whose generated values a Secret keeps while they are recreated."""
+    replicas: Mapping[Identity, OthersReplicas] = field(default_factory=dict)
+    """The children that are being recreated, each with the number of replicas that others have set."""
     applied: AppliedRecord | None = None
     """What was applied, None where nothing was."""
     has_finalizer: bool = False
@@ -260,6 +270,9 @@ def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str,
     if records.kept_values:
         kept = [identity_entry(identity) for identity in sorted(records.kept_values)]
         annotations[GENERATED_VALUES_ANNOTATION] = encoded_record(kept)
+    if records.replicas:
+        numbers = [_replicas_entry(identity, records.replicas[identity]) for identity in sorted(records.replicas)]
+        annotations[REPLICAS_ANNOTATION] = encoded_record(numbers)
     if records.applied is not None:
         applied = {"kinds": sorted(map(str, records.applied.kinds)), "templates": records.applied.templates}
         annotations[APPLIED_ANNOTATION] = encoded_record({field: value for field, value in applied.items() if value})
@@ -309,6 +322,7 @@ def removal(parent: LiveObject, records: ParentRecords) -> bytes | None:
         ONCE_ANNOTATION: bool(records.once_records),
         HELD_PRUNE_ANNOTATION: records.held_prune is not None,
         GENERATED_VALUES_ANNOTATION: bool(records.kept_values),
+        REPLICAS_ANNOTATION: bool(records.replicas),
         APPLIED_ANNOTATION: records.applied is not None,
         SELECTOR_ANNOTATION: records.has_finalizer and bool(records.selector),
     }
@@ -328,6 +342,17 @@ def removal(parent: LiveObject, records: ParentRecords) -> bytes | None:
     return json.dumps(operations, separators=(",", ":")).encode()
 
 
+def _replicas_entry(identity: Identity, replicas: OthersReplicas) -> dict[str, Any]:
+    owners = [{name: value for name, value in asdict(each).items() if value} for each in replicas.owners]
+    entry = {**identity_entry(identity), "replicas": replicas.number}
+    return entry | ({"owners": owners} if owners else {})
+
+
+def _others_replicas(entry: ReplicasEntry) -> OthersReplicas:
+    owners = (Owner(each.manager, each.operation, each.subresource) for each in entry.owners)
+    return without_operator(OthersReplicas(entry.replicas, tuple(owners)))
+
+
 def _escaped(name: str) -> str:
     """A name as a part of a JSON pointer (RFC 6901)."""
     return name.replace("~", "~0").replace("/", "~1")
@@ -337,6 +362,7 @@ _INVENTORY = Format(INVENTORY_ANNOTATION, decoder(list[Entry]))
 _ONCE = Format(ONCE_ANNOTATION, decoder(dict[str, str]))
 _HELD_PRUNE = Format(HELD_PRUNE_ANNOTATION, decoder(HeldEntry))
 _GENERATED_VALUES = Format(GENERATED_VALUES_ANNOTATION, decoder(list[Entry]))
+_REPLICAS = Format(REPLICAS_ANNOTATION, decoder(list[ReplicasEntry]))
 _APPLIED = Format(APPLIED_ANNOTATION, decoder(AppliedEntry))
 
 _SHARED_LENGTH = 1000
@@ -362,18 +388,20 @@ def _decode(texts: tuple[str, ...], has_finalizer: bool) -> _Decoded:
     """The records of the annotations with these texts. Most parents of a folder have the same ones, and each reconcile
     reads them several times.
     """
-    inventory, once, held_prune, generated_values, applied, selector = texts
+    inventory, once, held_prune, generated_values, replicas, applied, selector = texts
     problems: list[str] = []
     entries = _INVENTORY.read(inventory, problems) or ()
     once_records = _ONCE.read(once, problems) or {}
     held = _HELD_PRUNE.read(held_prune, problems)
     kept = _GENERATED_VALUES.read(generated_values, problems) or ()
+    numbers = _REPLICAS.read(replicas, problems) or ()
     what = _APPLIED.read(applied, problems)
     records = ParentRecords(
         inventory={entry.identity: entry.wave for entry in entries if entry.names_object},
         once_records=once_records,
         held_prune=HeldPrune(held.reconcileAt, frozenset(held.children)) if held is not None else None,
         kept_values=frozenset(entry.identity for entry in kept if entry.names_object),
+        replicas={entry.identity: _others_replicas(entry) for entry in numbers if entry.names_object},
         applied=AppliedRecord(kinds=what.group_kinds, templates=what.templates) if what is not None else None,
         has_finalizer=has_finalizer,
         selector=selector,

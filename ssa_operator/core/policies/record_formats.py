@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from msgspec import DecodeError, Meta, Struct
 
@@ -38,6 +38,21 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True):
     def names_object(self) -> bool:
         """Whether an object can have these names."""
         return not (segment_fault(self.name) or segment_fault(self.namespace))
+
+
+class OwnerEntry(Struct, frozen=True, forbid_unknown_fields=True):
+    """A field manager that owned a number of replicas."""
+
+    manager: Annotated[str, Meta(min_length=1, max_length=128)]
+    operation: Literal["Apply", "Update"]
+    subresource: str = ""
+
+
+class ReplicasEntry(Entry, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A child that is being recreated, with the number of replicas that others set."""
+
+    replicas: Annotated[int, Meta(ge=0, lt=2**31)]
+    owners: list[OwnerEntry] = []
 
 
 class HeldEntry(Struct, frozen=True, forbid_unknown_fields=True):

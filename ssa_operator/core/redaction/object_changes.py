@@ -51,6 +51,17 @@ class ChangedField(Struct, frozen=True, kw_only=True):
     """The template line that renders it."""
 
 
+class LeftValue(Struct, frozen=True, kw_only=True):
+    """One field that the operator gives up and that stays as it is, with a masked value."""
+
+    field: str
+    value: Any
+    owners: tuple[FieldOwner, ...]
+    """The managers that own it then."""
+    handed_over: bool = False
+    """Whether the operator hands it over to them."""
+
+
 class ObjectChange(Struct, frozen=True, kw_only=True):
     """What becomes of one object."""
 
@@ -66,8 +77,8 @@ class ObjectChange(Struct, frozen=True, kw_only=True):
     """The object as it would be, masked, where it changes; None where it would not exist."""
     fields: tuple[ChangedField, ...] = ()
     """The fields that change in an object that stays."""
-    left: tuple[tuple[str, tuple[FieldOwner, ...]], ...] = ()
-    """Fields that the operator gives up and that stay as they are, each with the managers that own it."""
+    left: tuple[LeftValue, ...] = ()
+    """Fields that the operator gives up and that stay as they are."""
     adopted: bool = False
     """Whether the operator takes over an object that it has not applied before."""
     adopted_from: tuple[str, ...] = ()
@@ -79,7 +90,7 @@ class ObjectChange(Struct, frozen=True, kw_only=True):
     @property
     def differs(self) -> bool:
         """Whether the object would not stay as it is, or whether that is not known yet."""
-        return self.result is not Result.UNCHANGED or self.adopted
+        return self.result is not Result.UNCHANGED or self.adopted or any(each.handed_over for each in self.left)
 
 
 def object_changes(
@@ -93,13 +104,13 @@ def _change(outcome: Outcome, mask: Mask, former: AbstractSet[str]) -> ObjectCha
     step, live = outcome.step, outcome.live
     before, after = _bodies(outcome)
     fields: tuple[ChangedField, ...] = ()
-    left: tuple[tuple[str, tuple[FieldOwner, ...]], ...] = ()
+    left: tuple[LeftValue, ...] = ()
     adopted = step.action is Action.APPLY and step.live is not None and not step.live.owned_fields()
     if step.action is Action.APPLY and step.live is not None and live is not None:
         if outcome.result is Result.CONFIGURED:
             fields = changed_fields(step.live, live, mask, step.manifest)
         if outcome.result in (Result.CONFIGURED, Result.UNCHANGED):
-            left = tuple((mask.text(str(each)), each.owners) for each in left_fields(step.live, live))
+            left = _left(step.live, live, mask)
     failed = outcome.result is Result.FAILED
     message = outcome.message or (step.reason if step.action in (Action.KEEP, Action.PRUNE) else "")
     return ObjectChange(
@@ -114,6 +125,19 @@ def _change(outcome: Outcome, mask: Mask, former: AbstractSet[str]) -> ObjectCha
         left=left,
         adopted=adopted and outcome.result in (Result.CONFIGURED, Result.UNCHANGED),
         adopted_from=former_managers(step.live, former) if adopted and step.live is not None else (),
+    )
+
+
+def _left(before: LiveObject, after: LiveObject, mask: Mask) -> tuple[LeftValue, ...]:
+    body = IndexedBody(mask.masked(after.body))
+    return tuple(
+        LeftValue(
+            field=mask.text(str(each)),
+            value=body.value_at(each.path),
+            owners=each.owners,
+            handed_over=each.handed_over,
+        )
+        for each in left_fields(before, after)
     )
 
 

@@ -209,6 +209,11 @@ class Client(Transport):
         request = calls.json_patch(resource, namespace, name, body, manager=manager)
         return self._live((await self.send(request)).body, request)
 
+    async def merge_patch(self, resource: Resource, namespace: str, name: str, body: bytes) -> LiveObject:
+        """Send an encoded JSON merge patch. Raises ApiError (`conflict` where its resourceVersion is an old one)."""
+        request = calls.merge_patch(resource, namespace, name, body)
+        return self._live((await self.send(request)).body, request)
+
     async def create(self, resource: Resource, namespace: str, body: bytes) -> Applied:
         """POST an encoded object. Raises ApiError (`already_exists`)."""
         request = calls.create(resource, namespace, body)

@@ -21,7 +21,7 @@ def merged(live: LiveObject, manifest: Manifest) -> LiveObject:
 
 
 def merged_outcomes(plan: Plan) -> tuple[Outcome, ...]:
-    return offline.merged_outcomes(plan, IS_QUANTITY)
+    return offline.merged_outcomes(plan, IS_QUANTITY, lambda _: lambda _: None)
 
 
 def deployment(containers: list[dict[str, Any]], **spec: Any) -> dict[str, Any]:
