@@ -286,6 +286,8 @@ def _refused(step: Step, manifest: Manifest, error: ApiError) -> Outcome:
         )
         return failed_outcome(step, message, problem=FailureReason.CONFLICT)
     outcome = failed_request(step, error, location_of_error(manifest, error))
+    if error.too_large:
+        return replace(outcome, message=f"{error}; render less into the object, or divide it")
     if step.history.recreation is not None and not step.history.recreation.made:
         # The operator has deleted the object, and it is missing until an apply succeeds. A quota, for example, may
         # still count the old object.

@@ -130,7 +130,7 @@ class Reconciler:
         self.observer = Observer(cluster, claims, options, clock)
         self._repeater = Repeater(cluster, options, clock)
         self._planner = Planner(cluster, claims, self.observer, clock.now)
-        self._publisher = Publisher(cluster, options.conflict_policy)
+        self._publisher = Publisher(cluster, options.conflict_policy, clock.now)
         self._others_wait = others_wait
         self._now = clock.now
         self._clock = clock
@@ -148,7 +148,7 @@ class Reconciler:
             try:
                 report = await self._reconcile(turn)
             except ApiError as error:
-                if turn.publishing or not error.forbidden:
+                if turn.publishing or not (error.forbidden or error.too_large):
                     raise
                 report = await self._report_forbidden(turn, error)
         except Exception as error:  # noqa: BLE001 - the worker reports it; what this reconcile did must not be forgotten
@@ -350,8 +350,8 @@ class Reconciler:
         )
 
     async def _report_forbidden(self, turn: Turn, error: ApiError) -> Report:
-        """The report on a parent whose reconcile a missing permission ended."""
-        turn.lacks_permission = True
+        """The report on a parent whose reconcile a missing permission ended, or a parent without room for a record."""
+        turn.lacks_permission = error.forbidden
         return await self._report_idle(turn, _stalled(ReadyReason.FORBIDDEN, redacted_error(error, turn.state.secrets)))
 
     async def _report_bug(self, turn: Turn, bug: Exception) -> None:
