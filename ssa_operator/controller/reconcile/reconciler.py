@@ -89,6 +89,7 @@ from ssa_operator.core.status.report import (
     make_report,
     make_suspended_report,
     make_suspicion_report,
+    with_crd_refusal,
     with_records_notice,
 )
 from ssa_operator.core.status.verdict import ReadyReason, Verdict
@@ -429,7 +430,7 @@ class Reconciler:
     async def _publish(self, turn: Turn, report: Report) -> Report:
         turn.publishing = True
         await turn.steps.rest()
-        report = self._with_notice_of_lost_records(turn, report)
+        report = with_crd_refusal(self._with_notice_of_lost_records(turn, report), turn.parent.crd_refusal)
         failed = any(outcome.result is Result.FAILED for outcome in report.outcomes)
         if turn.lacks_permission or (failed and self._cluster.of(turn.parent.live).account):
             # The account may lack a permission, and no event shows that somebody grants it.

@@ -159,6 +159,11 @@ def with_records_notice(report: Report, notice: str) -> Report:
     return replace(_with_addition(report, notice), records_notice=notice)
 
 
+def with_crd_refusal(report: Report, refusal: str) -> Report:
+    """The report that says why the CRD of the parent is not the one of `--install-crds`; '' if it is."""
+    return _with_addition(report, f"its CRD is not applied: {refusal}") if refusal else report
+
+
 def _with_addition(report: Report, notice: str) -> Report:
     """The report with a message after that of the verdict, which is shortened where both don't fit."""
     return with_message(report, f"{bounded(report.verdict.message, MESSAGE_LIMIT - len(notice) - 2)}; {notice}")
