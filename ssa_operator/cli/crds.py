@@ -19,7 +19,10 @@ app = Application(
 
 @app.command(epilog=example("ssa-operator crds apply --crds crds"))
 def apply(crds: Crds = CRDS, timeout: Timeout = 30.0, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
-    """Apply CRDs and wait until they are served. The CRDs are those of the --crds folders."""
+    """Apply CRDs and wait until they are served. The CRDs are those of the --crds folders.
+
+    Each is applied by itself. Exit code 1: one was refused; all refusals are printed.
+    """
     from ssa_operator.cli import connection
     from ssa_operator.controller import crd_installation
 
@@ -28,11 +31,14 @@ def apply(crds: Crds = CRDS, timeout: Timeout = 30.0, context: Context = None, k
     async def work() -> None:
         documents = crd_installation.load(*crds)
         async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
-            await crd_installation.install(client, documents, timeout)
-        for document in documents:
+            refused = await crd_installation.refusals(client, documents, timeout)
+        applied = [document for document in documents if document.body["metadata"]["name"] not in refused]
+        for document in applied:
             streams.line(f"{document.body['metadata']['name']} established")
-        for remark in crd_installation.remarks(documents):
+        for remark in crd_installation.remarks(applied):
             streams.error(remark)
+        if refused:
+            raise CommandError("\n".join(refused.values()))
 
     _run(work())
 
@@ -68,8 +74,9 @@ def _run(work: Coroutine[None, None, None]) -> None:
     import asyncio
 
     from ssa_operator.controller.crd_installation import DefinitionError
+    from ssa_operator.kube.api.errors import ApiError
 
     try:
         asyncio.run(work)
-    except DefinitionError as error:
+    except (DefinitionError, ApiError) as error:
         raise CommandError(str(error)) from error

@@ -77,14 +77,17 @@ class DevSession(Struct, frozen=True, kw_only=True):
             connection.connect(_target(local.cluster.kubeconfig)) as client,
         ):
             stop = session.stop_on_signal()  # only now: Ctrl-C ends a start at once
-            await session.install(client, self.crds)
+            installer = await session.install(client, self.crds)
             mapper = RESTMapper(client)
-            await _apply(client, mapper, examples)
+            skipped = await _apply(client, mapper, examples, crds_refused=bool(installer.refused))
+            for problem in skipped:
+                streams.error(problem)
             console.print(f"In another terminal: export KUBECONFIG={local.cluster.kubeconfig}", soft_wrap=True)
             operator = Operator(
                 client,
                 mapper,
                 Options(templates=self.templates, installation=self.installation, listen=self.listen),
+                crds=installer,
             )
             try:
                 async with asyncio.TaskGroup() as group:
@@ -99,6 +102,8 @@ class DevSession(Struct, frozen=True, kw_only=True):
                         group.create_task(_stop_when_ready(operator, examples, self.until_ready, stop))
                     await stop.wait()
                     completion.cancel()
+                if self.until_ready is not None and skipped:
+                    raise CommandError("\n".join(skipped))
             except* CommandError as errors:
                 raise errors.exceptions[0] from None
 
@@ -114,8 +119,13 @@ def _load(examples: Sequence[Path]) -> list[Document]:
         raise CommandError("\n".join(map(str, error.problems))) from error
 
 
-async def _apply(client: Client, mapper: RESTMapper, examples: Sequence[Document]) -> None:
-    """Apply the examples with the annotation of `kubectl apply`, so that the user can go on with kubectl."""
+async def _apply(
+    client: Client, mapper: RESTMapper, examples: Sequence[Document], *, crds_refused: bool
+) -> Sequence[str]:
+    """Apply the examples with the annotation of `kubectl apply`, so that the user can go on with kubectl. Returns why
+    some were skipped, where CRDs are refused. Raises CommandError.
+    """
+    skipped = []
     for document in examples:
         metadata = document.body["metadata"]
         version = split_api_version(document.body["apiVersion"])[1]
@@ -125,7 +135,11 @@ async def _apply(client: Client, mapper: RESTMapper, examples: Sequence[Document
             body = encode(_as_kubectl(document.body, namespace))
             await client.send(request.apply(resource, namespace, metadata["name"], body, _OPTIONS))
         except (ApiError, UnknownKind) as error:
-            raise CommandError(f"{document.location}: {error}") from error
+            problem = f"{document.location}: {error}"
+            if not crds_refused:
+                raise CommandError(problem) from error
+            skipped.append(problem)
+    return skipped
 
 
 def _as_kubectl(body: Mapping[str, Any], namespace: str) -> dict[str, Any]:

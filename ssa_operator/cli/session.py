@@ -52,6 +52,7 @@ from ssa_operator.kube.auth import credentials
 from ssa_operator.rendering.folder.installation import Installation
 
 if TYPE_CHECKING:
+    from ssa_operator.controller.crd_installer import CRDInstaller
     from ssa_operator.controller.http import Server
     from ssa_operator.controller.traces import Traces
 
@@ -69,11 +70,10 @@ async def run_operator(options: Options, target: Target, crds: Sequence[Path], w
         return
     async with connect(target) as client, Transport(client.credentials) as transport:
         await _check_impersonation(client, options)
-        if crds:
-            await install(client, crds)
+        installer = await install(client, crds) if crds else None
         traces, store = traces_of(os.environ), suspect_store(transport, options.installation, options.shard)
         guard = StepGuard(record=watchdog.record, store=store, process=watchdog.process)
-        await _run(Operator(client, RESTMapper(client), options, traces, guard=guard), traces)
+        await _run(Operator(client, RESTMapper(client), options, traces, guard=guard, crds=installer), traces)
 
 
 def suspect_store(transport: Transport, installation: Installation, shard: Shard | None) -> SuspectStore:
@@ -121,15 +121,24 @@ async def _run_replica(
         labels = {} if options.shard is None else shard_lease_labels(options.shard)
         access = LeaseAccess(transport, namespace, name, timeout=timing.request_timeout, labels=labels)
 
+        installer = _installer(client, crds) if crds else None
+
         async def prepare() -> None:
-            if crds:
-                await install(client, crds)
+            if installer is not None:
+                await _installed(installer)
 
         traces, leadership = traces_of(os.environ), Leadership(access, fence, timing)
         store = suspect_store(transport, options.installation, options.shard)
         guard = StepGuard(record=watchdog.record, store=store, process=watchdog.process)
         operator = Operator(
-            client, RESTMapper(client), options, traces, leadership=leadership, prepare=prepare, guard=guard
+            client,
+            RESTMapper(client),
+            options,
+            traces,
+            leadership=leadership,
+            prepare=prepare,
+            guard=guard,
+            crds=installer,
         )
         await _run(operator, traces)
 
@@ -209,17 +218,26 @@ async def _serve_webhook(operator: Operator) -> None:
         ) from error
 
 
-async def install(client: Client, folders: Sequence[Path]) -> None:
-    """Apply the CRDs of folders and wait until the API server serves them. Raises CommandError."""
-    from ssa_operator.controller import crd_installation
+async def install(client: Client, folders: Sequence[Path]) -> CRDInstaller:
+    """Apply the CRDs of folders and wait until the API server serves those that it accepts. Raises CommandError."""
+    installer = _installer(client, folders)
+    await _installed(installer)
+    return installer
+
+
+def _installer(client: Client, folders: Sequence[Path]) -> CRDInstaller:
+    from ssa_operator.controller.crd_installer import CRDInstaller
+
+    return CRDInstaller(client, folders)
+
+
+async def _installed(installer: CRDInstaller) -> None:
+    from ssa_operator.rendering.folder.crd_files import DefinitionError
 
     try:
-        documents = crd_installation.load(*folders)
-        await crd_installation.install(client, documents)
-    except (crd_installation.DefinitionError, ApiError) as error:
+        await installer.install()
+    except (DefinitionError, ApiError) as error:
         raise CommandError(str(error)) from error
-    for remark in crd_installation.remarks(documents):
-        log.warning("%s", remark)
 
 
 def raise_open_files() -> None:

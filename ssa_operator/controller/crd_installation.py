@@ -2,7 +2,7 @@
 
 Promises:
 - An error names the CRD's file and line, or has the API server's message.
-- While one file is broken, no CRD is applied.
+- Each CRD is applied by itself: one that the API server refuses keeps no other one from being applied.
 - The operator waits until every applied CRD is Established, with a deadline.
 """
 
@@ -19,10 +19,10 @@ from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.rendering.folder.crd_files import DefinitionError, load
+from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
+from ssa_operator.rendering.folder.crd_files import DefinitionError, load, read
 
-__all__ = ["DefinitionError", "established", "install", "load", "remarks"]
+__all__ = ["DefinitionError", "established", "install", "load", "read", "refusals", "remarks"]
 
 POLL_INTERVAL = 0.1
 """Seconds between two reads of a CRD that isn't Established yet. That takes a few tenths of a second."""
@@ -40,14 +40,35 @@ def remarks(documents: Iterable[Document]) -> list[str]:
 
 
 async def install(client: Client, documents: Sequence[Document], deadline: float = 30.0) -> None:
-    """Apply CRDs and wait until all are served. `deadline` in seconds. Raises DefinitionError."""
+    """Apply CRDs and wait until all are served. `deadline` in seconds. Raises DefinitionError with every refusal."""
+    refused = await refusals(client, documents, deadline)
+    if refused:
+        raise DefinitionError("\n".join(refused.values()))
+
+
+async def refusals(client: Client, documents: Sequence[Document], deadline: float = 30.0) -> dict[str, str]:
+    """Apply each CRD by itself, and wait until those that are accepted are served. Returns why the others are not, by
+    name. Raises Unreachable.
+    """
+    refused: dict[str, str] = {}
     for document in documents:
         name = document.body["metadata"]["name"]
         try:
             await client.apply(RESOURCE, "", name, encode(document.body))
+        except (Unreachable, NotLeader):
+            raise
         except ApiError as error:
-            raise DefinitionError(f"{document.location}: {error}") from error
-    await established(client, [document.body["metadata"]["name"] for document in documents], deadline)
+            refused[name] = f"{document.location}: {error}"
+
+    async def wait(document: Document) -> None:
+        name = document.body["metadata"]["name"]
+        try:
+            await established(client, [name], deadline)
+        except DefinitionError as error:
+            refused[name] = f"{document.location}: {error}"
+
+    await asyncio.gather(*(wait(each) for each in documents if each.body["metadata"]["name"] not in refused))
+    return refused
 
 
 async def established(client: Client, names: Collection[str], deadline: float = 30.0) -> None:

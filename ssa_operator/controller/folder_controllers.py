@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -58,6 +58,8 @@ class FolderControllers:
     ) -> None:
         self.folders: dict[str, ParentInformer] = {}
         self.missing: dict[str, str] = {}
+        self.refused_crds: Mapping[str, str] = {}
+        """Why CRDs of `--install-crds` are not applied, by name."""
         self.crds = CRDInformer(client, self._crd_changed)
         self.children = ChildInformers(client, mapper, options.namespaces, router, options.shard)
         self.lookups = LookupInformers(
@@ -93,6 +95,18 @@ class FolderControllers:
         read.
         """
         return self._started.is_set() and all(each.serving for each in self.folders.values())
+
+    def set_refused_crds(self, refused: Mapping[str, str]) -> None:
+        """Take over which CRDs are refused, and requeue the parents whose status has to say so, or no longer."""
+        before, self.refused_crds = self.refused_crds, refused
+        for name in before.keys() | refused.keys():
+            if before.get(name) == refused.get(name):
+                continue
+            self._folder_changed(name)
+            if name in self.folders:
+                self.folders[name].crd_refusal = refused.get(name, "")
+                for key in self.folders[name].all_keys():
+                    self._router.parent_changed(key, Cause.RETRY)
 
     def unread_namespaces(self) -> frozenset[str]:
         """The namespaces in which the parents of some folder are not known."""
@@ -344,6 +358,7 @@ class FolderControllers:
             self._router,
             sharded_by_server=await self._sharded_by_server(),
         )
+        self.folders[name].crd_refusal = self.refused_crds.get(name, "")
         self.folders[name].start()
 
     async def _sharded_by_server(self) -> bool:
@@ -400,9 +415,11 @@ class FolderControllers:
             log.warning("%s: waits: %s", name, error)
             return None
         except UnknownKind as error:
-            if self.missing.get(name) != str(error):
-                log.warning("%s: waits: %s", name, error)
-            self.missing[name] = str(error)
+            refusal = self.refused_crds.get(name, "")
+            reason = f"{error}; its CRD is not applied: {refusal}" if refusal else str(error)
+            if self.missing.get(name) != reason:
+                log.warning("%s: waits: %s", name, reason)
+            self.missing[name] = reason
             return None
         self.missing.pop(name, None)
         return served

@@ -4,7 +4,7 @@ Promises:
 - `/healthz` answers as long as the event loop makes progress. It is 503, and names the cause, when a task ended or a
   worker is stuck, because only a restart helps then. An unreachable API server does not change it.
 - `/readyz` is ok once the operator serves every folder whose resource exists, except where it may not read parents. Its
-  text names the other folders, these namespaces, and missing permissions, which don't change its code.
+  text names the other folders, these namespaces, refused CRDs and missing permissions, which don't change its code.
 - `/objects` shows caches and last reports, and never shows a Secret's content. Only the reviews of who asks go to the
   API server.
 - Who may read is decided by `http_access.py`. With a certificate, all of it is HTTPS.
@@ -105,6 +105,8 @@ class Server:
             if parents.serving
             for namespace, reason in parents.unserved.items()
         )
+        refused = self._operator.controllers.refused_crds.items()
+        missing = "".join(f"CRD not applied: {name} ({reason})\n" for name, reason in refused) + missing
         if self._operator.ready:
             return web.Response(text=f"ok\n{unserved}{missing}")
         unsynced = {name: parents.unserved.values() for name, parents in folders.items() if not parents.serving}

@@ -20,7 +20,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -44,6 +44,9 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.kube.watch.reflector import Reflector
+
+if TYPE_CHECKING:
+    from ssa_operator.controller.crd_installer import CRDInstaller
 
 log = logging.getLogger("ssa_operator")
 
@@ -92,12 +95,14 @@ class Operator:
         leadership: Leadership | None = None,
         prepare: Callable[[], Awaitable[None]] | None = None,
         guard: StepGuard | None = None,
+        crds: CRDInstaller | None = None,
     ) -> None:
         self.client = client
         self.options = options
         self.leadership = leadership
         self.started = asyncio.Event()
         self._prepare = prepare
+        self._crds = crds
         self.metrics = Metrics()
         client.observer = self.metrics if tracer is None else TracedRequests(self.metrics, tracer)
         self.queue: Queue[ParentKey] = Queue(
@@ -113,6 +118,10 @@ class Operator:
         self._tasks: list[asyncio.Task[Any]] = []
         shared = SharedInformers(client, mapper, options, self.metrics, self.queue, SYSTEM)
         self.controllers = shared.controllers
+        if crds is not None:
+            crds.on_change = self.controllers.set_refused_crds
+            self.controllers.refused_crds = crds.refused
+            self.controllers.crds.listen(crds.crd_changed)
         self._recorder = shared.recorder
         self._shards: ShardLeases | None = None
         if options.shard is not None:
@@ -194,6 +203,7 @@ class Operator:
             asyncio.create_task(self._reconcile_suspects(prepared, workers), name="reconcile suspected parents"),
             asyncio.create_task(self._measure_lag(), name="measure the loop's lag"),
             *([asyncio.create_task(self._shards.run(), name="Leases of shards")] if self._shards else ()),
+            *([asyncio.create_task(self._follow_crds(prepared), name="apply refused CRDs")] if self._crds else ()),
         ]
         self._tasks = [recording, *reconciling, *services, election]
         try:
@@ -236,6 +246,11 @@ class Operator:
             await self._suspects.load()
         if self._prepare is not None:
             await self._prepare()
+
+    async def _follow_crds(self, prepared: asyncio.Task[None]) -> None:
+        await asyncio.shield(prepared)
+        assert self._crds is not None
+        await self._crds.follow()
 
     async def _reconcile_suspects(self, prepared: asyncio.Task[None], workers: Workers) -> None:
         """Reconcile the suspected parents, each alone, when all others had their first round."""

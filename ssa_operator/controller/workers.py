@@ -66,7 +66,7 @@ RESYNC_RENDER_SHARE = 0.1
 """The share of the process's time that resyncs may spend on slow renders."""
 
 DENIED_RETRIES = 10.0
-"""Retries a second for parents with a child that an admission webhook, an admission policy or a quota denies."""
+"""Retries a second for parents with a child that admission denies: a quota, a webhook, a policy or another plugin."""
 
 UNEXPECTED_FAILURES = 5
 """The backoff after an unexpected error is that after so many failures."""
@@ -299,7 +299,8 @@ class Workers:
     def _schedule(self, key: ParentKey, retries: Retries, report: Report) -> Retries:
         """Schedule the next reconcile that a report asks for: the retry of its children, and the time it names."""
         now = self._clock.monotonic()
-        retries = after_report(retries, retryable=report.retryable, not_before=now + report.retry_after)
+        not_before = now + report.retry_after
+        retries = after_report(retries, retryable=report.retryable, renewed=report.unblocked, not_before=not_before)
         if report.retryable:
             pause = self._denied_retries.pause(now) if report.denied else 0.0
             self._retry(key, retries.failed, max(report.retry_after, pause))
@@ -342,6 +343,7 @@ class Workers:
             if error.not_found:
                 return state
             retry_after, terminal, conflict = error.retry_after or 0.0, error.terminal, error.conflict
+        denied = isinstance(error, ApiError) and error.denied
         message = redacted_error(error, state.secrets)
         if message != state.retries.error and not conflict:
             # The reflectors log that the API server is unreachable. Not every parent repeats it.
@@ -352,11 +354,13 @@ class Workers:
         retries = state.retries
         if terminal and report is not None:
             # A CRD, for example, may refuse the status each time. The children are retried as without that.
-            retries = self._schedule(key, retries, report)
+            retries = replace(self._schedule(key, retries, report), unfinished=retries.unfinished)
             self._requeue_at(key, next_conflict_at(state))
             not_before = max(not_before, retries.not_before)
-        retries = after_error(retries, logged, terminal=terminal, not_before=not_before)
-        if not terminal:
+        retries = after_error(retries, logged, terminal=terminal and not denied, not_before=not_before)
+        if denied:
+            self._retry(key, retries.unfinished, max(retry_after, self._denied_retries.pause(self._clock.monotonic())))
+        elif not terminal:
             # After a terminal error the parent waits for a change, the next resync, or what its report asks for.
             self._retry(key, retries.unfinished, retry_after)
         elif isinstance(error, ApiError) and error.forbidden:

@@ -1,15 +1,38 @@
-"""Quotas and admission policies, which refuse an object for a while."""
+"""Admission that refuses an object for a while: quotas, policies, and plugins that look for another object."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
 
-from tests.controller.harness import ECHOES, Desk, MakeOptions, Operate, echo, not_ready_because, only
+from tests.controller.harness import ECHOES, Desk, MakeOptions, Operate, echo, not_ready_because, only, ready_condition
 
 pytestmark = pytest.mark.cluster
 
 MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\n"
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: {{ name }}\nstringData: {a: hunter2}\n"
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {{ name }}
+  annotations: {ssa-operator.dev/wait: "false"}
+spec:
+  containers: [{name: a, image: a}]
+"""
+ACCOUNT = "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: {{ name }}\n"
+CLAIM = """\
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata:
+  name: {{ name }}
+  annotations: {ssa-operator.dev/wait: "false"}
+spec:
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 2Gi}}
+"""
+MANY = 20
 
 
 @pytest.mark.parametrize(
@@ -30,3 +53,70 @@ async def test_a_child_that_a_quota_refuses_is_stalled_and_is_created_when_the_q
         await desk.delete("resourcequota", "none")
         await desk.read(resource, "web")
         await desk.ready(ECHOES, "web")
+
+
+async def test_a_pod_and_its_service_account_in_one_folder_become_ready_in_one_reconcile_without_a_resync(
+    desk: Desk, operate: Operate, options: MakeOptions
+) -> None:
+    pod = f"{POD}  serviceAccountName: {{{{ name }}}}\n"
+    async with operate(templates=only(options().templates[0], a=pod, b=ACCOUNT)) as running:
+        names = [f"web-{number}" for number in range(MANY)]
+        await desk.apply(*map(echo, names))
+        for name in names:
+            await desk.ready(ECHOES, name)
+        assert not [report for report in running.reports if "service account" in report.verdict.message]
+
+
+@pytest.fixture
+async def cluster_names(desk: Desk) -> AsyncIterator[str]:
+    """The name of cluster-scoped objects of the test, which are deleted at its end."""
+    name = desk.namespace
+    yield name
+    for kind in ("priorityclass", "runtimeclass"):
+        await desk.kubectl("delete", kind, name, "--ignore-not-found", "--wait=false")
+
+
+async def test_each_denial_of_an_admission_plugin_is_retried_until_its_cause_is_gone_without_a_resync(
+    desk: Desk, operate: Operate, options: MakeOptions, cluster_names: str
+) -> None:
+    name = cluster_names
+    templates = f"""\
+{{% if name == "claim" %}}
+{CLAIM}
+{{% else %}}
+{POD}
+{{% if name == "account" %}}  serviceAccountName: later{{% endif %}}
+{{% if name == "priority" %}}  priorityClassName: {name}{{% endif %}}
+{{% if name == "runtime" %}}  runtimeClassName: {name}{{% endif %}}
+{{% if name == "security" %}}  hostNetwork: true{{% endif %}}
+{{% endif %}}
+"""
+    limits = [{"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}]
+    await desk.apply(
+        {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small"}, "spec": {"limits": limits}}
+    )
+    level = "pod-security.kubernetes.io/enforce"
+    await desk.kubectl("label", "namespace", desk.namespace, f"{level}=baseline")
+    denials = {
+        "account": "error looking up service account",
+        "priority": "no PriorityClass with name",
+        "runtime": "RuntimeClass",
+        "security": "violates PodSecurity",
+        "claim": "maximum storage usage per PersistentVolumeClaim is 1Gi",
+    }
+    async with operate(templates=only(options().templates[0], child=templates)):
+        await desk.apply(*map(echo, denials))
+        for parent, words in denials.items():
+            found = await desk.until(ECHOES, parent, not_ready_because("ApplyFailed", words))
+            assert "child.yaml.j2" in ready_condition(found)["message"]
+        await desk.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "later"}})
+        await desk.apply(
+            {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 1}
+        )
+        await desk.apply(
+            {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": "a"}
+        )
+        await desk.kubectl("label", "namespace", desk.namespace, f"{level}-")
+        await desk.delete("limitrange", "small")
+        for parent in denials:
+            await desk.ready(ECHOES, parent)

@@ -59,7 +59,12 @@ class Scripted:
         retry_after = max((outcome.retry_after for outcome in outcomes), default=0.0)
         denied = any(outcome.denied for outcome in outcomes)
         self._report = replace(
-            self._report, retryable=retryable, retry_after=retry_after, denied=denied, again_at=again_at
+            self._report,
+            retryable=retryable,
+            retry_after=retry_after,
+            denied=denied,
+            unblocked=denied and any(outcome.result is Result.CREATED for outcome in outcomes),
+            again_at=again_at,
         )
 
     def find(self, namespace: str, name: str) -> LiveObject | None:
@@ -223,6 +228,35 @@ async def test_a_failure_that_passes_is_retried_at_no_common_rate() -> None:
             script.known = ParentState()
             await reconcile(Cause.PARENT)
             assert due(queue, Cause.RETRY) == BACKOFF_BASE
+
+
+async def test_the_pauses_of_a_denied_child_grow_and_begin_anew_once_another_child_was_created() -> None:
+    denied = Outcome(step=STEP, result=Result.FAILED, denied=True)
+    script, queue, clock = scripted(), Queue[ParentKey](lambda: 0.0), StillClock(chance=0.0)
+    script.reports(denied)
+    async with working(script, queue, clock=clock) as reconcile:
+        for failures in range(6):
+            queue.cancel(KEY, Cause.RETRY)
+            await reconcile(Cause.CHILD)
+            assert due(queue, Cause.RETRY) == BACKOFF_BASE * 2**failures
+        script.reports(denied, Outcome(step=STEP, result=Result.CREATED))
+        queue.cancel(KEY, Cause.RETRY)
+        await reconcile(Cause.CHILD)
+        assert due(queue, Cause.RETRY) == BACKOFF_BASE
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+async def test_a_denied_status_is_retried_with_growing_pauses(deferred: bool) -> None:
+    script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
+    denial = ApiError("apply", ErrorStatus(code=403, reason="Forbidden", message="no", denied=True))
+    script.status_refusal, script.refusal = (None, denial) if deferred else (denial, None)
+    script.defers_status = deferred
+    async with working(script, queue) as reconcile:
+        await reconcile(Cause.PARENT)
+        for failures in range(1, 5):
+            queue.cancel(KEY, Cause.RETRY)
+            await reconcile(Cause.STATUS_OVERDUE if deferred else Cause.CHILD)
+            assert due(queue, Cause.RETRY) == BACKOFF_BASE * 2**failures
 
 
 HOUR = 3600.0

@@ -83,6 +83,16 @@ class CRDInformer:
         self._by_kind: dict[GroupKind, dict[str, _CRD]] = {}
         self.reflector = Reflector(client, Scope(RESOURCE), self._cache)
 
+    def listen(self, listener: Callable[[str], None]) -> None:
+        """Have `listener(name)` called for every change of a CRD, also of its status alone."""
+
+        def on_change(old: LiveObject | None, new: LiveObject | None) -> None:
+            live = new or old
+            assert live is not None
+            listener(live.identity.name)
+
+        self._cache.listen(on_change)
+
     def get(self, name: str) -> Mapping[str, Any] | None:
         """The CRD of a resource, None where there is none or the cache doesn't hold it."""
         live = self._cache.get("", name)

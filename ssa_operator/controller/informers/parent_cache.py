@@ -43,6 +43,8 @@ class Parent(Struct, frozen=True, kw_only=True):
     """The schema of its status, None if it accepts anything."""
     shows_conditions: bool
     """Whether the operator's conditions have a place in the status."""
+    crd_refusal: str = ""
+    """Why the CRD of `--install-crds` is not applied, '' if it is."""
     unreported: str
     """What the operator can't report because the CRD doesn't declare it, in a sentence."""
     cache: Cache

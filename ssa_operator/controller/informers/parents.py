@@ -135,6 +135,8 @@ class ParentInformer:
         """`sharded_by_server`: whether the API server filters lists and watches by `shardSelector`."""
         self.folder = folder
         self.kind_changes = 0
+        self.crd_refusal = ""
+        """Why the CRD of `--install-crds` is not applied, '' if it is."""
         self.serve(served)
         self._listener = listener
         self._states: dict[str, ParentState] = {}
@@ -233,6 +235,7 @@ class ParentInformer:
             status_schema=self._schema,
             shows_conditions=self._shows_conditions,
             unreported=self._unreported,
+            crd_refusal=self.crd_refusal,
             cache=self._cache,
             orphans_children=live.uid in self._orphaning or orphans_children(live),
         )

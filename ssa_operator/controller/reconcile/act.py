@@ -4,6 +4,8 @@ Promises:
 - Namespaces and CRDs go first, then everything else at once. A manifest comes after those that it depends on. Unchanged
   manifests go after changed ones. Objects are pruned only after everything was applied.
 - A failed step keeps no other step from being tried.
+- A step that admission denies is tried again as soon as the reconcile has created another object, because a plugin may
+  have missed that one: a Pod is denied before its ServiceAccount or PriorityClass exists.
 - A dry run sends the same requests as dry runs. No step waits for another one, because none is really carried out.
 - An unexpected error of one step is logged and fails that step alone.
 """
@@ -34,6 +36,7 @@ from ssa_operator.core.status.previous_status import KEPT_UNTIL
 
 Done = TypeVar("Done")
 
+_CREATED = frozenset({Result.CREATED, Result.RECREATED})
 _FIRST = frozenset({GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")})
 
 
@@ -52,7 +55,16 @@ async def act(plan: Plan, cluster: ClusterAccess, now: float) -> tuple[Outcome, 
         outcomes |= {position: outcome for (position, _), outcome in zip(stage, done, strict=True)}
         for outcome in done:
             by_identity.setdefault(outcome.step.identity, outcome)
+        while any(outcome.result in _CREATED for outcome in done) and (denied := _denied(outcomes)):
+            done = await run_all(_act_on(outcome.step, by_identity, plan, cluster, now) for outcome in denied.values())
+            outcomes |= dict(zip(denied, done, strict=True))
+            by_identity |= {outcome.step.identity: outcome for outcome in done}
     return tuple(outcomes[position] for position in range(len(plan.steps)))
+
+
+def _denied(outcomes: Mapping[int, Outcome]) -> dict[int, Outcome]:
+    """The outcomes of manifests that admission denied, by position."""
+    return {position: each for position, each in outcomes.items() if each.denied and each.step.manifest is not None}
 
 
 async def dry_run(plan: Plan, cluster: ClusterAccess) -> tuple[Outcome, ...]:

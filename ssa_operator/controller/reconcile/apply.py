@@ -349,6 +349,8 @@ def _refused(step: Step, manifest: Manifest, error: ApiError, note: str) -> Outc
         )
         return failed_outcome(step, message, problem=FailureReason.CONFLICT)
     outcome = failed_request(step, error, location_of_error(manifest, error))
+    if error.too_large:
+        return replace(outcome, message=f"{error}; render less into the object, or divide it")
     if note:
         outcome = replace(outcome, message=f"{outcome.message}; {note}")
     if step.history.recreation is not None and not step.history.recreation.made:

@@ -140,7 +140,7 @@ async def record_before_apply(cluster: ClusterAccess, turn: Turn, plan: Plan) ->
     try:
         turn.parent = await save_parent_records(cluster, turn.parent, _records_of(plan))
     except (ApiError, ParentRecordsError) as error:
-        if isinstance(error, ApiError) and not error.forbidden:
+        if isinstance(error, ApiError) and not (error.forbidden or error.too_large):
             raise
         return _without_unrecorded(plan, turn.parent, error)
     return plan
@@ -209,7 +209,7 @@ async def record_once(
                 cluster, turn.parent, replace(before, once_records=records.once_records)
             )
         except (ApiError, ParentRecordsError) as error:
-            if isinstance(error, ApiError) and not error.forbidden:
+            if isinstance(error, ApiError) and not (error.forbidden or error.too_large):
                 raise
             return tuple(once_outcomes.unrecorded_outcome(outcome, str(error)) for outcome in outcomes)
     if turn.state.unrecorded_once:

@@ -5,12 +5,16 @@ Promises:
   refuses it, an Event reports that.
 - What a CRD or a reserved name keeps out of the author's status is logged once, with its template line.
 - A deferred status is written as it was reported last.
+- A status that does not fit into its parent is written without `resources`, and once: the API server is not asked again
+  for what it refused (`core/status/truncated_status.py`).
 - If another manager rewrites the status each time, the report names that manager, and the pauses between writes grow.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -19,6 +23,7 @@ from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.core.objects.crd_schema import MISFIT, declared
 from ssa_operator.core.objects.json_encoding import encode, encoded_once
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import StatusFields
 from ssa_operator.core.objects.status_diff import differs
 from ssa_operator.core.planning.child_history import next_revert_at
@@ -30,6 +35,7 @@ from ssa_operator.core.status.events import events, newly_kept, status_refused, 
 from ssa_operator.core.status.own_status import OwnStatus, undeclared_fields
 from ssa_operator.core.status.report import Report, with_notice
 from ssa_operator.core.status.status_history import after_match, after_write, next_status_at, observe_status
+from ssa_operator.core.status.truncated_status import fitting, truncate
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import ApplyOptions
 
@@ -40,10 +46,13 @@ LOGGED_LIMIT = 1000
 
 
 class Publisher:
-    """Publishes reports. `conflict_policy` decides when a rewritten status becomes a conflict."""
+    """Publishes reports. `conflict_policy` decides when a rewritten status becomes a conflict. `now` returns seconds
+    since the epoch.
+    """
 
-    def __init__(self, cluster: ClusterAccess, conflict_policy: ConflictPolicy) -> None:
+    def __init__(self, cluster: ClusterAccess, conflict_policy: ConflictPolicy, now: Callable[[], float]) -> None:
         self._cluster = cluster
+        self._now = now
         self._conflict_policy = conflict_policy
         self._logged: set[tuple[str, str, str, str]] = set()
         """The dropped fields that are logged already: folder, digest, template line and reason."""
@@ -62,6 +71,8 @@ class Publisher:
         status = declared(report.status, parent.status_schema)
         if report.own.dropped or status != report.status:
             self._log_dropped(turn, report)
+        if status is not MISFIT:
+            status = fitting(status, history.truncation, parent.live, self._now())
         if status is MISFIT or not (parent.writes_status and differs(parent.live, status)):
             turn.state = replace(turn.state, status=after_match(turn.state.status, now))
         elif not history.paused:
@@ -73,9 +84,32 @@ class Publisher:
         return report
 
     async def write_status(self, turn: Turn, now: float) -> None:
-        """Write the deferred status. Raises ApiError where it can't be written."""
+        """Write the deferred status, or what fits of it. Raises ApiError where it can't be written."""
         parent, status = turn.parent, turn.state.status.deferred
         assert status is not None
+        while True:
+            try:
+                live = await self._write(turn, status)
+                break
+            except ApiError as error:
+                known = turn.state.status.truncation
+                left = truncate(status, known, parent.live, self._now()) if error.too_large else None
+                if error.terminal and not error.not_found and not (left and parent.shows_conditions):
+                    self._cluster.recorder.emit(parent.live, (status_refused(str(error)),))
+                if left is None:
+                    raise
+                log.warning("%s: the status is written without a part of it: %s", turn.key, error)
+                status, truncation = left
+                turn.state = replace(turn.state, status=replace(turn.state.status, truncation=truncation))
+                if not differs(parent.live, status):
+                    history = replace(turn.state.status, deferred=None)
+                    turn.state = replace(turn.state, status=after_match(history, now))
+                    return
+        turn.state = replace(turn.state, status=after_write(turn.state.status, status, live, now))
+
+    async def _write(self, turn: Turn, status: Mapping[str, Any]) -> LiveObject:
+        """Write a status. Returns the parent with it. Raises ApiError."""
+        parent = turn.parent
         identity = parent.live.identity
         body = {
             "apiVersion": parent.resource.api_version,
@@ -85,18 +119,12 @@ class Publisher:
             "metadata": {"name": identity.name, "resourceVersion": parent.live.resource_version},
             "status": status,
         }
-        try:
-            options = ApplyOptions(subresource="status")
-            with parent.cache.writing(identity.namespace, identity.name):
-                applied = await self._cluster.operator_client.apply(
-                    parent.resource, identity.namespace, identity.name, encode(body), options
-                )
-                live = parent.cache.written(applied.live)
-        except ApiError as error:
-            if error.terminal and not error.not_found:
-                self._cluster.recorder.emit(parent.live, (status_refused(str(error)),))
-            raise
-        turn.state = replace(turn.state, status=after_write(turn.state.status, status, live, now))
+        options = ApplyOptions(subresource="status")
+        with parent.cache.writing(identity.namespace, identity.name):
+            applied = await self._cluster.operator_client.apply(
+                parent.resource, identity.namespace, identity.name, encode(body), options
+            )
+            return parent.cache.written(applied.live)
 
     def _log_dropped(self, turn: Turn, report: Report) -> None:
         """Log the author's fields that are not written, once for each template line and reason."""

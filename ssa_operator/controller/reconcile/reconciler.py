@@ -92,6 +92,7 @@ from ssa_operator.core.status.report import (
     make_report,
     make_suspended_report,
     make_suspicion_report,
+    with_crd_refusal,
     with_records_notice,
 )
 from ssa_operator.core.status.verdict import ReadyReason, Verdict
@@ -134,7 +135,7 @@ class Reconciler:
         self.observer = Observer(cluster, claims, options, clock, record)
         self._repeater = Repeater(cluster, options, clock)
         self._planner = Planner(cluster, claims, self.observer, clock.now)
-        self._publisher = Publisher(cluster, options.conflict_policy)
+        self._publisher = Publisher(cluster, options.conflict_policy, clock.now)
         self._others_wait = others_wait
         self._now = clock.now
         self._clock = clock
@@ -152,7 +153,7 @@ class Reconciler:
             try:
                 report = await self._reconcile(turn)
             except ApiError as error:
-                if turn.publishing or not error.forbidden:
+                if turn.publishing or not (error.forbidden or error.too_large):
                     raise
                 report = await self._report_forbidden(turn, error)
         except Exception as error:  # noqa: BLE001 - the worker reports it; what this reconcile did must not be forgotten
@@ -366,8 +367,8 @@ class Reconciler:
         )
 
     async def _report_forbidden(self, turn: Turn, error: ApiError) -> Report:
-        """The report on a parent whose reconcile a missing permission ended."""
-        turn.lacks_permission = True
+        """The report on a parent whose reconcile a missing permission ended, or a parent without room for a record."""
+        turn.lacks_permission = error.forbidden
         message, before = redacted_error(error, turn.state.secrets), turn.state.status.report
         if advice := removal_advice(turn.parent.live):
             message = f"{bounded(message, MESSAGE_LIMIT - len(advice) - 2)}; {advice}"
@@ -453,7 +454,7 @@ class Reconciler:
     async def _publish(self, turn: Turn, report: Report) -> Report:
         turn.publishing = True
         await turn.steps.rest()
-        report = self._with_notice_of_lost_records(turn, report)
+        report = with_crd_refusal(self._with_notice_of_lost_records(turn, report), turn.parent.crd_refusal)
         failed = any(outcome.result is Result.FAILED for outcome in report.outcomes)
         if turn.lacks_permission or (failed and self._cluster.of(turn.parent.live).account):
             # The account may lack a permission, and no event shows that somebody grants it.

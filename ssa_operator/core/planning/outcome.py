@@ -42,8 +42,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     retryable: bool = False
     """Whether a retry may help without a change by a user."""
     denied: bool = False
-    """Whether a quota or an admission policy refuses it. A retry may help, because no event tells when the
-    quota is free."""
+    """Whether admission refuses it: a quota, a policy or another plugin. A retry may help, because no event tells when
+    the quota is free."""
     retry_after: float = 0.0
     """The seconds that the API server asked to wait before a retry."""
     location: SourceLocation | None = None

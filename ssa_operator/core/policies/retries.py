@@ -4,7 +4,8 @@ Promises:
 - A retryable failure of a child and a reconcile that did not come to its end are counted apart, each for its own
   backoff.
 - The same error is logged once in a row.
-- However many parents have a child that an admission webhook or a quota denies, their retries have a common limit.
+- However many parents have a child that admission denies, their retries have a common limit. A reconcile that created
+  another child begins their pauses anew.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ class Retries(Struct, frozen=True, kw_only=True):
     """
 
 
-def after_report(retries: Retries, *, retryable: bool, not_before: float = 0.0) -> Retries:
-    """The retries after a reconcile that came to its end."""
-    return Retries(failed=retries.failed + 1, not_before=not_before) if retryable else _NONE
+def after_report(retries: Retries, *, retryable: bool, renewed: bool = False, not_before: float = 0.0) -> Retries:
+    """The retries after a reconcile that came to its end; `renewed` is whether the pauses begin anew."""
+    failed = 0 if renewed else retries.failed
+    return Retries(failed=failed + 1, not_before=not_before) if retryable else _NONE
 
 
 _NONE = Retries()

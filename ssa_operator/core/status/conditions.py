@@ -43,7 +43,7 @@ def make_status(
     conditions = _conditions(parent, verdict, generation)
     observed = {"observedGeneration": generation} if generation else {}
     conditions += [{**observed, **condition} for condition in own.conditions]
-    status["conditions"] = [_with_transition_time(parent, condition, now) for condition in conditions]
+    status["conditions"] = [with_transition_time(parent, condition, now) for condition in conditions]
     ordered = sorted(children, key=lambda child: child.identity)
     status["resources"] = [resource_entry(child) for child in ordered[:RESOURCES_LIMIT]]
     return status
@@ -88,7 +88,8 @@ def _condition(kind: ConditionType, status: str, why: Verdict, generation: int |
     return {**condition, "observedGeneration": generation} if generation else condition
 
 
-def _with_transition_time(parent: LiveObject, condition: Mapping[str, Any], now: float) -> dict[str, Any]:
+def with_transition_time(parent: LiveObject, condition: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """The condition with its `lastTransitionTime`; `now` is in seconds since the epoch."""
     before = live_condition(parent, condition["type"])
     unchanged = before is not None and before.get("status") == condition["status"] and before.get("lastTransitionTime")
     return {**condition, "lastTransitionTime": unchanged or timestamp(now)}

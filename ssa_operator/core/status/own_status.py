@@ -39,6 +39,9 @@ class ConditionType(StrEnum):
     """Only a change by a user can help. It exists only while it is true."""
     SUSPENDED = "Suspended"
     """Nothing is applied or deleted, as an annotation or the folder says. It exists only while it is true."""
+    STATUS_TRUNCATED = "StatusTruncated"
+    """The object would be too large with its whole status. The message names what is left out. It exists only while it
+    is true."""
 
 
 OPERATOR_TYPES = tuple(each.value for each in ConditionType)

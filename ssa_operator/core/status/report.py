@@ -48,7 +48,9 @@ class Report(Struct, frozen=True, kw_only=True):
     retryable: bool = False
     """Whether a step failed or waits, and a retry may help without a change of the parent or its templates."""
     denied: bool = False
-    """Whether the API server denied a child: an admission webhook, an admission policy or a quota did."""
+    """Whether the API server denied a child: a quota, a webhook, a policy or another plugin of admission did."""
+    unblocked: bool = False
+    """Whether it denied a child of a reconcile that created another one, which admission may have missed."""
     retry_after: float = 0.0
     """The seconds that the API server asked to wait before a retry."""
     again_at: float | None = None
@@ -174,6 +176,11 @@ def with_records_notice(report: Report, notice: str) -> Report:
     return replace(_with_addition(report, notice), records_notice=notice)
 
 
+def with_crd_refusal(report: Report, refusal: str) -> Report:
+    """The report that says why the CRD of the parent is not the one of `--install-crds`; '' if it is."""
+    return _with_addition(report, f"its CRD is not applied: {refusal}") if refusal else report
+
+
 def _with_addition(report: Report, notice: str) -> Report:
     """The report with a message after that of the verdict, which is shortened where both don't fit."""
     return with_message(report, f"{bounded(report.verdict.message, MESSAGE_LIMIT - len(notice) - 2)}; {notice}")
@@ -196,11 +203,13 @@ def _report_of(
 
 def _with_outcomes(report: Report, outcomes: Sequence[Outcome], *moments: float | None) -> Report:
     """The report with the outcomes of the steps. `moments` are when the next render is due without them."""
+    denied = any(outcome.denied for outcome in outcomes)
     return replace(
         report,
         outcomes=tuple(outcomes),
-        retryable=any(outcome.retryable or outcome.denied for outcome in outcomes),
-        denied=any(outcome.denied for outcome in outcomes),
+        retryable=denied or any(outcome.retryable for outcome in outcomes),
+        denied=denied,
+        unblocked=denied and any(outcome.result is Result.CREATED for outcome in outcomes),
         retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
         again_at=earliest(
             *moments,

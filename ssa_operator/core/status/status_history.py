@@ -19,6 +19,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.field_conflicts import ConflictHistory, ConflictPolicy, with_revert
 from ssa_operator.core.policies.status_conflicts import WrittenStatus, update_status_history
 from ssa_operator.core.status.report import Report
+from ssa_operator.core.status.truncated_status import Truncation
 
 
 class StatusHistory(Struct, frozen=True, kw_only=True):
@@ -32,6 +33,8 @@ class StatusHistory(Struct, frozen=True, kw_only=True):
     """What this process wrote last."""
     conflict: ConflictHistory | None = None
     """What other managers changed in the status."""
+    truncation: Truncation | None = None
+    """The whole status that did not fit into the parent, None where it does."""
     observed_at: float = 0.0
     """When a reconcile last looked for foreign changes."""
 

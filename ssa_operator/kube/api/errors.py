@@ -3,6 +3,8 @@
 Promises:
 - Every failed request raises an `ApiError`. Its text names the request and has the server's message.
 - `terminal` alone decides whether the same request fails again; it reads the code and the message.
+- Every 403 that is not the authorizer's is a denial, whichever admission plugin it is of.
+- The text of an error about an object that is too large has the size of the request.
 - An error of a request about a Secret names fields and never quotes a value. One about a manifest with a Secret's
   content never quotes the fields that hold it.
 - A server that asks for a longer pause than the operator's longest backoff gets that one.
@@ -33,9 +35,19 @@ _TERMINATING = "because it is being terminated"
 _CRD_TERMINATING = "while custom resource definition is terminating"
 # The admission plugin OwnerReferencesPermissionEnforcement discovers a new CRD up to half a minute late.
 _UNDISCOVERED_OWNER = "cannot find RESTMapping for"
+# Webhooks and policies choose the code of their denials.
 _DENIED = re.compile(
-    r'is forbidden: exceeded quota: |^admission webhook "[^"]*" denied the request|'
+    r'^admission webhook "[^"]*" denied the request|'
     r"is forbidden: ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request"
+)
+# What the API server writes if the authorizer allows a request to nobody who asks for it, and also for an account that
+# may not be impersonated: apiserver/pkg/endpoints/handlers/responsewriters/errors.go. Names are quoted as Go does.
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_UNAUTHORIZED = re.compile(rf"^(?:[^\s\"]+ (?:{_QUOTED} )?is )?forbidden: User {_QUOTED} cannot ")
+# Of the API server (3 MiB of a request), of etcd (1.5 MiB of an object), and of the API server's gRPC client (2 MiB).
+_TOO_LARGE = re.compile(
+    r"^(?:Internal error occurred: )?(?:rpc error: code = \w+ desc = )?"
+    r"(?:Request entity too large|etcdserver: request is too large|(?:grpc: )?trying to send message larger than max)"
 )
 _NO_SUCH_PATH = "404 page not found"
 
@@ -103,7 +115,7 @@ class ErrorStatus(Struct, frozen=True, kw_only=True):
     """Seconds that the server asks to wait, BACKOFF_CAP at most; None if it doesn't."""
 
     denied: bool = False
-    """Whether a quota, an admission webhook or an admission policy refuses the object."""
+    """Whether admission refuses the object: a quota, a webhook, a policy, or any other plugin."""
 
     words: ServerWords | None = None
     """The message and the causes before redaction, None where nothing was redacted."""
@@ -145,17 +157,23 @@ class ApiError(Exception):
 
     @property
     def denied(self) -> bool:
-        """Whether a quota, an admission webhook or an admission policy refuses the object. What they decide may change
-        without an event: other objects free the quota, a policy reads other objects.
+        """Whether admission refuses the object: a quota, a webhook, a policy, or any other plugin. What they decide may
+        change without an event: other objects free the quota, a Pod's ServiceAccount is created.
         """
-        return self.status.denied
+        return self.status.denied and not self._refused_for_now
 
     @property
     def terminal(self) -> bool:
         """Whether the same request fails again until the manifest or the cluster changes."""
         if self._refused_for_now:
             return False
-        return self.code in _TERMINAL_CODES or any(text in self.words.message for text in _TERMINAL_MESSAGES)
+        message = self.words.message
+        return self.code in _TERMINAL_CODES or self.too_large or any(text in message for text in _TERMINAL_MESSAGES)
+
+    @property
+    def too_large(self) -> bool:
+        """The request, or the object that would be stored, is larger than the API server or etcd takes."""
+        return _is_too_large(self.code, self.words.message)
 
     @property
     def missing_version(self) -> str:
@@ -281,12 +299,14 @@ def read_error_status(
     retry_after: str = "",
     confidential: bool = False,
     secret: SecretFields = NO_SECRET_FIELDS,
+    size: int = 0,
 ) -> ErrorStatus:
     """The Status in an HTTP response other than 2xx, or in the ERROR event of a watch.
 
     `retry_after` is the header's value. A body that is not a Status (of a proxy, or of an unknown path) is quoted and
     shortened. Messages of a `confidential` request quote no value; those of a request with a Secret's content in the
     fields `secret` quote none of these fields. That depends on the request alone, and not on what a message says.
+    `size` is that of the request's body in bytes.
     """
     hides = confidential or bool(secret)
     try:
@@ -296,7 +316,8 @@ def read_error_status(
     if status.kind != "Status":
         text = " ".join(body[:500].decode(errors="replace").split()) or "the answer was empty"
         message = "(the answer is not shown: it may hold the Secret)" if hides and text != _NO_SUCH_PATH else text
-        return ErrorStatus(code=code, message=message, retry_after=_seconds(retry_after))
+        message = _with_size(code, text, message, size)
+        return ErrorStatus(code=code, message=message, retry_after=_seconds(retry_after), denied=_is_denial(code, text))
     details = status.details or _Details()
     said = tuple(StatusCause(cause.field, cause.reason, cause.message) for cause in details.causes or ())
     causes, message = said, status.message
@@ -308,12 +329,27 @@ def read_error_status(
     return ErrorStatus(
         code=status.code or code,
         reason=status.reason,
-        message=message,
+        message=_with_size(status.code or code, status.message, message, size),
         causes=causes,
         retry_after=_seconds(retry_after) or (min(details.retry_after_seconds, BACKOFF_CAP) or None),
-        denied=_DENIED.search(status.message) is not None,
+        denied=_is_denial(status.code or code, status.message),
         words=ServerWords(status.message, said) if hides else None,
     )
+
+
+def _is_denial(code: int, message: str) -> bool:
+    return _DENIED.search(message) is not None or (code == 403 and _UNAUTHORIZED.match(message) is None)
+
+
+def _is_too_large(code: int, message: str) -> bool:
+    return code == 413 or (code >= 500 and _TOO_LARGE.match(message) is not None)
+
+
+def _with_size(code: int, said: str, message: str, size: int) -> str:
+    """The message with the size of the request, where the server said that it is too large."""
+    if not size or not _is_too_large(code, said):
+        return message
+    return f"{message} (the request has {size} bytes; the stored object also has managedFields and defaults)"
 
 
 def _redacted(cause: StatusCause, secret: SecretFields) -> StatusCause:

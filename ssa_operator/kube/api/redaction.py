@@ -64,6 +64,10 @@ _POLICY = re.compile(
     rf"^{_RESOURCE} \"[^\"]*\" is forbidden: ValidatingAdmissionPolicy '[^']*' with binding '[^']*' "
     r"denied request(?=$|:)"
 )
+_TOO_LARGE = re.compile(
+    r"^(?:Internal error occurred: )?(?:rpc error: code = \w+ desc = )?(?:Request entity too large: limit is \d+|"
+    r"etcdserver: request is too large|(?:grpc: )?trying to send message larger than max \(\d+ vs\. \d+\))$"
+)
 _TYPED_PATCH = re.compile(
     r"^(failed to create typed patch object) \(([^;()]*); [^()]*\): (?:errors:)?\s*(\.[A-Za-z0-9_.\-]+): "
 )
@@ -86,7 +90,7 @@ def redacted_cause(reason: str, message: str) -> str:
 
 def redacted_message(code: int, message: str, causes: Iterable[tuple[str, str]], secret: SecretFields) -> str:
     """The message of a Status. `causes` are fields with their redacted messages, `secret` the fields with content."""
-    if code in _SAFE_CODES or any(safe.match(message) for safe in (_RBAC, _TERMINATING, _QUOTA)):
+    if code in _SAFE_CODES or any(safe.match(message) for safe in (_RBAC, _TERMINATING, _QUOTA, _TOO_LARGE)):
         return message
     if found := _WEBHOOK.match(message) or _POLICY.match(message):
         return f"{found[0]}: {HIDDEN}"

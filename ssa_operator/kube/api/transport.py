@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import io
 import re
 import socket
 import ssl
@@ -43,6 +44,9 @@ from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.clock import SYSTEM, Clock
 
 CONNECT_TIMEOUT = 5.0
+WHOLE_BODY = 2**20
+"""Bytes of a body that is sent in one piece; aiohttp warns of a longer one."""
+
 REQUEST_TIMEOUT = 35.0
 """Seconds. The API server itself ends a request after at most 34 s."""
 
@@ -267,7 +271,7 @@ class Transport:
             "method": request.method,
             "url": URL(config.server + request.target, encoded=True),
             "headers": sent,
-            "data": request.body or None,
+            "data": _data(request.body),
             "allow_redirects": False,
             # An argument of the request, not of the pool: a new client certificate has to open a new connection.
             "ssl": self.credentials.ssl or True,
@@ -277,6 +281,13 @@ class Transport:
         if config.tls_server_name:
             arguments["server_hostname"] = config.tls_server_name
         return arguments
+
+
+def _data(body: bytes) -> bytes | io.BytesIO | None:
+    """The body as aiohttp takes it: a large one in pieces, between which the event loop goes on."""
+    if len(body) > WHOLE_BODY:
+        return io.BytesIO(body)
+    return body or None
 
 
 def _session(timeout: aiohttp.ClientTimeout, limit: int, fence: WriteFence | None = None) -> aiohttp.ClientSession:
@@ -344,6 +355,7 @@ def _check(request: Request, answer: aiohttp.ClientResponse, body: bytes) -> Non
         retry_after=answer.headers.get("Retry-After", ""),
         confidential=request.confidential,
         secret=request.secret,
+        size=len(request.body),
     )
     raise ApiError(request.subject, status)
 

@@ -1,7 +1,8 @@
 """Reads the files of CRDs.
 
 Promises:
-- An error names the CRD's file and line.
+- An error names the CRD's file and line. `load` reports all errors at once; `read` also
+  returns the CRDs that can be read.
 - As for the API server, a field that is null is missing. A null in place of a property's schema or of a list's item is
   an error with the field.
 """
@@ -13,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ssa_operator.core.objects.render_result import Document
-from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
-from ssa_operator.rendering.folder.object_files import FileError, load_objects
+from ssa_operator.core.objects.source_location import FieldPath, field_text
+from ssa_operator.rendering.folder.contained_files import project_of, yaml_files
+from ssa_operator.rendering.folder.object_files import SUFFIXES, FileError, load_objects
 
 
 class DefinitionError(ValueError):
@@ -22,27 +24,49 @@ class DefinitionError(ValueError):
 
 
 def load(*folders: Path) -> list[Document]:
-    """The CRDs of folders. Raises DefinitionError."""
+    """The CRDs of folders. Raises DefinitionError with every fault."""
+    documents, problems = read(*folders)
+    if problems:
+        raise DefinitionError("\n".join(dict.fromkeys(problems.values())))
+    return documents
+
+
+def read(*folders: Path) -> tuple[list[Document], dict[str, str]]:
+    """The CRDs of folders that can be read, and the faults of the others: by CRD, or by the name of a file (without its
+    ending) that can't be parsed. Raises DefinitionError if a folder doesn't exist.
+    """
     for folder in folders:
         if not folder.exists():
             raise DefinitionError(f"there is no folder {folder}; name the folder of the CRDs with --crds")
-    try:
-        documents = load_objects(dict.fromkeys(folders))
-    except FileError as error:
-        raise DefinitionError(str(error)) from error
-    locations: dict[str, SourceLocation] = {}
-    for document in documents:
-        if document.body["kind"] != "CustomResourceDefinition":
-            raise DefinitionError(
-                f"{document.location}: this is a {document.body['kind']}; a folder of CRDs may contain only CRDs"
-            )
-        name = document.body["metadata"]["name"]
-        if name in locations:
-            raise DefinitionError(
-                f"{document.location}: {name} is defined at {locations[name]} already; remove one of them"
-            )
-        locations[name] = document.location
-    return [_without_nulls(document) for document in documents]
+    documents: dict[str, Document] = {}
+    problems: dict[str, str] = {}
+    for folder in dict.fromkeys(folders):
+        for path in yaml_files(folder, SUFFIXES) if folder.is_dir() else [folder]:
+            try:
+                found = load_objects([path], project_of(folder) if folder.is_dir() else None)
+            except FileError as error:
+                problems[path.stem] = str(error)
+                continue
+            for document in found:
+                _read(document, documents, problems)
+    return [*documents.values()], problems
+
+
+def _read(document: Document, documents: dict[str, Document], problems: dict[str, str]) -> None:
+    """Add a document to the CRDs or to the problems."""
+    name = document.body["metadata"]["name"]
+    if document.body["kind"] != "CustomResourceDefinition":
+        what = f"this is a {document.body['kind']}; a folder of CRDs may contain only CRDs"
+        problems[f"{document.body['kind']} {name}"] = f"{document.location}: {what}"
+    elif name in documents:
+        problems[name] = (
+            f"{document.location}: {name} is defined at {documents[name].location} already; remove one of them"
+        )
+    else:
+        try:
+            documents[name] = _without_nulls(document)
+        except DefinitionError as error:
+            problems[name] = str(error)
 
 
 _JSON_FIELDS = frozenset({"default", "enum", "example"})

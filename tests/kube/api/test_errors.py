@@ -22,11 +22,20 @@ def error(code: int, body: dict[str, Any] | bytes, **arguments: Any) -> ApiError
     return ApiError("apply of ConfigMap x/a", read_error_status(code, encoded, **arguments))
 
 
+LARGE = "etcdserver: request is too large"
+GRPC = "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2097164 vs. 2097152)"
+
 # code, body, terminal, the predicates that hold
 TABLE: list[tuple[int, dict[str, Any] | bytes, bool, set[str]]] = [
     (400, status(400, "BadRequest", "no"), True, set()),
     (401, status(401, "Unauthorized", "Unauthorized"), False, set()),
-    (403, status(403, "Forbidden", "cannot patch"), True, {"forbidden"}),
+    (
+        403,
+        status(403, "Forbidden", 'pods "a" is forbidden: User "u" cannot patch resource "pods"'),
+        True,
+        {"forbidden"},
+    ),
+    (403, status(403, "Forbidden", "any plugin's words"), True, {"forbidden", "denied"}),
     (403, status(403, "Forbidden", TERMINATING), False, {"namespace_terminating"}),
     (403, status(403, "Forbidden", UNDISCOVERED), False, set()),
     (403, status(403, "Forbidden", CRD_TERMINATING), False, {"crd_terminating"}),
@@ -43,7 +52,12 @@ TABLE: list[tuple[int, dict[str, Any] | bytes, bool, set[str]]] = [
     (409, status(409, "Conflict", "the object has been modified"), False, {"conflict"}),
     (409, status(409, "AlreadyExists", "exists"), False, {"already_exists"}),
     (410, status(410, "Expired", "too old resource version"), False, {"gone"}),
-    (413, b"Request entity too large", True, set()),
+    (413, b"Request entity too large", True, {"too_large"}),
+    (413, status(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728"), True, {"too_large"}),
+    (500, status(500, "", LARGE), True, {"too_large"}),
+    (500, status(500, "InternalError", f"Internal error occurred: {LARGE}"), True, {"too_large"}),
+    (500, status(500, "", GRPC), True, {"too_large"}),
+    (500, status(500, "InternalError", f"failed calling webhook: {LARGE}"), False, set()),
     (422, status(422, "Invalid", "spec.x: Invalid value"), True, {"invalid"}),
     (429, status(429, "TooManyRequests", "later"), False, {"throttled"}),
     (500, status(500, "InternalError", "failed calling webhook: connection refused"), False, set()),
@@ -59,8 +73,8 @@ TABLE: list[tuple[int, dict[str, Any] | bytes, bool, set[str]]] = [
     (0, status(410, "Gone", "the watch's ERROR event"), False, {"gone"}),
 ]
 PREDICATES = {
-    "already_exists", "conflict", "crd_terminating", "forbidden", "gone", "invalid", "namespace_terminating",
-    "not_found", "throttled",
+    "already_exists", "conflict", "crd_terminating", "denied", "forbidden", "gone", "invalid", "namespace_terminating",
+    "not_found", "throttled", "too_large",
     "too_large_resource_version", "unknown_resource",
 }  # fmt: skip
 
@@ -72,6 +86,62 @@ def test_an_error_is_classified_by_its_code_and_its_message(
     found = error(code, body)
     assert found.terminal is terminal
     assert {name for name in PREDICATES if getattr(found, name)} == holds
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'pods "a" is forbidden: User "u" cannot create resource "pods" in API group "" in the namespace "n"',
+        'pods is forbidden: User "system:serviceaccount:n:a" cannot list resource "pods" in API group ""',
+        'echoes.example.com "a\\"b" is forbidden: User "a\\"b c" cannot patch resource "echoes/status" in API group',
+        'forbidden: User "u" cannot get path "/metrics"',
+        'serviceaccounts "a" is forbidden: User "u" cannot impersonate-on:serviceaccount:patch resource "a"',
+        'pods is forbidden: User "u" cannot list resource "pods" in API group "": requires one of ["pods.list"]',
+        'pods "a" is forbidden: User "" cannot get resource "pods" in API group "": no RBAC policy matched',
+    ],
+)
+def test_what_the_authorizer_refuses_is_no_denial(message: str) -> None:
+    assert not error(403, status(403, "Forbidden", message)).denied
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'pods "a" is forbidden: error looking up service account n/x: serviceaccount "x" not found',
+        'pods "a" is forbidden: no PriorityClass with name x was found',
+        'pods "a" is forbidden: pod rejected: RuntimeClass "x" not found',
+        'pods "a" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)',
+        'pods "a" is forbidden: maximum cpu usage per Container is 1, but limit is 2',
+        'pods "a" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1',
+        'pods "a" is forbidden: failed quota: q: must specify limits.cpu for: a',
+        'pods "a" is forbidden: status unknown for quota: q, resources: pods',
+        'roles.rbac.authorization.k8s.io "a" is forbidden: user "u" is attempting to grant RBAC permissions',
+        'admission webhook "w.x" denied the request: User "u" cannot do that',
+        'User "u" cannot',
+        "no",
+        "",
+    ],
+)
+def test_every_403_that_is_not_the_authorizers_is_a_denial(message: str) -> None:
+    assert error(403, status(403, "Forbidden", message)).denied
+
+
+def test_a_403_of_a_proxy_is_a_denial() -> None:
+    assert error(403, b"<html>blocked</html>").denied
+
+
+@pytest.mark.parametrize("message", [TERMINATING, CRD_TERMINATING, UNDISCOVERED])
+def test_a_403_that_ends_by_itself_is_no_denial(message: str) -> None:
+    assert not error(403, status(403, "Forbidden", message)).denied
+
+
+@pytest.mark.parametrize("confidential", [False, True])
+@pytest.mark.parametrize("message", [LARGE, GRPC, "Request entity too large: limit is 3145728"])
+def test_an_error_about_a_large_object_has_the_size_of_the_request(message: str, confidential: bool) -> None:
+    code = 413 if message.startswith("Request") else 500
+    found = error(code, status(code, "", message), size=1_600_000, confidential=confidential)
+    assert found.message.startswith(message)
+    assert "the request has 1600000 bytes" in found.message
 
 
 def test_an_error_names_the_request_and_has_the_servers_message() -> None:
