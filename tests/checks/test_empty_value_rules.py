@@ -81,7 +81,7 @@ spec:
     assert lines("apiVersion: a.example.com/v1\nkind: NetworkPolicy\nmetadata: {name: a}\nspec: {ingress: []}\n") == []
 
 
-WEBHOOK = {
+WEBHOOK: dict[str, Any] = {
     "name": "a.example.com",
     "clientConfig": {"url": "https://a.example.com/"},
     "sideEffects": "None",
@@ -92,7 +92,7 @@ WEBHOOK = {
     "objectSelector": {},
 }
 MATCHED = {"resourceRules": WEBHOOK["rules"], "namespaceSelector": {}, "objectSelector": {}}
-PODS = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}}
+PODS: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "a:1"}]}}
 JOB = {"template": {"spec": {**PODS["spec"], "restartPolicy": "Never"}}}
 SELECTOR = {"matchLabels": {"a": "b"}}
 ADMISSION, NETWORK = "admissionregistration.k8s.io/v1", "networking.k8s.io/v1"

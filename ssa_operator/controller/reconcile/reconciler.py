@@ -64,6 +64,7 @@ from ssa_operator.core.planning.child_history import (
     after_warnings,
     next_check_at,
     next_loop_at,
+    only_newly_counted,
 )
 from ssa_operator.core.planning.finalization import Finalization, advances_deletion, was_orphaned
 from ssa_operator.core.planning.observed import Observed
@@ -299,7 +300,7 @@ class Reconciler:
         history = after_creations(history, outcomes, self._clock.monotonic())
         history, outcomes = after_warnings(history, outcomes)
         turn.state = replace(turn.state, children=after_outcomes(history, outcomes))
-        return outcomes
+        return only_newly_counted(outcomes, history.apply_records)
 
     def _learn_plan(self, turn: Turn, plan: Plan, report: Report) -> None:
         renders = render_history_after(plan, turn.state.renders, complete=report.complete)
