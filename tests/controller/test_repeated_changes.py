@@ -37,6 +37,12 @@ metadata:
 webhooks: []
 """
 TICKS: dict[str, Any] = {"tick_rate": 1000.0, "interval": 0.2}
+FOREIGN: list[dict[str, Any]] = [
+    {"ingress": [{}]},
+    {"policyTypes": ["Ingress", "Egress"]},
+    {"podSelector": {"matchLabels": {"a": "b"}}},
+]
+"""What others write into the spec of the policy."""
 CREATED_AND_REPEATED = 2
 """The generation of an object that was created, and whose apply was repeated once."""
 
@@ -87,11 +93,7 @@ async def test_whatever_others_change_in_such_an_object_is_applied_again(
 ) -> None:
     async with operate(**TICKS) as running:
         await desk.apply_until_ready(echo("web"))
-        for spec in (
-            {"ingress": [{}]},
-            {"policyTypes": ["Ingress", "Egress"]},
-            {"podSelector": {"matchLabels": {"a": "b"}}},
-        ):
+        for spec in FOREIGN:
             await ticks(running, 3)
             await desk.patch("networkpolicy", "web", spec=spec)
             await desk.until(

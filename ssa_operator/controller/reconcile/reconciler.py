@@ -51,6 +51,7 @@ from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish_status import Publisher
 from ssa_operator.controller.reconcile.repeated_applies import Repeater, with_repeated
 from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.controller.reconcile.workload_events import WorkloadEvents
 from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.messages import MESSAGE_LIMIT, bounded
@@ -132,6 +133,7 @@ class Reconciler:
         self._repeater = Repeater(cluster, options, clock)
         self._planner = Planner(cluster, claims, self.observer, clock.now)
         self._publisher = Publisher(cluster, options.conflict_policy)
+        self._workload_events = WorkloadEvents()
         self._others_wait = others_wait
         self._now = clock.now
         self._clock = clock
@@ -289,7 +291,7 @@ class Reconciler:
     async def _diagnose(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
         history = turn.state.children
         outcomes, checks = await diagnose_pods(
-            outcomes, history.pod_checks, self._cluster.of(turn.parent.live), self._clock
+            outcomes, history.pod_checks, self._cluster.of(turn.parent.live), self._workload_events, self._clock
         )
         turn.state = replace(turn.state, children=replace(history, pod_checks=checks))
         return outcomes
