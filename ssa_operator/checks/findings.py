@@ -267,6 +267,36 @@ CODES: Mapping[str, Code] = {
             "with an expression that says when it is ready, such as metadata.uid is defined: once it exists."
         ),
     ),
+    "aggregated-rules": Code(
+        severity=Severity.WARNING,
+        title="rules of a ClusterRole that the control plane fills",
+        explanation=(
+            "The ClusterRole has aggregationRule, and a controller of Kubernetes replaces its rules by those of the "
+            "roles that this selects. The operator applies the manifest's rules again, and so on for ever, with a "
+            "Conflict in the status. Remove rules, and write them into another ClusterRole with a label that "
+            "aggregationRule selects. An empty list of rules is left out."
+        ),
+    ),
+    "autoscaled-replicas": Code(
+        severity=Severity.WARNING,
+        title="replicas of an object that an autoscaler of the same folder scales",
+        explanation=(
+            "The manifest sets the number of replicas, and another manifest is an autoscaler whose "
+            "spec.scaleTargetRef names the object (HorizontalPodAutoscaler, ScaledObject). The operator reverts what "
+            "the autoscaler sets. Leave the field out where the autoscaler is rendered, or keep the number that is "
+            'there: replicas: {{ live("Deployment", name).spec.replicas | default(2) }}'
+        ),
+    ),
+    "repeated-change": Code(
+        severity=Severity.WARNING,
+        title="an empty list or mapping because of which each apply is a change",
+        explanation=(
+            "The API server drops the empty value, and compares the object that it stored with the manifest: each "
+            "apply raises metadata.generation, and every watcher of the kind gets an event. The operator notices "
+            "that and doesn't repeat the apply while the object stays as it is. Leave the field out: that means the "
+            "same, and costs no write after a restart of the operator."
+        ),
+    ),
     "crd-not-structural": Code(
         severity=Severity.ERROR,
         title="a CRD without a structural schema",

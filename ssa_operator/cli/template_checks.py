@@ -21,6 +21,8 @@ from typing import Any
 from jinja2 import TemplateSyntaxError, nodes
 from msgspec import Struct
 
+from ssa_operator.checks.control_plane_rules import check_control_plane_fields, scale_path
+from ssa_operator.checks.empty_value_rules import check_empty_values
 from ssa_operator.checks.field_rules import FolderFields, check_fields
 from ssa_operator.checks.findings import Finding, Severity
 from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
@@ -42,6 +44,7 @@ from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_ve
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Document, RenderProblem
+from ssa_operator.core.objects.source_location import FieldPath
 from ssa_operator.core.planning.step import Action
 from ssa_operator.core.status.child_status import kept_text
 from ssa_operator.core.status.own_status import own_status, undeclared_fields
@@ -53,6 +56,9 @@ from ssa_operator.rendering.possible_manifests import template_contents
 
 ROUNDS = 100
 """A chain of more manifests than this is not followed to its end."""
+
+SHOWN_IN_VARIANTS = frozenset({"aggregated-rules", "autoscaled-replicas", "repeated-change"})
+"""The codes of warnings about the variants of an example; of all others only errors are reported."""
 
 
 class Project(Struct, frozen=True, kw_only=True):
@@ -75,6 +81,11 @@ class Project(Struct, frozen=True, kw_only=True):
             for found, kind in self.kinds.items()
             if kind.folder in self.sources.folders or not reports_status(kind.definition)
         )
+
+    @property
+    def scale_paths(self) -> Mapping[GroupKind, FieldPath]:
+        """The field with the number of replicas of each custom kind, () where its CRD has no scale subresource."""
+        return {found: scale_path(kind.definition) for found, kind in self.kinds.items()}
 
 
 def check_templates(roots: Sequence[Path], project: Project) -> list[Finding]:
@@ -304,6 +315,9 @@ def _findings_of(parent: OfflineParent, project: Project) -> Iterator[Finding]:
     yield from _cycles(parent)
     yield from check_manifests(parent.rendered.documents, project.not_awaited)
     yield from check_schemas(parent.rendered.documents, project.schemas)
+    yield from check_empty_values(parent.rendered.documents, project.schemas)
+    namespace = parent.observed.parent.identity.namespace
+    yield from check_control_plane_fields(parent.rendered.documents, namespace, project.scale_paths)
 
 
 def _settings(folder: Folder) -> str:
@@ -312,7 +326,9 @@ def _settings(folder: Folder) -> str:
 
 
 def _of_variants(project: Project, parent: Document, complete: OfflineParent) -> Iterator[Finding]:
-    """The errors of the variants of an example that its CRD allows. The children of the example are there."""
+    """The errors of the variants of an example that its CRD allows, and what only a variant may show: an autoscaler is
+    often optional. The children of the example are there.
+    """
     kind = project.kinds.get(group_kind(parent))
     version = split_api_version(parent.body["apiVersion"])[1]
     schema = None if kind is None else object_schema(kind.definition, version)
@@ -328,7 +344,7 @@ def _of_variants(project: Project, parent: Document, complete: OfflineParent) ->
             continue
         subject = f"with {variant}"
         for finding in _findings_of(found, project):
-            if finding.severity is Severity.ERROR:
+            if finding.severity is Severity.ERROR or finding.code in SHOWN_IN_VARIANTS:
                 yield replace(finding, subject=f"{finding.subject} {subject}".strip())
 
 

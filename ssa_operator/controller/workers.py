@@ -48,6 +48,7 @@ from ssa_operator.core.policies.repeated_lines import RepeatedLines
 from ssa_operator.core.policies.resync_budget import ResyncBudget, next_resync
 from ssa_operator.core.policies.retries import Retries, RetryBudget, after_error, after_report
 from ssa_operator.core.policies.suspected_parents import Version
+from ssa_operator.core.policies.unchanged import COUNTED_IN_VAIN
 from ssa_operator.core.redaction.redacted_report import redacted_error
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
@@ -380,6 +381,8 @@ class Workers:
                 self._metrics.child_failures.labels(key.folder, kind, problem.value).inc()
             for warning in outcome.warnings:
                 log.warning("%s: %s: the API server warns: %s", key, outcome.step.identity, warning)
+            if outcome.counted:
+                log.info("%s: %s: %s", key, outcome.step.identity, COUNTED_IN_VAIN)
             if outcome.result is Result.CREATED:
                 log.info("%s: %s created", key, outcome.step.identity)
             elif outcome.result in _LOGGED_RESULTS:

@@ -10,7 +10,7 @@ import pytest
 from ssa_operator.checks.findings import Severity
 from ssa_operator.cli.parent_files import read_objects
 from ssa_operator.cli.target_schemas import bundled_schemas
-from ssa_operator.cli.template_checks import Project, check_examples, check_templates
+from ssa_operator.cli.template_checks import SHOWN_IN_VARIANTS, Project, check_examples, check_templates
 from ssa_operator.cli.template_folders import crd_kinds, read_crds
 from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.core.objects.json_encoding import encode
@@ -106,3 +106,63 @@ def test_parents_that_create_parents_to_an_end_are_no_finding(tmp_path: Path, co
     )
     (folder / "templates" / "echoes.example.com" / "_settings.yaml").write_text(settings)
     assert nesting(folder) == []
+
+
+SCALABLE = (ROOT / "crds" / "echoes.example.com.yaml").read_text().replace(
+    "replicas:\n", "scaled: {type: boolean}\n                replicas:\n", 1
+)  # fmt: skip
+SCALED = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: '{{ name }}'}
+spec:
+  replicas: REPLICAS
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: web, image: "nginx:1.27"}]
+"""
+SCALER = """\
+{% if spec.scaled | default(false) %}
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: '{{ name }}'}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: '{{ name }}'}
+  maxReplicas: 3
+{% endif %}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: '{{ name }}'}
+spec:
+  podSelector: {}
+  ingress: []
+"""
+
+
+def fights(folder: Path, replicas: str) -> list[tuple[str, str, int, bool]]:
+    """The warnings about fields that others write: code, file, line, and whether only a variant shows it."""
+    folder = project(folder, web=SCALED.replace("REPLICAS", replicas), scaler=SCALER)
+    (folder / "crds" / "echo.yaml").write_text(SCALABLE)
+    found = check_examples(project_in(folder, folder / "examples"))
+    assert [each for each in found if each.severity is Severity.ERROR] == []
+    return [
+        (each.code, each.location.file.rpartition("/")[2], each.location.line, "scaled" in each.subject)
+        for each in found
+        if each.code in SHOWN_IN_VARIANTS and each.location is not None
+    ]
+
+
+def test_an_autoscaler_that_only_a_variant_renders_is_found_beside_the_replicas(tmp_path: Path) -> None:
+    empty = ("repeated-change", "scaler.yaml.j2", 15, False)
+    assert fights(tmp_path, "{{ spec.replicas }}") == [
+        empty,
+        ("autoscaled-replicas", "web.yaml.j2", 5, True),
+    ]
+
+
+def test_replicas_that_a_template_keeps_as_they_are_may_be_scaled(tmp_path: Path) -> None:
+    kept = '{{ live("Deployment", name).spec.replicas | default(spec.replicas) }}'
+    assert [code for code, *_ in fights(tmp_path, kept)] == ["repeated-change"]

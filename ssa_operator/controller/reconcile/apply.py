@@ -42,7 +42,7 @@ from ssa_operator.core.policies.adoption import (
 from ssa_operator.core.policies.outdated_view import is_outdated
 from ssa_operator.core.policies.recreate import Recreation
 from ssa_operator.core.policies.replicas import Handover, find_handover, with_handed_over, with_replicas
-from ssa_operator.core.policies.unchanged import is_same_apply, is_same_content
+from ssa_operator.core.policies.unchanged import is_counted_as_change, is_same_apply, is_same_content
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Applied
 from ssa_operator.kube.api.discovery import UnknownKind
@@ -97,14 +97,15 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
                 applied = created
             is_same = is_same_content if cluster.dry_run else is_same_apply
             same = step.live is not None and is_same(step.live, applied.live)
-            applied = replace(applied, live=cluster.written(applied.live, changed=not same))
+            counted = step.live is not None and not cluster.dry_run and is_counted_as_change(step.live, applied.live)
+            applied = replace(applied, live=cluster.written(applied.live, changed=not (same or counted)))
     except CredentialsError as error:
         return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ValueError as error:
         return failed_outcome(step, str(error), problem=FailureReason.INVALID_MANIFEST)
     except ApiError as error:
         return await _after_refusal(ready, manifest, resource, error, cluster)
-    return _applied(step, manifest, applied, same=same)
+    return replace(_applied(step, manifest, applied, same=same or counted), counted=counted)
 
 
 async def _after_refusal(

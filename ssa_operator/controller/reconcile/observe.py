@@ -394,6 +394,7 @@ class Observer:
             reconciled_before=state.reconciled_before,
             records_lost=records_lost,
             apply_scope=self._apply_scope(turn, renewed=renewed),
+            renewed=renewed,
             cluster_scope=turn.parent.folder.settings.cluster_scope,
             adopt=turn.parent.folder.settings.adopt,
             max_children=turn.parent.folder.settings.max_children,

@@ -1,4 +1,5 @@
-"""Why workloads don't become ready: the operator lists their pods and reports what keeps them from starting.
+"""Why workloads don't become ready: the operator lists their pods, and where none shows a failure and some are missing,
+the Events of the workload, and reports what keeps the pods from starting.
 
 Promises:
 - Pods are listed only for a workload that has been unready for a while.
@@ -14,10 +15,12 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.workload_events import WorkloadEvents
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Outcome, Result
-from ssa_operator.core.readiness.pod_failures import POD, PodCheck, failure_cause, pod_check, selector
+from ssa_operator.core.readiness.pod_failures import POD, WORKLOADS, PodCheck, failure_cause, pod_check, selector
+from ssa_operator.core.readiness.workload_events import lacks_pods
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
@@ -27,7 +30,11 @@ log = logging.getLogger("ssa_operator")
 
 
 async def diagnose_pods(
-    outcomes: Sequence[Outcome], before: Mapping[Identity, PodCheck], cluster: ClusterAccess, clock: Clock
+    outcomes: Sequence[Outcome],
+    before: Mapping[Identity, PodCheck],
+    cluster: ClusterAccess,
+    events: WorkloadEvents,
+    clock: Clock,
 ) -> tuple[tuple[Outcome, ...], Mapping[Identity, PodCheck]]:
     """The outcomes, with the cause of failure that the pods of unready workloads show; and the pod checks of these."""
     now, monotonic = clock.now(), clock.monotonic()
@@ -37,9 +44,13 @@ async def diagnose_pods(
         explained.append(outcome)
         if outcome.live is not None and outcome.result not in (Result.FAILED, Result.WAITING, Result.PRUNED):
             identity = outcome.live.identity
-            check = pod_check(outcome.live, before.get(identity), now, monotonic)
+            found = outcome.step.readiness_of(outcome.live, now)
+            check = pod_check(outcome.live, before.get(identity), found, monotonic)
             if check is not None and check.due <= monotonic:
-                check = check.after_check(await _failure_cause(outcome.live, cluster, now), monotonic)
+                cause = await _failure_cause(outcome.live, cluster, now)
+                if not cause and lacks_pods(outcome.live.body):
+                    cause = await events.cause(outcome.live, cluster, check.cause)
+                check = check.after_check(cause, monotonic)
             if check is not None:
                 pod_checks[identity] = check
                 explained[-1] = replace(outcome, cause=check.cause)
@@ -47,6 +58,8 @@ async def diagnose_pods(
 
 
 async def _failure_cause(live: LiveObject, cluster: ClusterAccess, now: float) -> str:
+    if live.identity.group_kind not in WORKLOADS or not selector(live):
+        return ""
     try:
         resource = await cluster.children.resource(POD, "v1")
         pods, _ = await cluster.client.list(resource, live.identity.namespace, selector(live))

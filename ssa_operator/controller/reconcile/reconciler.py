@@ -52,6 +52,7 @@ from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish_status import Publisher
 from ssa_operator.controller.reconcile.repeated_applies import Repeater, with_repeated
 from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.controller.reconcile.workload_events import WorkloadEvents
 from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.controller.step_record import StepRecord
 from ssa_operator.core.objects.live_object import LiveObject
@@ -66,6 +67,7 @@ from ssa_operator.core.planning.child_history import (
     after_warnings,
     next_check_at,
     next_loop_at,
+    only_newly_counted,
 )
 from ssa_operator.core.planning.finalization import Finalization, advances_deletion, was_orphaned
 from ssa_operator.core.planning.observed import Observed
@@ -136,6 +138,7 @@ class Reconciler:
         self._repeater = Repeater(cluster, options, clock)
         self._planner = Planner(cluster, claims, self.observer, clock.now)
         self._publisher = Publisher(cluster, options.conflict_policy, clock.now)
+        self._workload_events = WorkloadEvents()
         self._others_wait = others_wait
         self._now = clock.now
         self._clock = clock
@@ -300,7 +303,7 @@ class Reconciler:
     async def _diagnose(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
         history = turn.state.children
         outcomes, checks = await diagnose_pods(
-            outcomes, history.pod_checks, self._cluster.of(turn.parent.live), self._clock
+            outcomes, history.pod_checks, self._cluster.of(turn.parent.live), self._workload_events, self._clock
         )
         turn.state = replace(turn.state, children=replace(history, pod_checks=checks))
         return outcomes
@@ -311,7 +314,7 @@ class Reconciler:
         history = after_creations(history, outcomes, self._clock.monotonic())
         history, outcomes = after_warnings(history, outcomes)
         turn.state = replace(turn.state, children=after_outcomes(history, outcomes))
-        return outcomes
+        return only_newly_counted(outcomes, history.apply_records)
 
     def _learn_plan(self, turn: Turn, plan: Plan, report: Report) -> None:
         renders = render_history_after(plan, turn.state.renders, complete=report.complete)

@@ -3,7 +3,7 @@
 Promises:
 - The operator sends what the author wrote, normalised so that a repeated apply changes nothing: no nulls, no fields
   that the API server owns, `protocol` on every port (a key of the ports' list map), Secrets without `stringData`,
-  quantities as strings.
+  quantities as strings, no empty `rules` beside `aggregationRule`.
 - Every manifest has the operator's labels and, where Kubernetes allows one, a controller owner reference to its parent.
 - A manifest that breaks a rule is an error that names the field and what to do. The operator never repairs a manifest
   by guessing.
@@ -315,6 +315,9 @@ def _normalise(kind: GroupKind, body: dict[str, Any]) -> None:
     if kind == GroupKind("apps", "StatefulSet"):
         for claim in _mappings(_at(body, "spec", "volumeClaimTemplates")):
             _write_quantities_as_strings(_at(claim, "spec", "resources"), "requests", "limits")
+    is_cluster_role = kind == GroupKind("rbac.authorization.k8s.io", "ClusterRole")
+    if is_cluster_role and "aggregationRule" in body and body.get("rules") == []:
+        del body["rules"]  # a controller fills them from the roles that aggregationRule selects
     if kind in _POD_SPECS:
         _normalise_pod(_at(body, *_POD_SPECS[kind]))
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.json_encoding import NOTHING
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.planning.ordering import CHANGED, Requeues
 from ssa_operator.core.planning.outcome import Outcome, Result
@@ -159,7 +160,7 @@ def after_outcomes(history: ChildHistory, outcomes: Iterable[Outcome]) -> ChildH
         if step.history.refusal is not None:
             refusals[step.identity] = step.history.refusal
         if step.action is Action.APPLY and outcome.result not in (Result.FAILED, Result.WAITING):
-            records[step.identity] = apply_record(step.manifest, live)
+            records[step.identity] = _after_apply(step.manifest, live, history.apply_records, counted=outcome.counted)
         elif step.identity in history.apply_records and (
             outcome.result is Result.WAITING or step.action is Action.UNCHANGED
         ):
@@ -169,6 +170,25 @@ def after_outcomes(history: ChildHistory, outcomes: Iterable[Outcome]) -> ChildH
             newer = step.unchanged and record.applied is not live
             records[step.identity] = replace(record, applied=live) if newer else record
     return replace(history, apply_records=records, refusals=refusals)
+
+
+def _after_apply(
+    made: Manifest, live: LiveObject, before: Mapping[Identity, ApplyRecord], *, counted: bool
+) -> ApplyRecord:
+    record, earlier = apply_record(made, live), before.get(made.identity)
+    if counted:
+        return replace(record, counted_version=live.resource_version)
+    # The version of an earlier apply of the same manifest says that the operator has logged it.
+    is_same = earlier is not None and earlier.digest == record.digest and earlier.uid == record.uid
+    return replace(record, counted_version=earlier.counted_version) if earlier is not None and is_same else record
+
+
+def only_newly_counted(outcomes: Sequence[Outcome], before: Mapping[Identity, ApplyRecord]) -> tuple[Outcome, ...]:
+    """The outcomes of which only those are `counted` that were not before. `before` are the records of before."""
+    known = {identity for identity, record in before.items() if record.counted_version}
+    return tuple(
+        replace(each, counted=False) if each.counted and each.step.identity in known else each for each in outcomes
+    )
 
 
 def after_reverts(history: ChildHistory, outcomes: Sequence[Outcome], now: float) -> ChildHistory:

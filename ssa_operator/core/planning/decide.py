@@ -38,7 +38,7 @@ from ssa_operator.core.policies.field_conflicts import ConflictHistory
 from ssa_operator.core.policies.known_refusals import recalled, without_kept
 from ssa_operator.core.policies.new_names import NewNames
 from ssa_operator.core.policies.recreate import deletion_message
-from ssa_operator.core.policies.unchanged import is_unchanged
+from ssa_operator.core.policies.unchanged import is_counted_in_vain, is_unchanged
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState
 
 
@@ -333,14 +333,16 @@ def _conflict_is_paused(case: _Case) -> Step | None:
 
 
 def _needs_no_apply(case: _Case) -> Step | None:
-    history, identity = case.observed.history, case.manifest.identity
-    if not is_unchanged(case.manifest, case.live, history.apply_records.get(identity)):
+    record = case.observed.history.apply_records.get(case.manifest.identity)
+    if not is_unchanged(case.manifest, case.live, record):
         return None
     refusal = case.step.history.refusal
     # No event tells when admission lets the manifest pass.
     refused = refusal is not None and bool(refusal.admission)
     if case.observed.apply_scope is ApplyScope.CHANGED and not refused:
         return replace(case.step, action=Action.UNCHANGED, reason="is proven unchanged", unchanged=True)
+    if is_counted_in_vain(case.live, record) and not case.observed.renewed:
+        return replace(case.step, action=Action.UNCHANGED, reason=_COUNTED, unchanged=True)
     return replace(case.step, reason="this reconcile applies every manifest", unchanged=True)
 
 
@@ -366,6 +368,7 @@ PRESENT_RULES: tuple[_Rule, ...] = (
     _is_applied,
 )
 
+_COUNTED = "is as its last apply left it, and the API server counts each apply as a change"
 _CONFLICT_PAUSED = "is changed by another manager again and again, and is reverted after a pause"
 _NAMES_PAUSED = "takes the place of a child with another name again and again, and is created after a pause"
 _LOOP_PAUSED = "changes each time it is applied, and is applied after a pause"

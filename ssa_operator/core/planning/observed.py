@@ -145,6 +145,8 @@ class Observed(Struct, frozen=True, kw_only=True):
     reconciled_before: bool = False
     """Whether this process has reconciled the parent before."""
     apply_scope: ApplyScope = ApplyScope.ALL
+    renewed: bool = False
+    """Whether `reconcile_at` has a new value, so that even what changes nothing is applied."""
     cluster_scope: bool = False
     """The folder's setting `clusterScope`."""
     adopt: AdoptPolicy = AdoptPolicy.IN_NAMESPACE

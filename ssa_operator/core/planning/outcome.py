@@ -51,6 +51,9 @@ class Outcome(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     """The API server's warnings."""
 
+    counted: bool = False
+    """Whether the apply changed nothing, and the API server counted it as a change."""
+
     cause: str = ""
     """Why the object isn't ready, as its pods show it; '' where its own status is all that is known."""
     hides_status: bool = False

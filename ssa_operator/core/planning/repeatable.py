@@ -1,7 +1,7 @@
 """Which applies a resync may repeat without a render: those of a reconcile that changed nothing and waits for nothing.
 
 Promises:
-- Every manifest of such a reconcile is applied again. Only the render, the plan and the report are saved.
+- Every manifest that such a reconcile applied is applied again. Only the render, the plan and the report are saved.
 - A reconcile that created, changed, refused, kept or pruned an object, or that waits for one, is not repeated.
 - Nothing is kept of manifests that are large together.
 - A reconcile that took a decision by what the process remembers (a conflict, a feedback loop, a refusal, a recreation,
@@ -72,7 +72,7 @@ def repeatable_applies(
     manifests = [
         (outcome.step.manifest, outcome.live)
         for outcome in outcomes
-        if outcome.step.manifest is not None and outcome.live is not None
+        if outcome.step.action is Action.APPLY and outcome.step.manifest is not None and outcome.live is not None
     ]
     if sum(len(made.encoded) for made, _ in manifests) > SIZE_LIMIT:
         return None
@@ -86,6 +86,8 @@ def _repeatable(made: Manifest, live: LiveObject, examples: Examples) -> Repeata
 
 def _changes_nothing(outcome: Outcome, parent_uid: str) -> bool:
     step, live = outcome.step, outcome.live
+    if step.action is Action.UNCHANGED and step.unchanged:
+        return True  # not even a resync applies it while the object stays as it is
     return (
         step.action is Action.APPLY
         and outcome.result is Result.UNCHANGED

@@ -303,6 +303,9 @@ class _Derivation:
         where = tuple(where)
         if kind in WORKLOADS:
             yield from self._needs_acting("pods of workloads that aren't ready", "", "pods", where, ("list",), location)
+            yield from self._needs_acting(
+                "Events of workloads that lack pods", "", "events", where, ("list",), location
+            )
         if kind == _STATEFUL_SET and manifest.recreated:
             purpose = "volumes to grow before a StatefulSet is recreated"
             yield from self._needs_acting(purpose, "", "persistentvolumeclaims", where, ("list", "patch"), location)

@@ -11,6 +11,9 @@ Promises:
   same. So where the object's content may differ, the operator compares the values of its fields, too.
 - The values of two versions of an object are not compared: an API server that converts may write a field under another
   name.
+- An apply that changed nothing but generation and managedFields times, and that the API server counted as a change
+  nevertheless, is not repeated while the object has the version that this apply left. Any later change of the object,
+  by whomever and of whichever field, ends that.
 - Without an apply by this process no manifest counts as unchanged: after a restart the first reconcile applies
   everything.
 """
@@ -25,6 +28,12 @@ from ssa_operator.core.objects.live_object import LiveObject, split_entry
 from ssa_operator.core.objects.managed_fields import changed_fields
 from ssa_operator.core.objects.manifest import Manifest
 
+COUNTED_IN_VAIN = (
+    "the API server counts each apply as a change, though nothing changes; no resync repeats it while the object stays "
+    "as it is; `ssa-operator check` finds empty lists and mappings that cause this"
+)
+"""What the operator logs once of such an object."""
+
 
 class ApplyRecord(Struct, frozen=True, kw_only=True):
     """What the operator's last apply of a manifest sent and left behind."""
@@ -33,6 +42,11 @@ class ApplyRecord(Struct, frozen=True, kw_only=True):
     """The digest of the manifest."""
     applied: LiveObject
     """The object that the apply returned, or a later version with the same entry of the operator in managedFields."""
+
+    counted_version: str = ""
+    """The resourceVersion that an apply of the manifest left which changed nothing, and which the API server counted as
+    a change; '' without one.
+    """
 
     @property
     def uid(self) -> str:
@@ -53,6 +67,31 @@ def apply_record(manifest: Manifest, applied: LiveObject) -> ApplyRecord:
 def is_unchanged(manifest: Manifest, live: LiveObject, record: ApplyRecord | None) -> bool:
     """Whether applying the manifest now would change nothing."""
     return record is not None and record.digest == manifest.digest and is_untouched(record, live)
+
+
+def is_counted_in_vain(live: LiveObject, record: ApplyRecord | None) -> bool:
+    """Whether applying the recorded manifest again would only give the object another version."""
+    return record is not None and record.uid == live.uid and record.counted_version == live.resource_version
+
+
+def is_counted_as_change(before: LiveObject, after: LiveObject) -> bool:
+    """Whether an apply between these two versions changed nothing, and gave the object another version nevertheless.
+
+    The API server drops the empty list of a NetworkPolicy, for example, and compares the object without it with the
+    manifest: each apply raises the generation. A change by others that the apply reverted would raise it twice.
+    """
+    return (
+        before.uid == after.uid
+        and before.resource_version != after.resource_version
+        and after.metadata.generation - before.metadata.generation <= 1
+        and _owners(before) == _owners(after)
+        and is_same_content(before, after)
+    )
+
+
+def _owners(live: LiveObject) -> list[tuple[str, str, str, bytes]]:
+    """The managedFields of an object, without their times."""
+    return [(each.manager, each.operation, each.subresource, bytes(each.fields_v1)) for each in live.managed_fields]
 
 
 def is_same_apply(before: LiveObject, after: LiveObject) -> bool:

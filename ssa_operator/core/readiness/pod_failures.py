@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.identity import GroupKind, is_built_in
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.readiness.rules import UNSCHEDULABLE_GRACE, ReadinessState, readiness
+from ssa_operator.core.readiness.rules import UNSCHEDULABLE_GRACE, Readiness, ReadinessState, readiness
+from ssa_operator.core.readiness.workload_events import lacks_pods
 
 POD = GroupKind("", "Pod")
 
@@ -49,13 +50,16 @@ class PodCheck(Struct, frozen=True):
         return PodCheck(self.generation, monotonic + interval, checks, cause)
 
 
-def pod_check(live: LiveObject, before: PodCheck | None, now: float, monotonic: float) -> PodCheck | None:
+def pod_check(live: LiveObject, before: PodCheck | None, found: Readiness, monotonic: float) -> PodCheck | None:
     """The checks of a live object's pods; None where it is no workload, is ready, or its own status has the cause.
-    `now` is in seconds since the epoch, `monotonic` on the process's monotonic clock.
+    `found` is its readiness, `monotonic` is in seconds on the process's monotonic clock.
     """
-    if live.identity.group_kind not in WORKLOADS or not selector(live) or not _is_observed(live.body):
+    if live.identity.group_kind in WORKLOADS:
+        if not _is_observed(live.body) or not (selector(live) or lacks_pods(live.body)):
+            return None
+    elif is_built_in(live.identity.group) or not lacks_pods(live.body):
         return None
-    state = readiness(live.body, now).state
+    state = found.state
     if state is ReadinessState.IN_PROGRESS or (state is ReadinessState.FAILED and live.identity.kind != "Job"):
         generation = live.metadata.generation
         known = before is not None and before.generation == generation

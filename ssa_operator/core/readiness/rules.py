@@ -141,6 +141,13 @@ def _deployment(body: Body, _now: float) -> Readiness:
     progressing = _condition(body, "Progressing")
     if progressing and progressing.get("reason") == "ProgressDeadlineExceeded":
         return _failed(_condition_text(progressing))
+    found = _deployment_counts(body)
+    if _spec(body).get("paused") and found.state is ReadinessState.IN_PROGRESS:
+        return _in_progress(f"is paused: {found.message}")
+    return found
+
+
+def _deployment_counts(body: Body) -> Readiness:
     failure = _condition(body, "ReplicaFailure")
     status, wanted = _status(body), _spec(body).get("replicas", 1)
     if "observedGeneration" not in status:

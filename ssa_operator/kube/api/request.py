@@ -173,6 +173,9 @@ class Scope(Struct, frozen=True):
     hidden: bool = False
     """Whether a template takes the name or the namespace from a Secret, so that no error and no log shows them."""
 
+    field_selector: str = ""
+    """'' is all objects; it is left out where there is a name."""
+
     shard_selector: str = ""
     """Kubernetes' `shardSelector`, '' without one. An API server without the gate ShardedListAndWatch ignores it and
     answers with all objects."""
@@ -186,6 +189,8 @@ class Scope(Struct, frozen=True):
         query: Parameters = (("labelSelector", self.label_selector),) if self.label_selector else ()
         if self.name:
             query += (("fieldSelector", f"metadata.name={_escaped(self.name)}"),)
+        elif self.field_selector:
+            query += (("fieldSelector", self.field_selector),)
         if self.shard_selector:
             query += (("shardSelector", self.shard_selector),)
         return query

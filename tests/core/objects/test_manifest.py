@@ -237,3 +237,17 @@ def test_the_digest_changes_with_anything_that_is_sent() -> None:
     }
     assert len(digests) == 4
     assert made(config_map()).digest == made(config_map()).digest
+
+
+@pytest.mark.parametrize(
+    ("fields", "sent"),
+    [
+        ({"aggregationRule": {"clusterRoleSelectors": []}, "rules": []}, False),
+        ({"aggregationRule": {"clusterRoleSelectors": []}, "rules": [{"verbs": ["get"]}]}, True),
+        ({"aggregationRule": None, "rules": []}, True),
+        ({"rules": []}, True),
+    ],
+)
+def test_empty_rules_are_left_to_the_controller_that_aggregates_them(fields: dict[str, Any], sent: bool) -> None:
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "all"}, **fields}
+    assert ("rules" in made(role, namespaced=False, cluster_scope=True).body) is sent

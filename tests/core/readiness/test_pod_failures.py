@@ -15,8 +15,10 @@ from ssa_operator.core.readiness.pod_failures import (
     pod_check,
     selector,
 )
+from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 
 NOW = 1_767_268_800.0
+PROGRESSING = Readiness(ReadinessState.IN_PROGRESS)
 
 
 def deployment(ready: int = 0, **fields: Any) -> LiveObject:
@@ -39,9 +41,9 @@ CRASHING = {
 
 
 def test_the_pods_of_a_workload_that_is_not_ready_are_checked_after_a_while_and_at_growing_intervals() -> None:
-    found = pod_check(deployment(), None, 0.0, NOW)
+    found = pod_check(deployment(), None, PROGRESSING, NOW)
     assert found == PodCheck(3, NOW + FIRST_CHECK_AFTER)
-    assert pod_check(deployment(), found, 0.0, NOW + 5) is found
+    assert pod_check(deployment(), found, PROGRESSING, NOW + 5) is found
     intervals = []
     now = found.due
     for _ in range(5):
@@ -57,7 +59,10 @@ def test_the_pods_of_a_workload_that_is_not_ready_are_checked_after_a_while_and_
     [
         deployment(1),
         deployment(status={}),
-        deployment(spec={"selector": {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "x"}]}}),
+        deployment(
+            spec={"selector": {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "x"}]}},
+            status={"observedGeneration": 3, "replicas": 1},
+        ),
         deployment(kind="Thing"),
         deployment(kind="Job", apiVersion="batch/v1", status={"conditions": [{"type": "Failed", "status": "True"}]}),
         pod("a", phase="Pending"),
@@ -66,11 +71,11 @@ def test_the_pods_of_a_workload_that_is_not_ready_are_checked_after_a_while_and_
 def test_no_pods_are_checked_of_a_workload_that_is_ready_or_unobserved_or_has_the_cause_itself_or_of_another_kind(
     live: LiveObject,
 ) -> None:
-    assert pod_check(live, None, 0.0, NOW) is None
+    assert pod_check(live, None, readiness(live.body, NOW), NOW) is None
 
 
 def test_another_generation_is_checked_from_the_beginning() -> None:
-    assert pod_check(deployment(), PodCheck(2, NOW, 4, "old"), 0.0, NOW) == PodCheck(3, NOW + FIRST_CHECK_AFTER)
+    assert pod_check(deployment(), PodCheck(2, NOW, 4, "old"), PROGRESSING, NOW) == PodCheck(3, NOW + FIRST_CHECK_AFTER)
 
 
 def test_the_cause_is_the_failure_of_the_first_failed_pod() -> None:

@@ -29,13 +29,32 @@ KUBERNETES: Mapping[str, str] = {
     f"User {HOLE} cannot {HOLE} resource {HOLE} in API group {HOLE} in the namespace {HOLE}": (
         "k8s.io/apiserver/pkg/endpoints/handlers/responsewriters: ForbiddenMessage"
     ),
+    f"create Pod {HOLE} in StatefulSet {HOLE} failed error: {HOLE}": (
+        "pkg/controller/statefulset/stateful_pod_control.go"
+    ),
+    f"error looking up service account {HOLE}: {HOLE}": "plugin/pkg/admission/serviceaccount/admission.go",
+    f"serviceaccount {HOLE} not found": "k8s.io/apimachinery/pkg/api/errors: NewNotFound",
     "Required value": "k8s.io/apimachinery/pkg/util/validation/field: ErrorTypeRequired",
     f"updates to statefulset spec for fields other than {HOLE} are forbidden": "pkg/apis/apps/validation/validation.go",
 }
 """Messages of Kubernetes that pages quote, each with its place in the sources of Kubernetes."""
 
 PLAIN_NAMES = frozenset(
-    {"available", "db", "get", "list", "main", "ok", "platform", "pods", "pull", "registry", "secrets", "watch"}
+    {
+        "available",
+        "created",
+        "db",
+        "get",
+        "list",
+        "main",
+        "ok",
+        "platform",
+        "pods",
+        "pull",
+        "registry",
+        "secrets",
+        "watch",
+    }
 )
 """Names, verbs and states in quoted messages that look like words of prose."""
 
