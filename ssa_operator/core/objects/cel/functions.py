@@ -17,7 +17,14 @@ from itertools import pairwise
 from typing import Any
 
 from ssa_operator.core.objects.cel.cost import spend, steps_of
-from ssa_operator.core.objects.cel.libraries import LIBRARY_FUNCTIONS, LIBRARY_METHODS, LIBRARY_NAMESPACES
+from ssa_operator.core.objects.cel.equal_items import EqualItems
+from ssa_operator.core.objects.cel.libraries import (
+    LIBRARY_FUNCTIONS,
+    LIBRARY_METHODS,
+    LIBRARY_NAMESPACES,
+    pattern_of,
+    spend_search,
+)
 from ssa_operator.core.objects.cel.syntax import Uint
 from ssa_operator.core.objects.cel.values import (
     INT_LIMIT,
@@ -39,7 +46,6 @@ from ssa_operator.core.objects.cel.values import (
     type_of,
 )
 from ssa_operator.core.objects.field_errors import number_text, quoted
-from ssa_operator.core.objects.go_patterns import go_pattern
 from ssa_operator.core.objects.string_formats import go_duration
 
 Function = Callable[..., Any]
@@ -206,16 +212,10 @@ def _timestamp(value: Any) -> Timestamp:
 # ---- strings
 
 
-_INSTRUCTIONS = 64
-"""The instructions of a pattern that read a text in the time of one step each."""
-
-
 @typed(str, str)
 def _matches(text: str, pattern: str) -> bool:
-    compiled = go_pattern(pattern)
-    if compiled is None:
-        raise UncheckedError(f"the pattern {pattern}")
-    spend(steps_of(text) * compiled.programsize // _INSTRUCTIONS)
+    compiled = pattern_of(pattern)
+    spend_search(compiled, len(text))
     return compiled.search(text) is not None
 
 
@@ -425,11 +425,8 @@ def _sorted(items: Any) -> list[Any]:
 
 @typed(_LIST)
 def _distinct(items: Any) -> list[Any]:
-    found: list[Any] = []
-    for each in items:
-        if not any(equal(each, other) for other in found):
-            found.append(each)
-    return found
+    known = EqualItems()
+    return [each for each in items if known.add(each)]
 
 
 @typed(_LIST)
@@ -459,8 +456,8 @@ def _last(items: Any) -> Optional:
 
 @typed(_LIST, _LIST)
 def _set_contains(items: Any, other: Any) -> bool:
-    values = list(items)
-    return all(any(equal(each, one) for one in values) for each in other)
+    values = EqualItems(items)
+    return all(each in values for each in other)
 
 
 def _set_equivalent(items: Any, other: Any) -> bool:
@@ -469,8 +466,8 @@ def _set_equivalent(items: Any, other: Any) -> bool:
 
 @typed(_LIST, _LIST)
 def _set_intersects(items: Any, other: Any) -> bool:
-    values = list(items)
-    return any(equal(each, one) for one in values for each in other)
+    values = EqualItems(items)
+    return any(each in values for each in other)
 
 
 # ---- optional values
