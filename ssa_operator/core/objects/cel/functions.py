@@ -123,7 +123,10 @@ def _int(value: Any) -> int:
         case str():
             if not re.fullmatch(r"[-+]?\d+", value, re.ASCII):
                 raise _unconvertible("int")
-            return _within(int(value), INT_LIMIT) if len(value.lstrip("+-0")) <= _DIGITS else _overflow()
+            # Python refuses thousands of digits, leading zeros too.
+            digits = value.lstrip("+-0") or "0"
+            number = int(digits) if len(digits) <= _DIGITS else _overflow()
+            return _within(-number if value[0] == "-" else number, INT_LIMIT)
         case Timestamp():
             return value.nanoseconds // 10**9
         case Duration():
@@ -151,7 +154,8 @@ def _uint(value: Any) -> Uint:
     if isinstance(value, str):
         if not re.fullmatch(r"\d+", value, re.ASCII):
             raise _unconvertible("uint")
-        value = int(value) if len(value.lstrip("0")) <= _DIGITS else UINT_LIMIT
+        digits = value.lstrip("0") or "0"
+        value = int(digits) if len(digits) <= _DIGITS else UINT_LIMIT
     if not is_number(value):
         raise NoSuchOverloadError
     if not 0 <= value < UINT_LIMIT:
