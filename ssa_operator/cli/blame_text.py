@@ -42,7 +42,7 @@ def print_text(found: Sequence[BlamedObject]) -> None:
         if each is not found[0]:
             console.print("---")
         note = f"; {each.note}" if each.note else ""
-        console.print(Text(f"# {each.live.identity}{note}", "bold"), soft_wrap=True)
+        console.print(Text(f"# {each.identity}{note}", "bold"), soft_wrap=True)
         fields = {field.path: field for field in each.fields}
         for line in yaml_lines(each.body):
             field = None if line.field is None else fields.get(line.field)

@@ -2,13 +2,13 @@
 
 Promises:
 - Every live child of the parent is in the result, also one that no template renders now.
-- No value has a Secret's content, also outside of Secrets.
+- No field that the render put a Secret's content into has its value, also outside of Secrets.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -17,30 +17,33 @@ from msgspec.structs import replace
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.object_reference import ObjectReference, matching_resources, nearest, unknown_kind
 from ssa_operator.controller.informers.parent_cache import Parent
-from ssa_operator.controller.preview import Planned, Preview
+from ssa_operator.controller.preview import Preview
+from ssa_operator.core.objects.cluster_view import Question
 from ssa_operator.core.objects.field_attribution import Attribution, FieldOwner, Writer, attribute
-from ssa_operator.core.objects.field_origin import Origin
-from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.core.objects.identity import Identity, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.managed_fields import is_in_version
 from ssa_operator.core.objects.secret_fields import HIDDEN
-from ssa_operator.core.objects.source_location import SourceLocation, field_text
+from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.core.planning.step import Action, Step
-from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
+from ssa_operator.core.redaction.content_fields import (
+    ContentFields,
+    fields_of_child,
+    hidden_in_live,
+    prefix_of,
+    replaced,
+)
+from ssa_operator.core.redaction.redacted_report import redacted_steps
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.rendering.status_redaction import redactor_of
-
-_SECRET = GroupKind("", "Secret")
-
-_CONFIDENTIAL = ("data", "stringData")
-"""The fields of a Secret whose values are hidden."""
 
 
 class BlamedObject(Struct, frozen=True, kw_only=True):
     """A live child, and the attribution of each of its fields."""
 
     live: LiveObject
+    identity: Identity
+    """Its identity, without a name that is content."""
     body: Mapping[str, Any]
     """The object without managedFields and without a Secret's content."""
     fields: tuple[Attribution, ...]
@@ -49,16 +52,20 @@ class BlamedObject(Struct, frozen=True, kw_only=True):
     """Why the templates don't render the object now, '' if they do."""
     earlier: str = "applied by an earlier template"
     """The words for a field that the operator owns and no template line renders."""
-    redact: Callable[[str], str] = str
-    """Hides a Secret's content in a text."""
+    queries: frozenset[Question] = frozenset()
+    """What the templates asked for under a name that is content."""
 
     def origin(self, field: Attribution) -> str:
         """The origin of a field's value, '' where it is unknown."""
-        return "" if field.origin is None else self.redact(str(field.origin))
+        if field.origin is None:
+            return ""
+        if any(read.query in self.queries for read in field.origin.reads):
+            return f"an object that {HIDDEN[1:-1]} names"
+        return str(field.origin)
 
     def data(self) -> dict[str, Any]:
         """The data for `--output json`."""
-        identity = self.live.identity
+        identity = self.identity
         named = {"apiVersion": self.body["apiVersion"], "kind": identity.kind}
         named |= {"namespace": identity.namespace, "name": identity.name}
         found: dict[str, Any] = {"object": named, "fields": [self._field(each) for each in self.fields]}
@@ -111,14 +118,22 @@ async def blamed_children(preview: Preview, parent: Parent) -> list[BlamedObject
     ordered = [*(identity for identity in steps if identity in own), *sorted(own.keys() - steps.keys())]
     # The informers may be behind: managedFields and fields must be of one moment.
     children = [read for identity in ordered if (read := await _read(preview, own[identity])) is not None]
-    redact = _redact_by(_redactors(planned, [live for live, _ in children]))
+    secrets = planned.secrets
     blamed = []
     for live, in_other_versions in children:
         step = steps.get(live.identity)
-        manifest = None if step is None else step.manifest
-        shown, fields = _redacted(live, attribute(live, manifest, in_other_versions), redact)
-        note, earlier = _note(step)
-        found = BlamedObject(live=live, body=shown, fields=fields, note=redact(note), earlier=earlier, redact=redact)
+        content = fields_of_child(live.identity, steps, secrets)
+        shown, fields = _redacted(live, attribute(live, content.manifest, in_other_versions), content)
+        note, earlier = _note(None if step is None else redacted_steps([step], secrets)[0])
+        found = BlamedObject(
+            identity=secrets.shown(live.identity),
+            live=live,
+            body=shown,
+            fields=fields,
+            note=note,
+            earlier=earlier,
+            queries=secrets.queries,
+        )
         blamed.append(found)
     return blamed
 
@@ -156,61 +171,24 @@ def _note(step: Step | None) -> tuple[str, str]:
     return f"its template is refused: it {step.reason}", "applied by an earlier render"
 
 
-def _redactors(planned: Planned, children: Iterable[LiveObject]) -> tuple[Redactor, ...]:
-    """Hide the contents of the Secrets that the templates read and of those among the children."""
-    secrets = [live.body for live in children if live.identity.group_kind == _SECRET]
-    templates = planned.parent.folder.templates
-    own = NO_SECRETS if templates is None else redactor_of(secrets, templates, planned.parent.live.body)
-    return planned.redactor, own
-
-
-def _redact_by(redactors: Sequence[Redactor]) -> Callable[[str], str]:
-    def redact(text: str) -> str:
-        for redactor in redactors:
-            text = redactor.redact(text)
-        return text
-
-    return redact
-
-
 def _redacted(
-    live: LiveObject, found: Sequence[Attribution], redact: Callable[[str], str]
+    live: LiveObject, found: Sequence[Attribution], content: ContentFields
 ) -> tuple[Mapping[str, Any], tuple[Attribution, ...]]:
     """The body and the attributions of a child without a Secret's content."""
-    confidential = live.identity.group_kind == _SECRET
-    from_secrets = {each.path for each in found if each.origin is not None and _reads_secret(each.origin)}
-
-    def hidden(value: Any, *path: str | int) -> Any:
-        if (confidential and path[0] in _CONFIDENTIAL) or path in from_secrets:
-            return HIDDEN
-        return redact(value) if isinstance(value, str) else value
-
-    def body(value: Any, *path: str | int) -> Any:
-        if isinstance(value, Mapping) and value:
-            return {hidden(key, "key"): body(item, *path, key) for key, item in value.items()}
-        if isinstance(value, list) and value:
-            return [body(item, *path, at) for at, item in enumerate(value)]
-        return hidden(value, *path) if path else value
-
-    fields = tuple(
-        replace(
-            each,
-            path=tuple(hidden(part, "key") for part in each.path),
-            value=hidden(each.value, *each.path),
-            rendered=body(each.rendered, *each.path),
-        )
-        for each in found
-    )
-    shown = {field: live.body[field] for field in ("apiVersion", "kind")} | live.body
+    hidden = hidden_in_live(live, content)
+    shown: dict[str, Any] = {field: live.body[field] for field in ("apiVersion", "kind")} | live.body
     shown["metadata"] = {**live.body["metadata"]}
     shown["metadata"].pop("managedFields", None)
-    return body(shown), fields
-
-
-def _reads_secret(origin: Origin) -> bool:
-    """Whether a value is, or is made of, the content of a Secret."""
-    secrets = [read for read in origin.reads if read.query is not None and read.query.kind == _SECRET.kind]
-    return any(part == "data" or not read.path for read in secrets for part in (*read.path[:2], ""))
+    fields: dict[FieldPath, Attribution] = {}
+    for each in found:
+        above = prefix_of(each.path, hidden)
+        if above is None:
+            fields[each.path] = each
+        elif above not in fields:
+            # Names below a hidden field are hidden, too.
+            rendered = HIDDEN if each.rendered is not None else None
+            fields[above] = replace(each, path=above, value=HIDDEN, rendered=rendered)
+    return replaced(shown, hidden, lambda *_: HIDDEN), tuple(fields.values())
 
 
 def select_child(
@@ -225,7 +203,7 @@ def select_child(
     for child in found:
         if child.live.identity.name == wanted.name:
             return child
-    names = {f"{each.live.identity.kind}/{each.live.identity.name}" for each in children}
+    names = {f"{each.identity.kind}/{each.identity.name}" for each in children}
     near = nearest(f"{next(iter(kinds)).kind}/{wanted.name}", names)
     hint = f"did you mean {' or '.join(near)}?" if near else f"its children are {', '.join(sorted(names)) or 'none'}"
     raise CommandError(f"{parent} has no child {wanted}; {hint}")

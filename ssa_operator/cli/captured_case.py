@@ -1,7 +1,7 @@
 """Makes a golden case of a live parent: of what its templates read of it, of its children, and of looked-up objects.
 
 Promises:
-- The case holds no content of a Secret: stand-ins replace it, also where other objects contain it.
+- The case holds no content of a Secret: stand-ins replace it, also where the templates put it into other children.
 - Fields of the metadata that the API server sets are left out, unless the templates mention them. What the operator
   writes for itself is left out.
 - The case renders what the templates render in the cluster, with the stand-ins.
@@ -28,9 +28,8 @@ from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.adoption import LAST_APPLIED
 from ssa_operator.core.redaction.case_mask import CaseMask
-from ssa_operator.core.redaction.secret_values import Redactor
+from ssa_operator.core.redaction.content_fields import NO_CONTENT, ContentFields, fields_of_child, hidden_in_live
 from ssa_operator.core.redaction.snapshot_mask import aligned, is_secret
-from ssa_operator.rendering.status_redaction import redactor_of
 
 ROUNDS = 10
 """The longest chain of children that are made of each other's content and of a Secret."""
@@ -99,8 +98,10 @@ class CapturedCase:
     def _aligned(self, identity: Identity, stored: dict[str, Any], rendered: Mapping[Identity, Body]) -> dict[str, Any]:
         if identity not in rendered or identity not in self.applied:
             return stored
-        align = self.mask.aligned_secret if is_secret(stored) else aligned
-        found = align(stored, self.live[identity], self.applied[identity], rendered[identity])
+        bodies = stored, self.live[identity], self.applied[identity], rendered[identity]
+        if is_secret(stored):
+            return self.mask.aligned_secret(identity, *bodies)
+        found = aligned(*bodies)
         assert isinstance(found, dict)
         return found
 
@@ -110,25 +111,31 @@ def captured_case(live: LiveCase) -> CapturedCase:
     planned = live.planned
     parent, templates = planned.parent.live, planned.parent.folder.templates
     assert templates is not None
-    children = {each.identity: each.body for each in planned.observed.children.own}
-    known = {parent.identity, *children}
-    others = [body for body in live.others if LiveObject.of(dict(body)).identity not in known]
-    mask = CaseMask(public=templates.text)
-    secrets = [body for body in (*children.values(), *others, *planned.rendered.secrets) if is_secret(body)]
-    mask.learn(secrets)
-    redactor = redactor_of(secrets, templates, parent.body)
+    steps, secrets = {step.identity: step for step in planned.plan.steps}, planned.secrets
+    children = {
+        each.identity: each for each in planned.observed.children.own if not secrets.of(each.identity).name_object
+    }
+    known = {parent.identity, *(each.identity for each in planned.observed.children.own)}
+    others = [other for other in map(LiveObject.of, map(dict, live.others)) if other.identity not in known]
+    mask = CaseMask(salt=b"", public=templates.text)
+
+    def masked(child: LiveObject, fields: ContentFields = NO_CONTENT) -> dict[str, Any]:
+        return mask.masked(child, hidden_in_live(child, fields))
+
     mentioned = frozenset(
         name for name in (*_SERVER_FIELDS, "ownerReferences", "generation") if _mentions(templates.text, name)
     )
-    steps = planned.plan.steps
     return CapturedCase(
-        parent=_parent(parent.body, mask, redactor, mentioned | ({"creationTimestamp"} if live.uses_time else set())),
-        children={identity: _object(body, mask, redactor, mentioned) for identity, body in children.items()},
-        others=[_object(body, mask, redactor, mentioned) for body in others],
+        parent=_parent(masked(parent), mentioned | ({"creationTimestamp"} if live.uses_time else set())),
+        children={
+            identity: _object(masked(child, fields_of_child(identity, steps, secrets)), mentioned)
+            for identity, child in children.items()
+        },
+        others=[_object(masked(other), mentioned) for other in others],
         now=f"{datetime.fromtimestamp(int(live.now), UTC):%Y-%m-%dT%H:%M:%SZ}\n" if live.uses_time else "",
         mask=mask,
-        live=children,
-        applied={step.identity: step.manifest.body for step in steps if step.manifest is not None},
+        live={identity: child.body for identity, child in children.items()},
+        applied={step.identity: step.manifest.body for step in steps.values() if step.manifest is not None},
     )
 
 
@@ -136,9 +143,9 @@ def _mentions(text: str, name: str) -> bool:
     return re.search(rf"\b{name}\b", text) is not None
 
 
-def _parent(body: Body, mask: CaseMask, redactor: Redactor, mentioned: frozenset[str]) -> dict[str, Any]:
+def _parent(masked: Body, mentioned: frozenset[str]) -> dict[str, Any]:
     """The parent without what the API server and the operator write."""
-    found = _object(body, mask, redactor, mentioned)
+    found = _object(masked, mentioned)
     metadata = {**found["metadata"]}
     if "generation" not in mentioned:
         metadata.pop("generation", None)
@@ -149,9 +156,8 @@ def _parent(body: Body, mask: CaseMask, redactor: Redactor, mentioned: frozenset
     return {**found, "metadata": metadata, **({"status": status} if status else {})}
 
 
-def _object(body: Body, mask: CaseMask, redactor: Redactor, mentioned: frozenset[str]) -> dict[str, Any]:
-    """An object without a Secret's content, and without the fields of its metadata that only a cluster sets."""
-    masked = mask.masked(body, redactor)
+def _object(masked: Body, mentioned: frozenset[str]) -> dict[str, Any]:
+    """An object without the fields of its metadata that only a cluster sets."""
     left_out = {*_SERVER_FIELDS, "ownerReferences"} - mentioned
     metadata = {key: value for key, value in masked["metadata"].items() if key not in left_out}
     for field in ("labels", "annotations"):

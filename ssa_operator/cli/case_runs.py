@@ -35,15 +35,13 @@ from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent, live
 from ssa_operator.cli.offline_parent import RefusedParentError
 from ssa_operator.cli.rendered_parents import RenderedParents
 from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, find_folder, read_crd_kinds
-from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.core.redaction.content_fields import NO_CONTENT, ContentFields, hidden_in_manifest
 from ssa_operator.core.redaction.masked_object import Mask
-from ssa_operator.core.redaction.secret_values import Redactor
-from ssa_operator.core.redaction.snapshot_mask import is_secret
 from ssa_operator.rendering.folder.contained_files import remove, write_bytes
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.sources import NO_INSTALLATION, Sources, load_all
 from ssa_operator.rendering.jinja.coverage import Coverage
-from ssa_operator.rendering.status_redaction import redactor_of
 
 
 class Project(Struct, frozen=True, kw_only=True):
@@ -72,8 +70,8 @@ class CaseOutput(Struct, frozen=True, kw_only=True):
     """The documents of the expected YAML files, by name."""
     lines: Mapping[str, Sequence[str]]
     """The lines of the expected text files, by name."""
-    redactor: Redactor
-    """Hides the content of the case's Secrets."""
+    contents: Mapping[Identity, ContentFields]
+    """Where the manifests hold content of the case's Secrets."""
     rendered: OfflineParent
 
     def text(self, name: str) -> str:
@@ -129,20 +127,21 @@ def render_case(case: Case, project: Project) -> CaseOutput:
     found.add(rendered.observed, rendered.rendered, rendered.steps, rendered.problems)
     manifests = [step.manifest.document.body for step in found.steps if step.manifest is not None]
     status = rendered.status.fields
-    known = (*(live.body for live in objects.values()), *manifests, *case.documents[EXPECTED])
-    secrets = [each for each in known if is_secret(each)]
-    assert folder.templates is not None
     return CaseOutput(
         documents={EXPECTED: manifests, STATUS: [status] if status else []},
         lines={WAITS: found.waits, PROBLEMS: found.problems},
-        redactor=redactor_of(secrets, folder.templates, rendered.observed.parent.body),
+        contents={
+            each.document.identity: ContentFields(secret=each.document.secret, manifest=each)
+            for each in (step.manifest for step in found.steps)
+            if each is not None
+        },
         rendered=rendered,
     )
 
 
 def differences(case: Case, output: CaseOutput, salt: bytes) -> list[FileDifference]:
     """The expected files that differ from the output. `salt` is that of the hashes of one run."""
-    mask = Mask(salt=salt, redactor=output.redactor)
+    mask = Mask(salt=salt)
     found = []
     for name in EXPECTED_FILES:
         before: Sequence[str]
@@ -151,14 +150,13 @@ def differences(case: Case, output: CaseOutput, salt: bytes) -> list[FileDiffere
             expected, documents = case.documents[name], output.documents[name]
             if _values(expected) == _values(documents):
                 continue
-            before, after = _masked_lines(expected, mask), _masked_lines(documents, mask)
+            before, after = (_masked_lines(each, mask, output.contents) for each in (expected, documents))
         else:
             if [*case.lines[name]] == [*output.lines[name]]:
                 continue
-            before, after = ([mask.text(line) for line in each] for each in (case.lines[name], output.lines[name]))
+            before, after = case.lines[name], output.lines[name]
         diff = tuple(difflib.unified_diff(before, after, f"{name} (expected)", f"{name} (rendered)", lineterm=""))
-        hidden = f"{name} differs only in the content of a Secret that appears in other text"
-        found.append(FileDifference(path=case.path / name, diff=diff or (hidden,), text=output.text(name)))
+        found.append(FileDifference(path=case.path / name, diff=diff, text=output.text(name)))
     return found
 
 
@@ -167,8 +165,21 @@ def _values(documents: Iterable[Mapping[str, Any]]) -> list[str]:
     return [json.dumps(document, sort_keys=True) for document in documents]
 
 
-def _masked_lines(documents: Iterable[Mapping[str, Any]], mask: Mask) -> list[str]:
-    return canonical_text([mask.masked(each) for each in documents], sort_keys=True).splitlines()
+def _masked_lines(
+    documents: Iterable[Mapping[str, Any]], mask: Mask, contents: Mapping[Identity, ContentFields]
+) -> list[str]:
+    masked = [
+        mask.masked(each, hidden_in_manifest(each, contents.get(_identity(each), NO_CONTENT))) for each in documents
+    ]
+    return canonical_text(masked, sort_keys=True).splitlines()
+
+
+def _identity(document: Mapping[str, Any]) -> Identity:
+    """The identity of a document as `Document.identity` gives it; a file may hold anything."""
+    metadata = document.get("metadata")
+    named = metadata if isinstance(metadata, Mapping) else {}
+    group = split_api_version(str(document.get("apiVersion", "")))[0]
+    return Identity(group, str(document.get("kind", "")), named.get("namespace") or "", str(named.get("name", "")))
 
 
 def update_case(path: Path, project: Project) -> tuple[Path, ...]:

@@ -4,7 +4,7 @@ Promises:
 - The text of an object is a unified diff of YAML. Below it stand the fields that other managers own, and the template
   line of each field that the templates change.
 - Colours appear only in a terminal, and not with NO_COLOR.
-- No content of a Secret is shown: a short hash stands for it, equal for equal values of one run.
+- No content of a Secret is shown: a short hash stands for it, equal for equal values of one field.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.field_changes import ChangeCause, FieldOwner, content
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.policies.unchanged import is_same_content
+from ssa_operator.core.redaction.content_fields import NO_CONTENT, hidden_in_live
 from ssa_operator.core.redaction.masked_object import Mask
 from ssa_operator.core.redaction.object_changes import (
     ChangedField,
@@ -33,6 +34,7 @@ from ssa_operator.core.redaction.object_changes import (
     changed_fields,
     object_changes,
 )
+from ssa_operator.core.redaction.redacted_report import redacted_finalization
 
 _STYLES = {
     Result.CREATED: "green",
@@ -87,24 +89,22 @@ class ParentChanges(Struct, frozen=True, kw_only=True):
 
 def parent_changes(named: NamedParent, planned: Planned, outcomes: Sequence[Outcome], salt: bytes) -> ParentChanges:
     """The changes of one parent. `salt` is the same for all parents of a run."""
-    mask = Mask(salt=salt, redactor=planned.redactor)
+    mask = Mask(salt=salt)
     rendered = planned.rendered
-    problems = dict.fromkeys(mask.text(str(problem)) for problem in rendered.problems)
+    problems = dict.fromkeys(map(str, rendered.problems))
     return ParentChanges(
         planned=planned,
         own=_own_change(named, mask) if named.location is not None else None,
-        objects=object_changes(outcomes, mask, planned.parent.folder.settings.former_managers),
+        objects=object_changes(outcomes, mask, planned.secrets, planned.parent.folder.settings.former_managers),
         problems=tuple(filter(None, (planned.unreadable_records_message, *problems))),
-        waits=tuple(
-            mask.text(f"{each.location}: a document is {each}") for each in rendered.waits if not each.identity
-        ),
+        waits=tuple(f"{each.location}: a document is {each}" for each in rendered.waits if not each.identity),
         notes=tuple(_notes(planned)),
     )
 
 
 def _notes(planned: Planned) -> Iterator[str]:
     if planned.finalization is not None:
-        waits = planned.finalization.awaited
+        waits = redacted_finalization(planned.finalization, planned.secrets).awaited
         yield "is being deleted, so no template is applied" + (f"; it remains because {waits}" if waits else "")
     if planned.suspended:
         yield "is suspended: nothing is applied until it is resumed"
@@ -122,8 +122,12 @@ def _own_change(named: NamedParent, mask: Mask) -> ObjectChange:
         identity=after.identity,
         result=result,
         location=named.location,
-        before=mask.masked(content(live.body)) if live is not None and changed else None,
-        after=mask.masked(content(after.body)) if result is not Result.UNCHANGED else None,
+        before=mask.masked(content(live.body), hidden_in_live(live, NO_CONTENT))
+        if live is not None and changed
+        else None,
+        after=mask.masked(content(after.body), hidden_in_live(after, NO_CONTENT))
+        if result is not Result.UNCHANGED
+        else None,
         fields=changed_fields(live, after, mask, manager=FILE_MANAGER) if live is not None and changed else (),
     )
 

@@ -11,7 +11,6 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 
 from ssa_operator.cli.parent_events import event_time
 from ssa_operator.cli.tree_view import Line, condition, lines, one_line
+from ssa_operator.core.objects.timestamps import moment_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -235,7 +235,7 @@ def _remarks(scene: Scene) -> list[Text]:
 def event_text(event: Mapping[str, Any]) -> str:
     """An Event in one line: local time, reason, object and note."""
     regarding = event.get("regarding") or {}
-    time = event_time(event)
-    clock = datetime.fromisoformat(time).astimezone().strftime("%H:%M:%S") if time else "-"
+    moment = moment_of(event_time(event))
+    clock = moment.astimezone().strftime("%H:%M:%S") if moment is not None else "-"
     note = one_line(str(event.get("note", "")))
     return f"{clock} {event.get('reason', '')} {regarding.get('kind', '')}/{regarding.get('name', '')}: {note}"

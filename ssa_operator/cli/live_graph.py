@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -19,8 +19,11 @@ from ssa_operator.cli.listings import Lists
 from ssa_operator.cli.object_reference import ObjectReference
 from ssa_operator.cli.parents import ListedParent, parent_entries
 from ssa_operator.controller.options import Options
-from ssa_operator.core.objects.identity import read_identity
+from ssa_operator.core.objects.identity import Identity, read_identity
 from ssa_operator.core.objects.labelled_graph import LabelledGraph, NodeKey, labelled_graph
+from ssa_operator.core.objects.secret_fields import HIDDEN, ParentSecrets
+from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.core.redaction.redacted_report import NOT_SHOWN
 
 
 async def live_graph(reference: ObjectReference, options: Options, namespace: str, target: Target) -> DrawnGraph:
@@ -29,13 +32,13 @@ async def live_graph(reference: ObjectReference, options: Options, namespace: st
         (named,) = await previews.parents_of_references(opened, [reference], namespace)
         planned = await opened.preview.plan(named.parent)
         live, folder = planned.parent.live, planned.parent.folder
-        redact = planned.redactor.redact
         graph = labelled_graph(opened.preview.render_traced(planned), opened.preview.placed(planned))
         resource = opened.preview.folder_of(live.identity.group_kind).served.resource
         parent = ListedParent(live=live, resource=resource, cluster_scope=folder.settings.cluster_scope)
         within = (live.identity.namespace,) if resource.namespaced else ()
         (entry,) = await parent_entries(Lists(opened.client), opened.mapper, [parent], time.time(), namespaces=within)
     problems = [str(problem) for problem in planned.rendered.problems]
+    graph = _redacted(graph, planned.secrets)
     problems += [f"{live.identity} has a dependency cycle: {each}" for each in graph.cycles]
     states: Mapping[NodeKey, ChildState] = {
         identity: ChildState(str(each.get("state", "")), str(each.get("message", "")))
@@ -44,16 +47,25 @@ async def live_graph(reference: ObjectReference, options: Options, namespace: st
     }
     return DrawnGraph(
         title=str(live.identity),
-        graph=_redacted(graph, redact),
-        problems=tuple(dict.fromkeys(map(redact, problems))),
+        graph=graph,
+        problems=tuple(dict.fromkeys(problems)),
         states=states,
     )
 
 
-def _redacted(graph: LabelledGraph, redact: Callable[[str], str]) -> LabelledGraph:
-    """The graph without a Secret's content, which may be part of a name that a template reads."""
+def _redacted(graph: LabelledGraph, secrets: ParentSecrets) -> LabelledGraph:
+    """The graph without the names that are a Secret's content."""
+    if not secrets.name_objects:
+        return graph
+    hidden = {node.key for node in graph.nodes if _is_hidden(node.key, secrets)}
     return LabelledGraph(
-        nodes=tuple(replace(node, label=redact(node.label)) for node in graph.nodes),
-        edges=tuple(replace(edge, label=redact(edge.label)) for edge in graph.edges),
-        cycles=tuple(map(redact, graph.cycles)),
+        nodes=tuple(replace(node, label=HIDDEN) if node.key in hidden else node for node in graph.nodes),
+        edges=graph.edges,
+        cycles=tuple(NOT_SHOWN for _ in graph.cycles),
     )
+
+
+def _is_hidden(key: NodeKey, secrets: ParentSecrets) -> bool:
+    if isinstance(key, Identity):
+        return secrets.of(key).name_object
+    return not isinstance(key, SourceLocation) and key in secrets.queries

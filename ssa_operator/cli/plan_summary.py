@@ -2,7 +2,8 @@
 
 Promises:
 - Each object counts once, by what would become of it. A template that fails counts as failed.
-- Objects with the same changes are one detail, with the names of a few of them.
+- Objects with the same changes are one detail, with the names of a few of them. Changes of hidden values are the same:
+  whether two objects have the same content is not shown.
 - The counts of `--output json` keep their names.
 """
 
@@ -16,8 +17,10 @@ from typing import Any
 from ssa_operator.cli.changes import VERBS, ParentChanges, left_note, notes, object_data
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.messages import counted
+from ssa_operator.core.objects.secret_fields import HIDDEN
 from ssa_operator.core.planning.field_changes import ChangeCause
 from ssa_operator.core.planning.outcome import Result
+from ssa_operator.core.redaction.masked_object import HASH
 from ssa_operator.core.redaction.object_changes import ObjectChange
 
 NAMES = 5
@@ -176,6 +179,7 @@ def _shown(value: Any) -> str:
     if value is None:
         return "(none)"
     text = value if isinstance(value, str) and value.isprintable() else json.dumps(value, ensure_ascii=False)
+    text = HASH.sub(HIDDEN, text)
     return text if len(text) <= _VALUE_LIMIT else f"{text[: _VALUE_LIMIT - 1]}…"
 
 

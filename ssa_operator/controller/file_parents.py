@@ -35,6 +35,7 @@ from ssa_operator.controller.workers import Workers
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Document, Rendered
+from ssa_operator.core.objects.secret_fields import ParentSecrets
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.render_history import RenderHistory
@@ -213,17 +214,20 @@ class FileParents:
         parents = self._shared.controllers.folders.get(key.folder)
         return None if parents is None else parents.find(key.namespace, key.name)
 
-    async def planned(self, key: ParentKey) -> tuple[Observed, Rendered, Plan]:
-        """What the next reconcile of a parent would observe, render and do. Raises ParentError if it is gone."""
+    async def planned(self, key: ParentKey) -> tuple[Observed, Rendered, Plan, ParentSecrets]:
+        """What the next reconcile of a parent would observe, render and do, and where it puts contents of Secrets.
+
+        Raises ParentError if it is gone.
+        """
         live = self.find(key)
         if live is None:
             raise ParentError(f"{key} is gone")
         return await self._plan(self._shared.controllers.folders[key.folder], live)
 
-    async def _plan(self, parents: ParentInformer, live: LiveObject) -> tuple[Observed, Rendered, Plan]:
+    async def _plan(self, parents: ParentInformer, live: LiveObject) -> tuple[Observed, Rendered, Plan, ParentSecrets]:
         turn = Turn(parent=parents.parent(live), state=parents.state(live), causes=Cause.PARENT)
         observed, rendered = await self._observer.observe(turn)
-        return observed, rendered, await self._planner.plan(turn, observed, rendered)
+        return observed, rendered, await self._planner.plan(turn, observed, rendered), turn.state.secrets
 
     async def _remember_render(self, parents: ParentInformer, live: LiveObject) -> None:
         """Remember what the templates render for the parent as it was: what the file changes is not taken for the work

@@ -35,6 +35,7 @@ from ssa_operator.controller.shared_informers import SharedInformers
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem, StatusFields
+from ssa_operator.core.objects.secret_fields import ParentSecrets
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.finalization import Finalization
 from ssa_operator.core.planning.observed import Observed
@@ -44,11 +45,9 @@ from ssa_operator.core.planning.render_history import RenderHistory
 from ssa_operator.core.planning.step import Step
 from ssa_operator.core.planning.suspension import is_suspended, outcomes_while_suspended
 from ssa_operator.core.policies.parent_records import unreadable_records_message
-from ssa_operator.core.redaction.secret_values import Redactor
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.clock import SYSTEM, Clock
-from ssa_operator.rendering.status_redaction import redactor_of_render
 
 
 class Planned(Struct, frozen=True, kw_only=True):
@@ -60,8 +59,8 @@ class Planned(Struct, frozen=True, kw_only=True):
     """What the templates render for the parent, finalize hooks included."""
     plan: Plan
     """The plan, of a parent that is being deleted that of its finalization."""
-    redactor: Redactor
-    """Hides the contents of the Secrets that the templates read."""
+    secrets: ParentSecrets
+    """Where the templates put the contents of Secrets."""
     finalization: Finalization | None = None
     """Set for a parent that is being deleted."""
 
@@ -173,7 +172,7 @@ class Preview:
             observed=plan.observed,
             rendered=rendered,
             plan=plan,
-            redactor=redactor_of_render(rendered, parent.folder.templates, parent.live.body),
+            secrets=turn.state.secrets,
             finalization=finalization,
         )
 
@@ -205,7 +204,7 @@ class Preview:
 
     async def plan_applied(self, parent: Parent) -> Planned:
         """The plan of a parent in a file. What the same templates render for the live parent is not taken for the
-        work of changed templates.
+        work of changed templates, and where they put contents of Secrets for it, contents may still be.
         """
         live = self.folder_of(parent.live.identity.group_kind).find(
             parent.live.identity.namespace, parent.live.identity.name
@@ -248,7 +247,9 @@ def _traced_document(document: Document, traced: Document | None) -> Document:
 def render_state(planned: Planned) -> ParentState:
     """What a process remembers of a parent after it has rendered this plan, and nothing else."""
     rendered = frozenset(step.identity for step in planned.plan.steps if step.location is not None)
-    return ParentState(renders=RenderHistory(digest=planned.rendered.digest, rendered=rendered))
+    return ParentState(
+        renders=RenderHistory(digest=planned.rendered.digest, rendered=rendered), secrets=planned.secrets
+    )
 
 
 @contextlib.asynccontextmanager

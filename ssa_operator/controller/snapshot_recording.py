@@ -1,7 +1,8 @@
 """Records what the plans of parents read, for a snapshot.
 
 Promises:
-- A snapshot holds no content of a Secret.
+- A snapshot holds no content of a Secret, neither where a planned parent put it nor in a Secret itself. An object that
+  content names is left out.
 - The templates that were planned render from the snapshot what they render from the cluster.
 """
 
@@ -22,7 +23,7 @@ from ssa_operator.core.objects.cluster_view import Answer, Body, Lookup, Selecti
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.plan import Plan
-from ssa_operator.core.redaction.secret_values import Redactor
+from ssa_operator.core.redaction.content_fields import NO_CONTENT, HiddenPaths, fields_of_child, hidden_in_live
 from ssa_operator.core.redaction.snapshot_mask import SnapshotMask, aligned, is_secret
 from ssa_operator.kube.api.resource import Resource
 
@@ -39,8 +40,8 @@ class SnapshotRecorder:
     taken: float
     """The time of the plans, in seconds since the epoch."""
     _mask: SnapshotMask = field(init=False)
-    _parents: list[tuple[str, LiveObject, Redactor]] = field(default_factory=list)
-    _objects: dict[Identity, tuple[Body, Redactor]] = field(default_factory=dict)
+    _parents: list[tuple[str, LiveObject]] = field(default_factory=list)
+    _objects: dict[Identity, tuple[LiveObject, HiddenPaths]] = field(default_factory=dict)
     _queries: dict[Lookup | Selection, Answer] = field(default_factory=dict)
     _statuses: set[GroupKind] = field(default_factory=set)
     _plans: dict[str, Planned] = field(default_factory=dict)
@@ -51,39 +52,49 @@ class SnapshotRecorder:
 
     def record(self, planned: Planned) -> None:
         """Record what the plan of one parent read."""
-        observed, redactor = planned.observed, planned.redactor
-        self._parents.append((planned.parent.folder.name, planned.parent.live, redactor))
-        children = observed.children
-        rendered = (children.objects.get(step.identity) for step in planned.plan.steps)
+        secrets, children = planned.secrets, planned.observed.children
+        self._parents.append((planned.parent.folder.name, planned.parent.live))
+        steps = {step.identity: step for step in planned.plan.steps}
+        rendered = (children.objects.get(identity) for identity in steps)
         for live in (*children.own, *children.unlabelled.values(), *filter(None, rendered)):
-            self._objects[live.identity] = live.body, redactor
+            if not secrets.of(live.identity).name_object:
+                self._record(live, hidden_in_live(live, fields_of_child(live.identity, steps, secrets)))
         for query in planned.rendered.asked:
-            if isinstance(query, Lookup | Selection):
+            if isinstance(query, Lookup | Selection) and query not in secrets.queries:
                 answer = self.cluster.lookups.answer(query)
                 self._queries[query] = answer
                 for body in answer.objects:
-                    self._objects.setdefault(LiveObject.of(dict(body)).identity, (body, redactor))
-        if redactor:
+                    live = LiveObject.of(dict(body))
+                    if live.identity not in self._objects:
+                        self._record(live, hidden_in_live(live, NO_CONTENT))
+        if secrets.read:
             self._plans[planned.parent.live.uid] = planned
         self._statuses |= {kind for kind, state in children.kinds.items() if state.reports_status}
 
+    def _record(self, live: LiveObject, hidden: HiddenPaths) -> None:
+        known = self._objects.get(live.identity)
+        self._objects[live.identity] = live, hidden if known is None else hidden | known[1]
+
     def write(self, resources: Iterable[Resource]) -> bytes:
         """The file. `resources` are all that the cluster serves."""
-        bodies = [body for body, _ in self._objects.values()]
-        self._mask.learn(body for body in bodies if is_secret(body))
         stored = StoredSnapshot(
             version=VERSION,
             taken=self.taken,
             salt=self.salt.hex(),
             kinds=[self._kind(resource) for resource in resources],
             parents=[
-                StoredParent(folder=folder, object=self._mask.masked(live.body, redactor))
-                for folder, live, redactor in self._parents
+                StoredParent(folder=folder, object=self._mask.masked(live, self._hidden_in_parent(live)))
+                for folder, live in self._parents
             ],
-            objects=[self._mask.masked(body, redactor) for body, redactor in self._objects.values()],
+            objects=[self._mask.masked(*each) for each in self._objects.values()],
             queries=[stored_query(query, answer) for query, answer in self._queries.items()],
         )
         return msgspec.json.format(msgspec.json.encode(self._aligned(stored)), indent=1) + b"\n"
+
+    def _hidden_in_parent(self, live: LiveObject) -> HiddenPaths:
+        """What is hidden in a parent, which may be a child of another one."""
+        known = self._objects.get(live.identity)
+        return known[1] if known is not None else hidden_in_live(live, NO_CONTENT)
 
     def _aligned(self, stored: StoredSnapshot) -> StoredSnapshot:
         """The snapshot in which the objects of the plans that read a Secret are as the same templates render them from
@@ -107,9 +118,11 @@ class SnapshotRecorder:
                 continue
             applied, masked = (_manifests(plan) for plan in (planned.plan, snapshot.plan(parent).plan))
             for identity in applied.keys() & masked.keys() & found.keys():
-                bodies = found[identity], self._objects[identity][0], applied[identity], masked[identity]
-                align = self._mask.aligned_secret if is_secret(bodies[0]) else aligned
-                found[identity] = align(*bodies)
+                bodies = found[identity], self._objects[identity][0].body, applied[identity], masked[identity]
+                if is_secret(bodies[0]):
+                    found[identity] = self._mask.aligned_secret(identity, *bodies)
+                else:
+                    found[identity] = aligned(*bodies)
         return list(found.values())
 
     def _kind(self, resource: Resource) -> StoredKind:

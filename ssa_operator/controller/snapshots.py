@@ -21,6 +21,7 @@ from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.preview import Planned
+from ssa_operator.controller.reconcile.parent_secrets import secrets_of
 from ssa_operator.controller.shared_informers import ParentError
 from ssa_operator.controller.snapshot_file import VERSION, StoredSnapshot, query_of
 from ssa_operator.core.objects.annotations import Reference
@@ -45,7 +46,6 @@ from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.folder.sources import Folder
 from ssa_operator.rendering.render import render
-from ssa_operator.rendering.status_redaction import redactor_of_render
 
 
 class Snapshot:
@@ -123,7 +123,6 @@ class Snapshot:
         live = parent.live
         view = _SnapshotView(snapshot=self, parent=live)
         rendered = verified(parent.folder, live.body, view, render(parent.folder, live.body, view))
-        redactor = redactor_of_render(rendered, parent.folder.templates, live.body)
         observed, finalization = self._observed(parent, rendered), None
         if live.deleting:
             finalization = make_finalization(observed, rendered, DeletionContext(now=self.taken))
@@ -136,7 +135,7 @@ class Snapshot:
             observed=observed,
             rendered=rendered,
             plan=plan,
-            redactor=redactor,
+            secrets=secrets_of(rendered, live, view.namespaced),
             finalization=finalization,
         )
 
@@ -204,18 +203,18 @@ class Snapshot:
         steps = []
         for step in plan.steps:
             if step.manifest is not None and step.live is not None and is_secret(step.manifest.body):
-                body = self._secret_as_stored(step.manifest.body, step.live.body)
+                body = self._secret_as_stored(step.identity, step.manifest.body, step.live.body)
                 steps.append(replace(step, manifest=replace(step.manifest, body=body)))
             else:
                 steps.append(step)
         return replace(plan, steps=tuple(steps))
 
-    def _secret_as_stored(self, body: Body, stored: Body) -> dict[str, Any]:
+    def _secret_as_stored(self, of: Identity, body: Body, stored: Body) -> dict[str, Any]:
         data, before = body.get("data") or {}, stored.get("data") or {}
         same = {
             name: before[name]
             for name, value in data.items()
-            if name in before and before[name] == self._mask.data_value(str(value))
+            if name in before and before[name] == self._mask.data_value(of, name, str(value))
         }
         return {**body, "data": {**data, **same}} if data else dict(body)
 

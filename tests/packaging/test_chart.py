@@ -234,6 +234,14 @@ class TestTemplate:
         [rule] = objects["NetworkPolicy", "ssa-operator"]["spec"]["ingress"]
         assert rule["ports"] == [{"port": "http"}]
 
+    def test_the_pod_reaches_only_the_api_server_if_its_addresses_are_known(self, helm: Path) -> None:
+        assert rendered(helm)["NetworkPolicy", "ssa-operator"]["spec"]["policyTypes"] == ["Ingress"]
+        dns = {"ports": [{"port": 53, "protocol": "UDP"}]}
+        egress = {"enabled": True, "apiServer": {"cidrs": ["10.0.0.1/32"], "ports": [6443]}, "more": [dns]}
+        spec = rendered(helm, networkPolicy={"egress": egress})["NetworkPolicy", "ssa-operator"]["spec"]
+        assert spec["policyTypes"] == ["Ingress", "Egress"]
+        assert spec["egress"] == [{"to": [{"ipBlock": {"cidr": "10.0.0.1/32"}}], "ports": [{"port": 6443}]}, dns]
+
     def test_the_pod_is_that_of_the_kustomization(self, helm: Path) -> None:
         [ours] = base("deployment.yaml")
         expected = container(ours)

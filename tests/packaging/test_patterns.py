@@ -41,7 +41,6 @@ SAMPLES: Mapping[str, Mapping[str, Any]] = {
     },
     "cli.scaffold.template_text": {"self": _named()},
     "core.policies.recreate": {"template": "data", "live": _named(_named())},
-    "core.redaction.secret_values": {"match": "word"},
     "rendering.jinja.expansion": {"key": "kind"},
     "rendering.possible_manifests": {"name": "prune"},
     "rendering.values.template_text": {"blank": False},

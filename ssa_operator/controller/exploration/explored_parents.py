@@ -30,6 +30,7 @@ from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.readiness.rules import ReadinessState
 from ssa_operator.core.redaction.child_comparison import Names, child_state
+from ssa_operator.core.redaction.content_fields import fields_of_child
 from ssa_operator.core.redaction.redacted_report import crash_text
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api import request as calls
@@ -38,7 +39,6 @@ from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import DeleteOptions
 from ssa_operator.kube.auth.credentials import CredentialsError
-from ssa_operator.rendering.status_redaction import redactor_of_render
 
 QUIET = 0.4
 """Seconds without a reconcile after which a parent that is ready, or failed, is settled."""
@@ -175,15 +175,13 @@ class ExploredParents:
         parent = self._parents.parents.get(explored.key)
         if parent is None:
             return Settled(phase=Phase.REFUSED, message="")
-        observed, rendered, plan = await self._parents.planned(explored.key)
-        redactor = redactor_of_render(rendered, None, observed.parent.body)
+        observed, rendered, plan, secrets = await self._parents.planned(explored.key)
         steps = {step.identity: step for step in plan.steps}
         names = Names.of(parent.live, own_name=not subject.namespaced)
         children = {}
         for live in observed.children.own:
             if not live.deleting:
-                step = steps.get(live.identity)
-                children[live.identity] = child_state(live, step.manifest if step else None, names, redactor)
+                children[live.identity] = child_state(live, fields_of_child(live.identity, steps, secrets), names)
         report = parent.report
         outcomes = report.outcomes if report is not None else ()
         claimed = any(outcome.step.claimed_by_other for outcome in outcomes)

@@ -1,4 +1,4 @@
-"""Where the renders of a parent put the contents of Secrets.
+"""Where the renders of a parent put the contents of Secrets, for the operator and for the commands.
 
 Promises:
 - A field that held content stays one as long as the child exists and the process remembers it: the API server and other
@@ -7,6 +7,8 @@ Promises:
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -21,19 +23,28 @@ from ssa_operator.core.objects.secret_fields import ParentSecrets, SecretFields
 _SECRET = GroupKind("", "Secret")
 
 
-def with_render(known: ParentSecrets, rendered: Rendered, parent: Parent, children: ChildInformers) -> ParentSecrets:
-    """What is known after one more render."""
+def secrets_of(rendered: Rendered, parent: LiveObject, namespaced: Callable[[GroupKind], bool | None]) -> ParentSecrets:
+    """What is known after one render; `namespaced` tells of a kind whether its objects are in namespaces."""
     found: dict[Identity, SecretFields] = {}
     results: list[Document | Wait] = [*rendered.documents, *rendered.waits]
     for each in results:
         if each.secret and each.identity is not None:
-            identity = _placed(each.identity, parent, children)
+            identity = _placed(each.identity, parent, namespaced)
             found[identity] = found.get(identity, each.secret) | each.secret
+    return ParentSecrets(
+        children=found or NOTHING, queries=rendered.secret_queries, read=reads_secrets(rendered, parent)
+    )
+
+
+def with_render(known: ParentSecrets, rendered: Rendered, parent: Parent, children: ChildInformers) -> ParentSecrets:
+    """What is known after one more render."""
+    new = secrets_of(rendered, parent.live, children.namespaced)
+    found = dict(new.children)
     for identity, fields in known.children.items():
         if identity in found or identity in children:
             found[identity] = fields | found.get(identity, fields)
     queries = rendered.secret_queries if rendered.secret_queries != known.queries else known.queries
-    read = known.read or reads_secrets(rendered, parent.live)
+    read = known.read or new.read
     if (found, queries, read) == (dict(known.children), known.queries, known.read):
         return known
     return ParentSecrets(children=found or NOTHING, queries=queries, read=read)
@@ -49,7 +60,7 @@ def with_status(known: ParentSecrets, own: StatusFields) -> ParentSecrets:
     return replace(known, queries=known.queries | own.secret_queries, read=known.read or bool(own.secrets))
 
 
-def _placed(identity: Identity, parent: Parent, children: ChildInformers) -> Identity:
-    if children.namespaced(identity.group_kind) is False:
+def _placed(identity: Identity, parent: LiveObject, namespaced: Callable[[GroupKind], bool | None]) -> Identity:
+    if namespaced(identity.group_kind) is False:
         return replace(identity, namespace="")
-    return identity if identity.namespace else replace(identity, namespace=parent.live.identity.namespace)
+    return identity if identity.namespace else replace(identity, namespace=parent.identity.namespace)

@@ -9,7 +9,8 @@ Promises:
 from __future__ import annotations
 
 import re
-from datetime import datetime
+
+from ssa_operator.core.objects.timestamps import seconds_of
 
 _UNITS = {
     "ns": 1e-9,
@@ -79,9 +80,10 @@ def age(timestamp: object, now: float) -> str:
     The rule is kubectl's (k8s.io/apimachinery/pkg/util/duration, HumanDuration): the longer ago, the fewer units.
     Returns '<unknown>' without a timestamp, and '<invalid>' for one that is more than a second in the future.
     """
-    if not isinstance(timestamp, str) or not timestamp:
+    since = seconds_of(timestamp)
+    if since is None:
         return "<unknown>"
-    seconds = int(now - datetime.fromisoformat(timestamp).timestamp())
+    seconds = int(now - since)
     if seconds < 0:
         return "0s" if seconds == -1 else "<invalid>"
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400

@@ -99,6 +99,8 @@ class Attribution(Struct, frozen=True, kw_only=True):
     """Whether the template line renders another value than the live one."""
     rendered: Any = None
     """The value that the template line renders."""
+    sent_path: FieldPath | None = None
+    """The same field of the manifest, None if it lacks it."""
     reason: str = ""
     """Why the field has its value without a template and without another manager, or that it was handed over."""
 
@@ -273,6 +275,7 @@ def _attribution(
         origin=origin,
         differs=sent_path is not None and not _is_same(rendered, value),
         rendered=rendered,
+        sent_path=sent_path,
         reason=_reason(path, writer, owners),
     )
 

@@ -52,7 +52,12 @@ def decode_text(text: str) -> Any:
     encoded = text.encode(errors="surrogatepass")
     if is_deep(encoded):
         text = without_deep_values(encoded).decode(errors="surrogatepass")
-    return json.loads(text)
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError as error:
+        raise ValueError(f"a number of more than {sys.get_int_max_str_digits()} digits is too large") from error
 
 
 def is_deep(encoded: bytes) -> bool:

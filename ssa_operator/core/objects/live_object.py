@@ -44,8 +44,13 @@ PARENT_UID_LABEL = "ssa-operator.dev/parent-uid"
 
 _OWN_LABELS = frozenset({PARENT_UID_LABEL, BUCKET_LABEL})
 
-_PARTIAL_ITEMS = 16
-"""Owner references and finalizers of a partial object."""
+_PARTIAL_OWNERS = 2
+"""Owner references of a partial object: at most one of an object is a controller."""
+
+_PARTIAL_FINALIZERS = 4
+
+_OWNER_LENGTH = 1000
+"""Characters of a parent's owner reference at most: group and version, kind, name and uid."""
 
 
 class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
@@ -213,6 +218,9 @@ class LiveObject:
         """
         metadata = self.metadata
         owners = [each for each in self.owner_references if each.controller or each.uid == self.parent_uid]
+        # The API server bounds no field of an owner reference, and one of a parent is not longer.
+        owners = [each for each in owners if len(each.api_version + each.kind + each.name + each.uid) <= _OWNER_LENGTH]
+        owners.sort(key=lambda each: not each.controller)
         own = {"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:metadata": {}}}
         kept = {
             "name": metadata.name,
@@ -223,8 +231,8 @@ class LiveObject:
             "creationTimestamp": metadata.creation_timestamp,
             "deletionTimestamp": metadata.deletion_timestamp,
             "labels": {name: text for name, text in metadata.labels.items() if name in _OWN_LABELS},
-            "finalizers": metadata.finalizers[:_PARTIAL_ITEMS],
-            "ownerReferences": owners[:_PARTIAL_ITEMS],
+            "finalizers": metadata.finalizers[:_PARTIAL_FINALIZERS],
+            "ownerReferences": owners[:_PARTIAL_OWNERS],
             "managedFields": [own] if self.owned_fields() else [],
         }
         api_version = join_api_version(self.identity.group, self.version)

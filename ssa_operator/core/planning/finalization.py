@@ -19,7 +19,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import datetime
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -29,6 +28,7 @@ from ssa_operator.core.objects.dependency_graph import graph
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered
+from ssa_operator.core.objects.timestamps import seconds_of
 from ssa_operator.core.planning.decide import identity_of, step_for_document, step_for_wait
 from ssa_operator.core.planning.observed import KindState, Observed
 from ssa_operator.core.planning.ordering import order_steps
@@ -256,9 +256,10 @@ def _failed_at(body: Mapping[str, object], now: float) -> float:
     """When a Job failed; `now` where its condition doesn't report it."""
     status = body.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
-    for condition in conditions or ():
-        if condition.get("type") == "Failed" and condition.get("lastTransitionTime"):
-            return datetime.fromisoformat(condition["lastTransitionTime"]).timestamp()
+    for condition in conditions if isinstance(conditions, list) else ():
+        if isinstance(condition, Mapping) and condition.get("type") == "Failed":
+            failed_at = seconds_of(condition.get("lastTransitionTime"))
+            return now if failed_at is None else failed_at
     return now
 
 

@@ -12,7 +12,6 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -20,6 +19,7 @@ from msgspec import Struct
 
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.predicate import Predicate
+from ssa_operator.core.objects.timestamps import seconds_of
 
 Body: TypeAlias = Mapping[str, Any]
 
@@ -369,5 +369,5 @@ def _condition_text(condition: Mapping[str, Any]) -> str:
 
 
 def _seconds(timestamp: Any) -> float:
-    """Seconds since the epoch of an RFC 3339 time; 0 without one."""
-    return datetime.fromisoformat(timestamp).timestamp() if isinstance(timestamp, str) else 0.0
+    """Seconds since the epoch of a time; 0 without one."""
+    return seconds_of(timestamp) or 0.0

@@ -10,10 +10,14 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
+from ssa_operator.core.objects.timestamps import moment_of
+
+_LONGEST = 2**40
+"""Seconds."""
 
 _ANY = (("Stalled", ("True",)), ("Reconciling", ("True",)), ("Ready", ("False", "Unknown")))
 
@@ -64,10 +68,16 @@ def _condition_time(conditions: object, deciding: tuple[tuple[str, tuple[str, ..
 
 
 def _text(time: object) -> str | None:
-    return time if isinstance(time, str) and time else None
+    return time if isinstance(time, str) and moment_of(time) is not None else None
 
 
-def _before(time: str, seconds: int) -> str:
-    """The time so many seconds before."""
-    moment = datetime.fromisoformat(time) - timedelta(seconds=seconds)
+def _before(time: object, seconds: object) -> str | None:
+    """The time so many seconds before; None for what is no time."""
+    moment = moment_of(time)
+    if moment is None or not isinstance(seconds, int) or not 0 <= seconds <= _LONGEST:
+        return None
+    try:
+        moment -= timedelta(seconds=seconds)
+    except OverflowError:
+        return None
     return f"{moment.replace(tzinfo=None).isoformat()}Z"

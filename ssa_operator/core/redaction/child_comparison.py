@@ -19,10 +19,9 @@ from msgspec import Struct, field
 from ssa_operator.core.objects.annotations import PREFIX, ApplyPolicy
 from ssa_operator.core.objects.field_attribution import Writer, attribute
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.objects.secret_fields import HIDDEN
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
-from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
+from ssa_operator.core.redaction.content_fields import ContentFields, hidden_in_live, prefix_of
 
 ABSENT = "(absent)"
 """Stands for a field or an object that one of the two lacks."""
@@ -98,21 +97,25 @@ class Names(Struct, frozen=True):
         return self.text(value) if isinstance(value, str) else value
 
 
-def child_state(
-    live: LiveObject, manifest: Manifest | None, names: Names, redactor: Redactor = NO_SECRETS
-) -> ChildState:
-    """The state of a live child. `manifest` is what the templates render for it, None if they don't now."""
-    secret = (live.identity.group, live.identity.kind) == ("", "Secret")
+def child_state(live: LiveObject, content: ContentFields, names: Names) -> ChildState:
+    """The state of a live child, with what the templates render for it and where they put content."""
+    manifest, hidden = content.manifest, hidden_in_live(live, content)
     start = manifest.document.location if manifest is not None else None
-    fields = {}
+    fields: dict[str, FieldState] = {}
     for each in attribute(live, manifest):
-        text = names.text(field_text(each.path))
         if each.writer not in _APPLIED or not _is_compared(each.path):
             continue
-        value = names.value(each.value)
-        hidden = secret and each.path[0] in ("data", "stringData")
-        shown = HIDDEN if hidden else redactor.redact(value if isinstance(value, str) else str(value))
-        fields[text] = FieldState(value=value, shown=shown, location=each.location or start)
+        value, above = names.value(each.value), prefix_of(each.path, hidden)
+        if above is not None:
+            # Names below a hidden field are hidden, too.
+            text = names.text(field_text(above))
+            value = [*(fields[text].value if text in fields else ()), each.path, value]
+            fields[text] = FieldState(value=value, shown=HIDDEN, location=each.location or start)
+        else:
+            shown = value if isinstance(value, str) else str(value)
+            fields[names.text(field_text(each.path))] = FieldState(
+                value=value, shown=shown, location=each.location or start
+            )
     return ChildState(
         name=names.text(f"{live.identity.kind}/{live.identity.name}"),
         uid=live.uid,

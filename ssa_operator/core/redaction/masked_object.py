@@ -1,22 +1,28 @@
 """An object as a diff may show it: without the content of Secrets, and so that a change of it is still seen.
 
 Promises:
-- Each value of a Secret, and each text that contains a known value of one, is replaced by a short hash.
-- Within one mask, equal values have equal hashes. Without the mask's salt, a hash says nothing about its value.
+- Each value of a Secret, and each field that holds content, is replaced by a short hash.
+- Hashes of two fields or of two objects tell nothing of each other: equal values of one field have equal hashes, and no
+  others. Without the mask's salt, a hash says nothing about its value.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from ssa_operator.core.policies.adoption import LAST_APPLIED
-from ssa_operator.core.redaction.secret_values import NO_SECRETS, Redactor
+from ssa_operator.core.objects.source_location import FieldPath
+from ssa_operator.core.redaction.content_fields import HiddenPaths, replaced
 
 _HASH_BYTES = 4
+
+HASH = re.compile(r"\(hash [0-9a-f]{8}\)")
+"""What stands for a hidden value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,44 +31,14 @@ class Mask:
 
     salt: bytes = field(repr=False)
     """Makes the hashes of one run differ from those of any other."""
-    redactor: Redactor = NO_SECRETS
-    """Knows the values of the Secrets that templates read."""
 
-    def hashed(self, value: object) -> str:
-        """The hash that stands for a value."""
-        text = value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=str)
+    def masked(self, body: Mapping[str, Any], hidden: HiddenPaths) -> dict[str, Any]:
+        """An object with hashes in place of its hidden fields."""
+        metadata = body.get("metadata") or {}
+        names = (body.get("apiVersion"), body.get("kind"), metadata.get("namespace"), metadata.get("name"))
+        return replaced(body, hidden, partial(self._hashed, names))
+
+    def _hashed(self, of: tuple[Any, ...], path: FieldPath, value: Any) -> str:
+        text = json.dumps([*of, path, value], sort_keys=True, default=str)
         digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=_HASH_BYTES, key=self.salt)
         return f"(hash {digest.hexdigest()})"
-
-    def masked(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """An object with hashes in place of a Secret's content."""
-        if (body.get("apiVersion"), body.get("kind")) == ("v1", "Secret"):
-            body = {**body, **{key: self._entries(body[key]) for key in ("data", "stringData") if body.get(key)}}
-            metadata = body.get("metadata") or {}
-            annotations = metadata.get("annotations") or {}
-            if LAST_APPLIED in annotations:
-                annotations = {**annotations, LAST_APPLIED: self.hashed(annotations[LAST_APPLIED])}
-                body = {**body, "metadata": {**metadata, "annotations": annotations}}
-        found = self._masked(body) if self.redactor else body
-        assert isinstance(found, Mapping)
-        return dict(found)
-
-    def text(self, text: str) -> str:
-        """A text of a message."""
-        return self.redactor.redact(text)
-
-    def _entries(self, entries: object) -> object:
-        if isinstance(entries, Mapping):
-            return {name: self.hashed(value) for name, value in entries.items()}
-        return self.hashed(entries)
-
-    def _masked(self, value: object) -> object:
-        if isinstance(value, Mapping):
-            return {self.redactor.redact(key): self._masked(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._masked(item) for item in value]
-        if isinstance(value, str):
-            return self.hashed(value) if self.redactor.contains_secret(value) else value
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return self.hashed(value) if self.redactor.contains_secret(str(value)) else value
-        return value

@@ -2,7 +2,7 @@
 
 Promises:
 - Each change follows from the outcome of a dry run. No rule decides a second time.
-- No content of a Secret is part of it: a `Mask` hides it.
+- No content of a Secret is part of it: a `Mask` hides the fields that the render put it into.
 - A change names the template line that renders the field, and the managers that the apply takes a field from.
 """
 
@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
+from ssa_operator.core.objects.managed_fields import Path, path_text
 from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.objects.merge_keys import IndexedBody
+from ssa_operator.core.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.field_changes import (
     ChangeCause,
@@ -32,7 +34,16 @@ from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action
 from ssa_operator.core.policies.adoption import former_managers
 from ssa_operator.core.policies.known_refusals import refusal_notice
+from ssa_operator.core.redaction.content_fields import (
+    NO_CONTENT,
+    ContentFields,
+    HiddenPaths,
+    fields_of,
+    hidden_in_live,
+    hidden_in_manifest,
+)
 from ssa_operator.core.redaction.masked_object import Mask
+from ssa_operator.core.redaction.redacted_report import redacted_outcomes
 
 Body = Mapping[str, Any]
 
@@ -94,33 +105,42 @@ class ObjectChange(Struct, frozen=True, kw_only=True):
 
 
 def object_changes(
-    outcomes: Sequence[Outcome], mask: Mask, former: AbstractSet[str] = frozenset()
+    outcomes: Sequence[Outcome],
+    mask: Mask,
+    secrets: ParentSecrets = NO_SECRETS,
+    former: AbstractSet[str] = frozenset(),
 ) -> tuple[ObjectChange, ...]:
-    """The change of each outcome of a dry run. `former` are the field managers that the folder names as former ones."""
-    return tuple(_change(outcome, mask, former) for outcome in outcomes)
+    """The change of each outcome of a dry run. `secrets` tells where the render put content; `former` are the field
+    managers that the folder names as former ones.
+    """
+    shown = redacted_outcomes(outcomes, secrets)
+    return tuple(_change(*each, mask, secrets, former) for each in zip(outcomes, shown, strict=True))
 
 
-def _change(outcome: Outcome, mask: Mask, former: AbstractSet[str]) -> ObjectChange:
+def _change(
+    outcome: Outcome, shown: Outcome, mask: Mask, secrets: ParentSecrets, former: AbstractSet[str]
+) -> ObjectChange:
     step, live = outcome.step, outcome.live
-    before, after = _bodies(outcome)
+    content_fields = fields_of(step, secrets)
+    before, after = _bodies(outcome, content_fields)
     fields: tuple[ChangedField, ...] = ()
     left: tuple[LeftValue, ...] = ()
     adopted = step.action is Action.APPLY and step.live is not None and not step.live.owned_fields()
     if step.action is Action.APPLY and step.live is not None and live is not None:
         if outcome.result is Result.CONFIGURED:
-            fields = changed_fields(step.live, live, mask, step.manifest)
+            fields = changed_fields(step.live, live, mask, content_fields)
         if outcome.result in (Result.CONFIGURED, Result.UNCHANGED):
-            left = _left(step.live, live, mask)
+            left = _left(step.live, live, mask, content_fields)
     failed = outcome.result is Result.FAILED
-    message = outcome.message or (step.reason if step.action in (Action.KEEP, Action.PRUNE) else "")
+    message = shown.message or (shown.step.reason if step.action in (Action.KEEP, Action.PRUNE) else "")
     return ObjectChange(
-        identity=_masked_identity(step.identity, mask),
+        identity=shown.step.identity,
         result=outcome.result,
-        message=mask.text(message),
-        notice=mask.text(refusal_notice(step.history.refusal, step.manifest, live)) if not failed else "",
+        message=message,
+        notice=refusal_notice(shown.step.history.refusal, shown.step.manifest, live) if not failed else "",
         location=outcome.location or step.location,
-        before=mask.masked(before) if before is not None else None,
-        after=mask.masked(after) if after is not None else None,
+        before=mask.masked(*before) if before is not None else None,
+        after=mask.masked(*after) if after is not None else None,
         fields=fields,
         left=left,
         adopted=adopted and outcome.result in (Result.CONFIGURED, Result.UNCHANGED),
@@ -128,49 +148,73 @@ def _change(outcome: Outcome, mask: Mask, former: AbstractSet[str]) -> ObjectCha
     )
 
 
-def _left(before: LiveObject, after: LiveObject, mask: Mask) -> tuple[LeftValue, ...]:
-    body = IndexedBody(mask.masked(after.body))
+def _left(before: LiveObject, after: LiveObject, mask: Mask, content_fields: ContentFields) -> tuple[LeftValue, ...]:
+    found = left_fields(before, after)
+    body = IndexedBody(_masked_live(after, mask, content_fields)) if found else IndexedBody({})
     return tuple(
-        LeftValue(
-            field=mask.text(str(each)),
-            value=body.value_at(each.path),
-            owners=each.owners,
-            handed_over=each.handed_over,
-        )
-        for each in left_fields(before, after)
+        LeftValue(field=path_text(path), value=body.value_at(path), owners=each.owners, handed_over=each.handed_over)
+        for each in found
+        for path in (_shown_path(each.path, body),)
     )
 
 
 def changed_fields(
-    before: LiveObject, after: LiveObject, mask: Mask, manifest: Manifest | None = None, manager: str = MANAGER
+    before: LiveObject,
+    after: LiveObject,
+    mask: Mask,
+    content_fields: ContentFields = NO_CONTENT,
+    manager: str = MANAGER,
 ) -> tuple[ChangedField, ...]:
     """The fields that an apply of `manager` changes, with masked values."""
-    old, new = IndexedBody(mask.masked(before.body)), IndexedBody(mask.masked(after.body))
+    old, new = (IndexedBody(_masked_live(each, mask, content_fields)) for each in (before, after))
+    manifest = content_fields.manifest
     sent = None if manifest is None else IndexedBody(manifest.body)
     return tuple(
         ChangedField(
-            field=mask.text(str(change)),
-            before=old.value_at(change.path),
-            after=new.value_at(change.path),
+            field=path_text(path),
+            before=old.value_at(path),
+            after=new.value_at(path),
             cause=change.cause,
             owners=change.owners,
             location=_location(change, manifest, sent),
         )
         for change in field_changes(before, after, manager)
+        for path in (_shown_path(change.path, old, new),)
     )
 
 
-def _bodies(outcome: Outcome) -> tuple[Body | None, Body | None]:
+def _masked_live(live: LiveObject, mask: Mask, content_fields: ContentFields) -> Body:
+    return mask.masked(live.body, hidden_in_live(live, content_fields))
+
+
+def _shown_path(path: Path, *masked: IndexedBody) -> Path:
+    """A field, or the hidden one that it is below: its own name may be hidden, too."""
+    for end in range(len(path), 1, -1):
+        if any(body.value_at(path[:end]) is not None for body in masked):
+            return path[:end]
+    return path[:1]
+
+
+_Hidden: TypeAlias = "tuple[Body, HiddenPaths]"
+"""An object, and its hidden fields."""
+
+
+def _bodies(outcome: Outcome, content_fields: ContentFields) -> tuple[_Hidden | None, _Hidden | None]:
     """The object before and after, where it changes."""
     step, live = outcome.step, outcome.live
-    old = content(step.live.body) if step.live is not None else None
+
+    def hidden(live: LiveObject | None) -> _Hidden | None:
+        return (content(live.body), hidden_in_live(live, content_fields)) if live is not None else None
+
     match outcome.result:
         case Result.CREATED | Result.CONFIGURED:
-            return old, content(live.body) if live is not None else None
+            return hidden(step.live), hidden(live)
         case Result.RECREATED:
-            return old, _recreated(outcome)
+            body = _recreated(outcome)
+            after = (body, hidden_in_manifest(body, content_fields)) if body is not None else None
+            return hidden(step.live), after
         case Result.PRUNED:
-            return old, None
+            return hidden(step.live), None
         case _:
             return None, None
 
@@ -192,7 +236,3 @@ def _location(change: FieldChange, manifest: Manifest | None, sent: IndexedBody 
     path = field_path(change.path, sent)
     # A field that is no longer rendered has no line.
     return manifest.document.location_of(path) if len(path) == len(change.path) else None
-
-
-def _masked_identity(identity: Identity, mask: Mask) -> Identity:
-    return Identity(identity.group, identity.kind, mask.text(identity.namespace), mask.text(identity.name))

@@ -2,8 +2,9 @@
 
 Promises:
 - Each value of a Secret is replaced by a token that is made of its salted hash. A Secret's data stay valid base64.
-- A text of another object that contains a Secret's value has the token in the value's place: a template that joins the
-  value into a text renders what the object has.
+- So is each field that holds content, as a whole. `aligned` makes it what templates make of the tokens: a template that
+  joins a value into a text renders what the object has.
+- Tokens of two entries or fields tell nothing of each other: equal values of one have equal tokens, and no others.
 - The hash is slow, because the salt is in the snapshot: a weak password can be guessed, but not at once.
 """
 
@@ -12,14 +13,18 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ssa_operator.core.objects.cluster_view import Body
-from ssa_operator.core.objects.live_object import PARENT_UID_LABEL
+from ssa_operator.core.objects.identity import Identity
+from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
+from ssa_operator.core.objects.source_location import FieldPath
 from ssa_operator.core.policies.adoption import LAST_APPLIED
-from ssa_operator.core.redaction.secret_values import MIN_LENGTH, NO_SECRETS, Redactor
+from ssa_operator.core.redaction.content_fields import HiddenPaths, replaced
 
 ITERATIONS = 10_000
 """Rounds of the hash."""
@@ -27,64 +32,57 @@ ITERATIONS = 10_000
 _IDENTITY = frozenset({"name", "namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"})
 """Fields of the metadata that are stored as they are."""
 
+_PARENT_UID = ("metadata", "labels", PARENT_UID_LABEL)
+_LAST_APPLIED = ("metadata", "annotations", LAST_APPLIED)
+
 
 @dataclass(slots=True, kw_only=True)
 class SnapshotMask:
-    """Replaces the content of Secrets by tokens. Equal values have equal tokens."""
+    """Replaces the content of Secrets by tokens."""
 
     salt: bytes
-    _tokens: dict[str, str] = field(default_factory=dict, repr=False)
-    _values: list[str] = field(default_factory=list, repr=False)
+    _tokens: dict[tuple[Identity, FieldPath, str], str] = field(default_factory=dict, repr=False)
 
-    def learn(self, secrets: Iterable[Mapping[str, Any]]) -> None:
-        """Learn the values of some Secrets, so that they are replaced in other objects, too."""
-        known = {
-            decoded(value)
-            for secret in secrets
-            for value in (secret.get("data") or {}).values()
-            if isinstance(value, str)
-        }
-        values = {each for each in (*self._values, *known) if len(each) >= MIN_LENGTH}
-        self._values = sorted(values, key=lambda value: (-len(value), value))
+    def token(self, of: Identity, path: FieldPath, value: str) -> str:
+        """The token of a value of one field."""
+        key = of, path, value
+        if key not in self._tokens:
+            self._tokens[key] = self.new_token(key)
+        return self._tokens[key]
 
-    def token(self, value: str) -> str:
-        """The token of a value."""
-        if value not in self._tokens:
-            digest = hashlib.pbkdf2_hmac("sha256", value.encode(errors="replace"), self.salt, ITERATIONS, dklen=10)
-            self._tokens[value] = f"hash-{digest.hex()}"
-        return self._tokens[value]
+    def new_token(self, key: tuple[Identity, FieldPath, str]) -> str:
+        """The token of a value that has none yet."""
+        of, path, value = key
+        text = json.dumps([of.group, of.kind, of.namespace, of.name, path, value])
+        digest = hashlib.pbkdf2_hmac("sha256", text.encode(errors="replace"), self.salt, ITERATIONS, dklen=10)
+        return f"hash-{digest.hex()}"
 
-    def data_value(self, value: str) -> str:
+    def data_value(self, of: Identity, name: str, value: str) -> str:
         """The token of one entry of a Secret's data, in base64."""
-        return base64.b64encode(self.token(decoded(value)).encode()).decode()
+        return base64.b64encode(self.token(of, ("data", name), decoded(value)).encode()).decode()
 
-    def masked(self, body: Mapping[str, Any], redactor: Redactor = NO_SECRETS) -> dict[str, Any]:
-        """An object with tokens in place of a Secret's content; `redactor` knows what is a Secret's content."""
+    def masked(self, live: LiveObject, hidden: HiddenPaths) -> dict[str, Any]:
+        """An object with tokens in place of its hidden fields."""
+        body, of = live.body, live.identity
         if is_secret(body):
             body = dict(body)
             body.pop("stringData", None)
             if isinstance(body.get("data"), Mapping):
-                body["data"] = {name: self.data_value(str(value)) for name, value in body["data"].items()}
-            metadata = body["metadata"]
-            annotations = dict(metadata.get("annotations") or {})
-            annotations.pop(LAST_APPLIED, None)
-            body["metadata"] = {**metadata, "annotations": annotations} if "annotations" in metadata else metadata
-        if not redactor:
-            return dict(body)
-        found = self._masked(body, redactor)
+                body["data"] = {name: self.data_value(of, name, str(value)) for name, value in body["data"].items()}
+            hidden = frozenset(path for path in hidden if path[0] not in ("data", "stringData"))
+        metadata = body["metadata"]
+        if _LAST_APPLIED in hidden and LAST_APPLIED in (metadata.get("annotations") or {}):
+            annotations = {key: value for key, value in metadata["annotations"].items() if key != LAST_APPLIED}
+            body = {**body, "metadata": {**metadata, "annotations": annotations}}
         # A template may put the parent's uid into a Secret. Identities are what they are, or no child has its parent.
-        metadata = {key: value for key, value in body["metadata"].items() if key in _IDENTITY}
-        masked = {**found, "metadata": {**found["metadata"], **metadata}}
-        uid = (body["metadata"].get("labels") or {}).get(PARENT_UID_LABEL)
-        if uid is not None:
-            masked["metadata"]["labels"] = {**masked["metadata"]["labels"], PARENT_UID_LABEL: uid}
-        return masked
+        hidden = frozenset(path for path in hidden if path != _PARENT_UID and not is_identity(path))
+        return replaced(body, hidden, partial(self._masked, of))
 
-    def aligned_secret(self, stored: Body, live: Body, applied: Body, masked: Body) -> dict[str, Any]:
+    def aligned_secret(self, of: Identity, stored: Body, live: Body, applied: Body, masked: Body) -> dict[str, Any]:
         """`aligned` of a Secret: an entry is replaced by the token of what the templates render from the snapshot."""
         own, real, again = (each.get("data") or {} for each in (live, applied, masked))
         data = {
-            name: self.data_value(str(again[name]))
+            name: self.data_value(of, name, str(again[name]))
             if name in again and again[name] != value and name in real and own.get(name) == real[name]
             else value
             for name, value in (stored.get("data") or {}).items()
@@ -92,20 +90,19 @@ class SnapshotMask:
         others = aligned(_without_data(stored), _without_data(live), _without_data(applied), _without_data(masked))
         return {**others, "data": data}
 
-    def _masked(self, value: Any, redactor: Redactor) -> Any:
+    def _masked(self, of: Identity, path: FieldPath, value: Any) -> Any:
+        """A hidden value: the names of its fields are hidden, too."""
         if isinstance(value, Mapping):
-            return {self._text(key, redactor): self._masked(item, redactor) for key, item in value.items()}
+            named = ((self.token(of, (*path, "(name)"), key), key, item) for key, item in value.items())
+            return {name: self._masked(of, (*path, key), item) for name, key, item in named}
         if isinstance(value, list):
-            return [self._masked(item, redactor) for item in value]
-        return self._text(value, redactor) if isinstance(value, str) else value
+            return [self._masked(of, (*path, at), item) for at, item in enumerate(value)]
+        return self.token(of, path, value if isinstance(value, str) else json.dumps(value))
 
-    def _text(self, text: str, redactor: Redactor) -> str:
-        if not redactor.contains_secret(text):
-            return text
-        for value in self._values:
-            if value in text:
-                text = text.replace(value, self.token(value))
-        return self.token(text) if redactor.contains_secret(text) else text
+
+def is_identity(path: FieldPath) -> bool:
+    """Whether a field says which object it is of."""
+    return path in (("apiVersion",), ("kind",)) or (len(path) > 1 and path[0] == "metadata" and path[1] in _IDENTITY)
 
 
 def aligned(stored: Any, live: Any, applied: Any, masked: Any) -> Any:

@@ -156,7 +156,7 @@ class Client(Transport):
     ) -> Applied:
         """Force a server-side apply of an encoded manifest. Raises ApiError.
 
-        Errors and warnings quote no value of a Secret, and no value that `options.redactor` knows.
+        Errors and warnings quote no value of a Secret, and no field of `options.secret`.
         """
         request = calls.apply(resource, namespace, name, body, options)
         try:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
 import hashlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import lru_cache, partial
 from itertools import chain
 from types import GeneratorType
@@ -28,6 +27,7 @@ from jinja2.tests import TESTS as JINJA_TESTS
 
 from ssa_operator.core.objects.annotations import PREFIX
 from ssa_operator.core.objects.durations import parse_duration
+from ssa_operator.core.objects.timestamps import moment_of
 from ssa_operator.rendering.jinja.data_filters import bytes_of, from_json, from_yaml, millis_of, template_data
 from ssa_operator.rendering.jinja.functions import REMOVED, fail
 from ssa_operator.rendering.jinja.method_calls import call_string_method, joined
@@ -201,14 +201,11 @@ _LEGAL_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 def later(value: Any, duration: Any) -> str:
     """The time a duration (`90s`, `1h30m`, `7d`) after another one, in Kubernetes' format (RFC 3339, in UTC)."""
-    text = _text("later", value)
-    moment: datetime | None = None
-    with contextlib.suppress(ValueError):
-        moment = datetime.fromisoformat(text)
-    if moment is None or moment.tzinfo is None:
+    moment = moment_of(_text("later", value))
+    if moment is None:
         raise UnfitValueError("later needs a time such as metadata.creationTimestamp, 2026-01-31T12:00:00Z")
     try:
-        moment = moment.astimezone(UTC) + timedelta(seconds=parse_duration(_text("later", duration)))
+        moment += timedelta(seconds=parse_duration(_text("later", duration)))
     except ValueError as error:
         raise UnfitValueError(f"later: {error}") from None
     except OverflowError:

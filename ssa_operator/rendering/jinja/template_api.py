@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import datetime
 from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -40,6 +39,7 @@ from ssa_operator.core.objects.live_bodies import LiveBodies
 from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.core.objects.timestamps import seconds_of
 from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED
 from ssa_operator.rendering.jinja.generated_values import ValueGenerator
@@ -436,8 +436,7 @@ setattr(TemplateAPI._ready, ACCEPTS_TRACKED, True)  # noqa: SLF001 - its own mod
 
 def creation_time(metadata: Mapping[str, Any]) -> float | None:
     """The creation time of an object in seconds since the epoch; None if the object does not exist yet."""
-    text = metadata.get("creationTimestamp")
-    return datetime.fromisoformat(text).timestamp() if text else None
+    return seconds_of(metadata.get("creationTimestamp"))
 
 
 def _parent_query(parent: Mapping[str, Any]) -> Lookup:

@@ -18,7 +18,6 @@ from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.planning.plan import Plan, make_plan
 from ssa_operator.core.planning.step import Action, Step
-from ssa_operator.core.redaction.secret_values import NO_SECRETS
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from tests.core.example_objects import child, config_map, observed, rendered
@@ -27,7 +26,7 @@ from tests.core.example_objects import child, config_map, observed, rendered
 class Broken:
     """The children of a cluster whose second request meets a bug; the first one is refused after it."""
 
-    parent_leaves, redactor = None, NO_SECRETS
+    parent_leaves = None
 
     def __init__(self) -> None:
         self.children = self

@@ -173,3 +173,23 @@ def test_an_object_that_is_no_longer_used_is_not_kept_decoded() -> None:
     assert live.body
     references = sys.getrefcount(live)
     assert references == 2, "only this function refers to it"
+
+
+def test_a_partial_object_is_small_whatever_somebody_writes_into_its_metadata() -> None:
+    uid, long = "11111111-2222-3333-4444-555555555555", "x" * 100_000
+    owner = {"apiVersion": "example.com/v1", "kind": "Echo", "name": "web", "uid": uid}
+    forged = [{**owner, name: long} for name in owner] + [owner] * 1000
+    metadata = {
+        "name": "n" * 253,
+        "namespace": "n" * 63,
+        "labels": {PARENT_UID_LABEL: uid, "other": "x" * 63},
+        "annotations": {"a": long},
+        "finalizers": [f"{'d' * 253}/{number:063}" for number in range(500)],
+        "ownerReferences": [*forged, {**owner, "controller": True}],
+    }
+    partial = LiveObject.of(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": long}}
+    ).as_partial()
+    assert len(partial.raw) < 4000
+    assert partial.owner_references[0].controller
+    assert partial.parent_uid == uid

@@ -17,6 +17,7 @@ from ssa_operator.core.redaction.child_comparison import (
     children_differences,
     variation,
 )
+from ssa_operator.core.redaction.content_fields import NO_CONTENT
 
 
 def parent(number: int) -> LiveObject:
@@ -38,7 +39,7 @@ def child(number: int, owned: dict[str, Any], foreign: dict[str, Any] | None = N
     metadata = {"name": f"web-{of.uid}", "namespace": of.identity.namespace, "uid": f"child-{number}"}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "data": {**owned, **(foreign or {})}, **fields}
     live = LiveObject.of({**body, "metadata": {**metadata, "managedFields": managed}})
-    return child_state(live, None, Names.of(of, own_name=False))
+    return child_state(live, NO_CONTENT, Names.of(of, own_name=False))
 
 
 def test_namespaces_and_uids_make_no_difference() -> None:

@@ -17,7 +17,8 @@ from typing import Any
 LIMIT = 1_000_000
 """The steps of one object's rules; reading an entry of a list or 16 characters of a text is one."""
 
-_CHARACTERS = 16
+CHARACTERS = 16
+"""Characters that are read in one step."""
 
 
 class CostError(Exception):
@@ -62,6 +63,6 @@ def spend_reading(*values: Any) -> None:
 def steps_of(value: Any) -> int:
     """The steps to read a text or a list once, without the items of its items."""
     if isinstance(value, (str, bytes)):
-        return len(value) // _CHARACTERS
+        return len(value) // CHARACTERS
     raw = getattr(value, "raw", value)
     return len(raw) if isinstance(raw, (Mapping, Sequence)) else 1

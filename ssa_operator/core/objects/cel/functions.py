@@ -17,7 +17,14 @@ from itertools import pairwise
 from typing import Any
 
 from ssa_operator.core.objects.cel.cost import spend, steps_of
-from ssa_operator.core.objects.cel.libraries import LIBRARY_FUNCTIONS, LIBRARY_METHODS, LIBRARY_NAMESPACES
+from ssa_operator.core.objects.cel.equal_items import EqualItems
+from ssa_operator.core.objects.cel.libraries import (
+    LIBRARY_FUNCTIONS,
+    LIBRARY_METHODS,
+    LIBRARY_NAMESPACES,
+    pattern_of,
+    spend_search,
+)
 from ssa_operator.core.objects.cel.syntax import Uint
 from ssa_operator.core.objects.cel.values import (
     INT_LIMIT,
@@ -39,7 +46,6 @@ from ssa_operator.core.objects.cel.values import (
     type_of,
 )
 from ssa_operator.core.objects.field_errors import number_text, quoted
-from ssa_operator.core.objects.go_patterns import go_pattern
 from ssa_operator.core.objects.string_formats import go_duration
 
 Function = Callable[..., Any]
@@ -117,7 +123,10 @@ def _int(value: Any) -> int:
         case str():
             if not re.fullmatch(r"[-+]?\d+", value, re.ASCII):
                 raise _unconvertible("int")
-            return _within(int(value), INT_LIMIT) if len(value.lstrip("+-0")) <= _DIGITS else _overflow()
+            # Python refuses thousands of digits, leading zeros too.
+            digits = value.lstrip("+-0") or "0"
+            number = int(digits) if len(digits) <= _DIGITS else _overflow()
+            return _within(-number if value[0] == "-" else number, INT_LIMIT)
         case Timestamp():
             return value.nanoseconds // 10**9
         case Duration():
@@ -145,7 +154,8 @@ def _uint(value: Any) -> Uint:
     if isinstance(value, str):
         if not re.fullmatch(r"\d+", value, re.ASCII):
             raise _unconvertible("uint")
-        value = int(value) if len(value.lstrip("0")) <= _DIGITS else UINT_LIMIT
+        digits = value.lstrip("0") or "0"
+        value = int(digits) if len(digits) <= _DIGITS else UINT_LIMIT
     if not is_number(value):
         raise NoSuchOverloadError
     if not 0 <= value < UINT_LIMIT:
@@ -206,16 +216,10 @@ def _timestamp(value: Any) -> Timestamp:
 # ---- strings
 
 
-_INSTRUCTIONS = 64
-"""The instructions of a pattern that read a text in the time of one step each."""
-
-
 @typed(str, str)
 def _matches(text: str, pattern: str) -> bool:
-    compiled = go_pattern(pattern)
-    if compiled is None:
-        raise UncheckedError(f"the pattern {pattern}")
-    spend(steps_of(text) * compiled.programsize // _INSTRUCTIONS)
+    compiled = pattern_of(pattern)
+    spend_search(compiled, len(text))
     return compiled.search(text) is not None
 
 
@@ -425,11 +429,8 @@ def _sorted(items: Any) -> list[Any]:
 
 @typed(_LIST)
 def _distinct(items: Any) -> list[Any]:
-    found: list[Any] = []
-    for each in items:
-        if not any(equal(each, other) for other in found):
-            found.append(each)
-    return found
+    known = EqualItems()
+    return [each for each in items if known.add(each)]
 
 
 @typed(_LIST)
@@ -459,8 +460,8 @@ def _last(items: Any) -> Optional:
 
 @typed(_LIST, _LIST)
 def _set_contains(items: Any, other: Any) -> bool:
-    values = list(items)
-    return all(any(equal(each, one) for one in values) for each in other)
+    values = EqualItems(items)
+    return all(each in values for each in other)
 
 
 def _set_equivalent(items: Any, other: Any) -> bool:
@@ -469,8 +470,8 @@ def _set_equivalent(items: Any, other: Any) -> bool:
 
 @typed(_LIST, _LIST)
 def _set_intersects(items: Any, other: Any) -> bool:
-    values = list(items)
-    return any(equal(each, one) for one in values for each in other)
+    values = EqualItems(items)
+    return any(each in values for each in other)
 
 
 # ---- optional values

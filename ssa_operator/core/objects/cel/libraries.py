@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from msgspec import Struct
 
+from ssa_operator.core.objects.cel.cost import CHARACTERS, spend
 from ssa_operator.core.objects.cel.values import NONE, EvaluationError, NoSuchOverloadError, Optional, UncheckedError
 from ssa_operator.core.objects.field_errors import quoted
 from ssa_operator.core.objects.go_patterns import go_pattern
@@ -66,21 +67,42 @@ def _text(value: Any) -> str:
 # ---- regular expressions
 
 
-def _pattern(text: str) -> Any:
+_INSTRUCTIONS = 64
+"""The instructions of a pattern that read a text in the time of one step each."""
+
+
+def pattern_of(text: Any) -> Any:
+    """A compiled pattern. Raises UncheckedError."""
     compiled = go_pattern(_text(text))
     if compiled is None:
         raise UncheckedError(f"the pattern {text}")
     return compiled
 
 
+def spend_search(pattern: Any, length: int) -> None:
+    """Count one search in so many characters."""
+    spend(length * pattern.programsize // (_INSTRUCTIONS * CHARACTERS))
+
+
 def _find(text: Any, pattern: Any) -> str:
-    found = _pattern(pattern).search(_text(text))
+    compiled = pattern_of(pattern)
+    spend_search(compiled, len(_text(text)))
+    found = compiled.search(text)
     return found[0] if found else ""
 
 
 def _find_all(text: Any, pattern: Any, count: int = -1) -> list[str]:
-    found = [each[0] for each in _pattern(pattern).finditer(_text(text))]
-    return found if count < 0 else found[:count]
+    compiled = pattern_of(pattern)
+    spend_search(compiled, len(_text(text)))
+    found: list[str] = []
+    for each in compiled.finditer(text):
+        if len(found) == count:
+            break
+        found.append(each[0])
+        # The next search may read all that is left.
+        spend()
+        spend_search(compiled, len(text) - each.end())
+    return found
 
 
 # ---- URLs

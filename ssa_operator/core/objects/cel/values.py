@@ -292,6 +292,8 @@ def map_get(value: Any, key: Any) -> Any:
     """The value of a key of a map. Raises EvaluationError."""
     if isinstance(value, TypedMap):
         return value.get(key)
+    if isinstance(key, str) and key in value:
+        return value[key]
     for own, item in value.items():
         if equal(own, key):
             return item
@@ -300,7 +302,9 @@ def map_get(value: Any, key: Any) -> Any:
 
 def map_has(value: Any, key: Any) -> bool:
     """Whether a map has a key."""
-    return key in value if isinstance(value, TypedMap) else any(equal(own, key) for own in value)
+    if isinstance(value, TypedMap) or isinstance(key, str):
+        return key in value
+    return any(equal(own, key) for own in value)
 
 
 def equal(left: Any, right: Any) -> bool:

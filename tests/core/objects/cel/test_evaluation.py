@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,9 +11,12 @@ from hypothesis import strategies as st
 
 from ssa_operator.core.objects.cel import cost
 from ssa_operator.core.objects.cel.cost import CostError, limited
+from ssa_operator.core.objects.cel.equal_items import EqualItems
 from ssa_operator.core.objects.cel.evaluation import evaluate
+from ssa_operator.core.objects.cel.functions import METHODS
 from ssa_operator.core.objects.cel.syntax import CELSyntaxError, parse
-from ssa_operator.core.objects.cel.values import EvaluationError, UncheckedError
+from ssa_operator.core.objects.cel.values import EvaluationError, UncheckedError, equal
+from tests.instruction_counts import is_linear
 
 
 def value(text: str, **variables: Any) -> Any:
@@ -103,8 +107,9 @@ NESTED = "lists.range(1000)" + "".join(f".all(x{n}, lists.range(1000)" for n in 
         NESTED,
         "lists.range(100000).map(x, lists.range(100000)).size() > 0",
         "lists.range(100000).distinct().size() > 0",
+        "lists.range(10000).map(x, 'a').join('').findAll('(a*b)|a').size() > 0",
         "lists.range(100000).map(x, x in lists.range(100000)).size() > 0",
-        "sets.contains(lists.range(10000), lists.range(10000))",
+        "sets.contains(lists.range(30000), lists.range(30000))",
         doubled("a + a", 60, "'ab'"),
         doubled("[a, a]", 40, "[1]") + ".flatten(50).size() > 0",
         f"{doubled('[a, a]', 40, '[1]')} == {doubled('[a, a]', 40, '[1]')}",
@@ -122,3 +127,49 @@ def test_what_takes_too_long_is_unknown(text: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(cost, "LIMIT", 50_000)
     with pytest.raises(CostError), limited():
         value(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "N.distinct().size() == N.size()",
+        "N.map(x, {'a': x, 'b': [x]}).distinct().size() == N.size()",
+        "N.map(x, [x, x]).distinct().size() == N.size()",
+        "sets.contains(N, N)",
+        "sets.equivalent(N, N.reverse())",
+        "!sets.intersects(N, N.map(x, x + 1000000))",
+        "N.indexOf(-1) == -1",
+        "N.lastIndexOf(-1) == -1",
+        "N.map(x, 'a').join('').indexOf('b') == -1",
+        "N.map(x, 'a').join(',').split(',').size() == N.size()",
+        "N.sum() >= 0 && N.max() >= 0 && N.isSorted()",
+    ],
+)
+def test_twice_as_many_items_take_about_twice_the_work(text: str) -> None:
+    def prepared(count: int) -> Callable[[], object]:
+        node = parse(text.replace("N", f"lists.range({count})"))
+
+        def work() -> None:
+            with limited():
+                assert evaluate(node, {}) is True
+
+        return work
+
+    assert is_linear(prepared)
+
+
+SCALARS = st.integers(0, 2) | st.floats(0, 2) | st.sampled_from(["a", "1"]) | st.booleans() | st.none()
+
+
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2)
+
+
+@given(st.lists(st.recursive(SCALARS, nested, max_leaves=5), max_size=8))
+def test_distinct_items_are_those_that_are_not_equal_to_one_before(items: list[Any]) -> None:
+    expected: list[Any] = []
+    for each in items:
+        if not any(equal(each, other) for other in expected):
+            expected.append(each)
+    assert [id(each) for each in METHODS["distinct"](items)] == [id(each) for each in expected]
+    assert all(each in EqualItems(items) for each in items)
