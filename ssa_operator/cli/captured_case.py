@@ -112,10 +112,10 @@ def captured_case(live: LiveCase) -> CapturedCase:
     parent, templates = planned.parent.live, planned.parent.folder.templates
     assert templates is not None
     steps, secrets = {step.identity: step for step in planned.plan.steps}, planned.secrets
-    children = {
-        each.identity: each for each in planned.observed.children.own if not secrets.of(each.identity).name_object
-    }
-    known = {parent.identity, *(each.identity for each in planned.observed.children.own)}
+    # Sorted, because stand-ins are numbered in this order: two captures of one parent are equal.
+    own = sorted(planned.observed.children.own, key=lambda child: child.identity)
+    children = {each.identity: each for each in own if not secrets.of(each.identity).name_object}
+    known = {parent.identity, *(each.identity for each in own)}
     others = [other for other in map(LiveObject.of, map(dict, live.others)) if other.identity not in known]
     mask = CaseMask(salt=b"", public=templates.text)
 

@@ -173,13 +173,16 @@ async def test_kubectl_scale_is_named_with_its_subresource(desk: Desk, web: Path
 
 
 async def test_what_kubectl_scaled_without_a_record_is_no_default(desk: Desk, web: Path) -> None:
-    deployment = web / ECHOES / "deployment.yaml.j2"
-    deployment.write_text(DEPLOYMENT.replace("  replicas: {{ spec.replicas }}\n", ""))
+    never_written = DEPLOYMENT.replace("  replicas: {{ spec.replicas }}\n", "").replace(
+        "name: {{ name }}", "name: free", 1
+    )
+    (web / ECHOES / "free.yaml.j2").write_text(never_written)
     async with operating(desk.client, Options(templates=(web,), namespaces=(desk.namespace,), listen=None)):
-        await desk.until("deployments.apps", "web", lambda body: body["spec"]["replicas"] == 1)
-    await desk.kubectl("scale", "deployment/web", "--replicas=5")
-    assert (await fields(desk, web))["spec.replicas"] == {"value": 5, "reason": "no manager recorded"}
-    text = await blame(desk, web, "echo/web", "deployment/web")
+        await desk.until("deployments.apps", "free", lambda body: body["spec"]["replicas"] == 1)
+    await desk.kubectl("scale", "deployment/free", "--replicas=5")
+    scaled = (await fields(desk, web, "deployment/free"))["spec.replicas"]
+    assert scaled == {"value": 5, "reason": "no manager recorded"}
+    text = await blame(desk, web, "echo/web", "deployment/free")
     assert re.search(r"^no manager recorded +│   replicas: 5$", text, re.MULTILINE)
 
 
