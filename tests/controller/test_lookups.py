@@ -303,6 +303,9 @@ async def test_a_waiting_parent_is_not_reconciled_for_crds_that_it_does_not_need
     async with operate() as running:
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", "Gizmo"))
+        # A folder that starts meanwhile has it reconciled once more, before the next parent.
+        await desk.apply(echo("before"))
+        await desk.until(ECHOES, "before", not_ready_because("WaitingForDependency", "Gizmo"))
         crds, known = running.operator.controllers.crds, asyncio.Event()
         changed = crds._on_change
 
@@ -318,7 +321,9 @@ async def test_a_waiting_parent_is_not_reconciled_for_crds_that_it_does_not_need
             await known.wait()
         await desk.apply(echo("fence"))
         await desk.until(ECHOES, "fence", not_ready_because("WaitingForDependency", "Gizmo"))
-        assert {name for name, _ in running.reconciles} == {"fence"}
+        names = {name for name, _ in running.reconciles}
+        assert "fence" in names
+        assert "web" not in names
 
         await desk.define(definition("gizmos", group, "Gizmo"))
         await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", "/one .spec.word"))
