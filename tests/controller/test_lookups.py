@@ -296,9 +296,8 @@ async def test_a_manifest_waits_for_a_kind_whose_crd_is_created_later(start: Sta
 
 
 async def test_a_waiting_parent_is_not_reconciled_for_crds_that_it_does_not_need(
-    desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, operate: Operate, templates: Path, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group = f"g{uuid.uuid4().hex[:8]}.example.com"
     only(templates, word=map_template("word", word=f"lookup('{group}/v1', 'Gizmo', 'one').spec.word"))
     async with operate() as running:
         await desk.apply(echo("web"))
