@@ -81,16 +81,19 @@ async def dry_run(plan: Plan, cluster: ClusterAccess) -> tuple[Outcome, ...]:
 
 
 async def run_all(coroutines: Iterable[Coroutine[Any, Any, Done]]) -> list[Done]:
-    """Run all at once and return their results. They begin in batches, so that a thousand hold up nothing else. If one
-    raises, the others are cancelled first, because the parent goes back to the queue and another worker may reconcile
-    it at once.
+    """Run all at once and return their results. They begin in batches, so that a thousand hold up nothing else. Raises
+    the first error of one, after the others were cancelled, because the parent goes back to the queue and another
+    worker may reconcile it at once.
     """
     tasks: list[asyncio.Task[Done]] = []
-    async with asyncio.TaskGroup() as group:
-        for coroutine in coroutines:
-            tasks.append(group.create_task(coroutine))
-            if len(tasks) % BATCH == 0:
-                await asyncio.sleep(PAUSE)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for coroutine in coroutines:
+                tasks.append(group.create_task(coroutine))
+                if len(tasks) % BATCH == 0:
+                    await asyncio.sleep(PAUSE)
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
 
 
