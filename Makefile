@@ -21,7 +21,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac sbom test test-slow test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-reads bench-renames bench-shards bench-stall bench-start bench-status bench-takeover diagrams docs picture site schemas transcripts lint format check constraints manifests clean
+.PHONY: help install run rbac sbom test test-slow test-exhaustive test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-reads bench-renames bench-shards bench-stall bench-start bench-status bench-takeover diagrams docs picture site schemas transcripts lint format check constraints manifests clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,14 +40,17 @@ rbac: $(INSTALLED) ## Generate deploy/base/rbac.yaml from templates/ and crds/, 
 	$(BIN)/ssa-operator rbac --namespace watched > deploy/chart/files/rbac-examples-namespace.yaml.new
 	mv deploy/chart/files/rbac-examples-namespace.yaml.new deploy/chart/files/rbac-examples-namespace.yaml
 
-test: $(INSTALLED) ## Run the tests, including those on the local control plane, without the slow ones
-	$(PYTEST) -m "not slow" $(ARGS)
+test: $(INSTALLED) ## Run the tests of every change, including those on the local control plane
+	$(PYTEST) -m "not slow and not exhaustive" $(ARGS)
 
 test-slow: USUAL_JOBS = 4
 test-slow: $(INSTALLED) ## Run only the slow tests
-	$(PYTEST) -m slow $(ARGS)
+	$(PYTEST) -m "slow and not exhaustive" $(ARGS)
 
-test-all: $(INSTALLED) ## Run all tests, including the slow ones
+test-exhaustive: $(INSTALLED) ## Run only the tests that show a promise in more cases than `make test` does
+	$(PYTEST) -m exhaustive $(ARGS)
+
+test-all: $(INSTALLED) ## Run all tests, including the slow and the exhaustive ones
 	$(PYTEST) $(ARGS)
 
 test-faults: $(INSTALLED) ## Play the whole fault matrix (10 minutes) and write its table into docs/reliability.md

@@ -27,6 +27,7 @@ from ssa_operator.kube.api.client import Client
 from tests.controller.harness import administrator
 from tests.devcluster.audit import end_of_log, written_collections
 from tests.devcluster.waiting import until
+from tests.exhaustive import pytest_collection_modifyitems  # noqa: F401 - a hook of pytest
 from tests.installed_crds import install_crds
 from tests.secret_contents import OUTPUTS, SecretSearch
 

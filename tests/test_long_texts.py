@@ -168,6 +168,7 @@ def is_proportional(reading: Reading, part: str) -> bool:
     return other < NOTICEABLE or other < 3 * one
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("reading", READINGS.values(), ids=READINGS.keys())
 def test_a_text_of_twice_the_length_takes_at_most_three_times_as_long(reading: Reading) -> None:
     assert [part for part in PARTS if not is_proportional(reading, part)] == []

@@ -66,6 +66,7 @@ def test_tests_that_pass_the_second_time_are_listed_with_their_first_failures(tm
     assert "test_fine" not in (tmp_path / "build/run/second.xml").read_text()
 
 
+@pytest.mark.exhaustive
 def test_a_test_that_does_not_pass_the_second_time_fails_the_run_beside_flaky_ones(tmp_path: Path) -> None:
     done = run(tmp_path, f"{FLAKY}\n\ndef test_broken(): assert False\n")
     assert done.returncode == 1
@@ -73,11 +74,13 @@ def test_a_test_that_does_not_pass_the_second_time_fails_the_run_beside_flaky_on
     assert "test_broken" not in (tmp_path / "build/run/flaky.txt").read_text()
 
 
+@pytest.mark.exhaustive
 def test_a_test_that_is_skipped_the_second_time_fails_the_run(tmp_path: Path) -> None:
     done = run(tmp_path, f'{FLAKY}\n\ndef test_skipped():\n    assert not first("broken")\n    pytest.skip()\n')
     assert done.returncode == 1
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("tests", "arguments", "code"),
     [("import nowhere\n", (), 2), ("def test_it(): pass\n", ("-k", "other"), 5)],

@@ -172,6 +172,7 @@ async def test_kubectl_scale_is_named_with_its_subresource(desk: Desk, web: Path
     assert re.search(r"^kubectl \(scale\) +│   replicas: 5  # deployment\.yaml\.j2:12 renders 2$", text, re.MULTILINE)
 
 
+@pytest.mark.exhaustive
 async def test_what_kubectl_scaled_without_a_record_is_no_default(desk: Desk, web: Path) -> None:
     never_written = DEPLOYMENT.replace("  replicas: {{ spec.replicas }}\n", "").replace(
         "name: {{ name }}", "name: free", 1
@@ -255,6 +256,7 @@ async def test_a_narrow_terminal_shortens_the_gutter_and_not_the_object(desk: De
     assert re.search(r"^_macros\.yaml\.j2:4 < deployment\.yaml… │               value: B$", plain, re.MULTILINE)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -68,6 +68,7 @@ async def test_a_project_without_faults_has_no_findings(tmp_path: Path) -> None:
     assert await check(project(tmp_path, web=WEB, after=AFTER)) == (0, [], "")
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("name", "text", "code", "line", "words"),
     [
@@ -197,6 +198,7 @@ async def test_a_version_without_schemas_is_an_error() -> None:
     assert "--kubernetes is 1.2; the schemas of 1.36 come with ssa-operator" in err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_manifests_are_checked_against_the_current_cluster(tmp_path: Path, desk: Desk) -> None:
     other = "apiVersion: unknown.example.org/v1\nkind: Thing\nmetadata: {name: thing}\n"
@@ -295,6 +297,7 @@ async def test_files_that_jinja_or_yaml_cannot_read_hide_no_error_of_the_others(
     ]
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     "use",
     ["{% include '_part.j2' %}", "{% from '_part.j2' import x %}", "{% include '_' ~ 'part.j2' %}"],
@@ -344,6 +347,7 @@ async def test_what_a_broken_file_may_render_or_set_is_not_missed_in_the_others(
     assert (code, lines(found)) == (1, [("template-error", "broken.yaml.j2", 4)])
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("file", "text"),
     [("_settings.yaml", "clusterScope: true\nmaxChildren: x\n"), ("_values.yaml", "port: [\n")],
@@ -386,6 +390,7 @@ async def test_the_project_s_own_templates_have_no_errors_and_the_page_shows_a_f
     assert shown("check").text in out
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("output", ["text", "sarif", "github"])
 async def test_the_formats_have_code_file_and_line(tmp_path: Path, output: str) -> None:
     folder = project(tmp_path, web=WEB.replace("nginx:1.27", "nginx"))
@@ -476,6 +481,7 @@ async def test_an_example_that_the_api_server_refuses_is_an_error_with_its_line(
 SILENT = "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata: {name: web}\nspec: {hosts: [web]}\n"
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(("declared", "lines"), [(None, [2]), ("conditions", [2]), ("phase", [])])
 async def test_a_kind_whose_status_nothing_writes_is_a_warning_unless_its_crd_declares_no_conditions(
     tmp_path: Path, declared: str | None, lines: list[int]

@@ -70,6 +70,7 @@ async def test_one_screen_shows_the_tree_events_and_errors_and_its_keys_work(tmp
     assert not list((tmp_path / "state").rglob("*.pid"))
 
 
+@pytest.mark.exhaustive
 async def test_ctrl_c_ends_the_screen_in_order(tmp_path: Path, templates: Path) -> None:
     (tmp_path / "echo.yaml").write_text(ECHO)
     arguments = ("dev", f"--templates={templates}", f"--examples={tmp_path / 'echo.yaml'}", "--listen=")

@@ -195,6 +195,7 @@ async def test_errors_are_one_line_with_exit_code_2(desk: Desk, templates: Path,
     assert "Traceback" not in err
 
 
+@pytest.mark.exhaustive
 async def test_colours_are_for_terminals_without_no_color(desk: Desk, templates: Path, tmp_path: Path) -> None:
     (tmp_path / "echo.yaml").write_text(json.dumps(echo("new")))
     plain = (await diff(desk, templates, str(tmp_path / "echo.yaml")))[1]

@@ -268,6 +268,7 @@ async def doors(desk: Desk, folder: Path) -> Path:
     return templates
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_a_rollback_empties_a_mapping(desk: Desk, tmp_path: Path) -> None:
     templates, sequence = await doors(desk, tmp_path), tmp_path / "sequence.yaml"
@@ -295,6 +296,7 @@ async def test_a_change_that_makes_a_child_invalid_is_played_and_rolled_back(des
     assert sum(folder["changes"].values()) == 8
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_a_crd_that_only_the_cluster_has_is_enough(desk: Desk, templates: Path) -> None:
     only(templates, sized=map_template("sized", replicas="spec.replicas"))

@@ -147,6 +147,7 @@ async def test_a_template_that_fails_leaves_the_graph_of_the_others(folder: Path
     assert err.startswith(f"ssa-operator: {ECHOES}/broken.yaml.j2:1: spec.nope is missing")
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("word", ["echo", "Echo", "echoes", ECHOES])
 async def test_a_kind_is_shown_by_its_first_example(word: str) -> None:
     code, out, err = await run("graph", word, KUBECONFIG="nowhere")
@@ -206,6 +207,7 @@ async def test_a_wrong_argument_is_one_line(folder: Path, arguments: list[str], 
     assert err.count("\n") == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_a_live_parent_has_the_states_of_its_children(desk: Desk, client: Client, templates: Path) -> None:
     only(templates, deployment=DEPLOYMENT, service=SERVICE, after=AFTER.replace("Deployment", "Service"))

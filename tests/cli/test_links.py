@@ -39,6 +39,7 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     "name", ["parent.yaml", "children.yaml", "others.yaml", "now.txt", "expected.yaml", "waits.txt"]
 )
@@ -57,6 +58,7 @@ async def test_a_link_of_a_golden_case_is_neither_read_nor_written_through(
     assert content(outside) == before
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("place", ["tests", f"tests/{FOLDER}", f"tests/{FOLDER}/one"])
 async def test_a_linked_folder_of_golden_cases_is_not_updated(root: Path, outside: Path, place: str) -> None:
     (root / place).rename(outside / "moved")
@@ -110,6 +112,7 @@ async def test_an_include_reads_nothing_outside(root: Path, outside: Path) -> No
     assert f"a symbolic link leads to {outside}/secret.yaml" in err
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("words", [("render",), ("graph",)])
 async def test_a_parent_behind_a_link_is_not_read(root: Path, outside: Path, words: tuple[str, ...]) -> None:
     (root / "parent.yaml").symlink_to(outside / "secret.yaml")

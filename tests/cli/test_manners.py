@@ -148,6 +148,7 @@ OFFLINE = (
 FULL = "ssa-operator: can't write standard output: No space left on device\n"
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("words", OFFLINE, ids=" ".join)
 async def test_a_full_disk_at_standard_output_is_one_sentence_and_exit_code_2(words: tuple[str, ...]) -> None:
     environment = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
@@ -160,6 +161,7 @@ def subprocess_of(words: Sequence[str], **settings: Any) -> subprocess.Completed
     return subprocess.run([sys.executable, "-m", "ssa_operator", *words], text=True, check=False, **chosen)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("words", [("--help",), ("render", "examples/echo.yaml")], ids=" ".join)
 def test_a_closed_pipe_ends_a_command_without_a_word(words: tuple[str, ...]) -> None:
     reader, writer = os.pipe()
@@ -169,6 +171,7 @@ def test_a_closed_pipe_ends_a_command_without_a_word(words: tuple[str, ...]) -> 
     assert (ended.returncode, ended.stderr) == (1, "")
 
 
+@pytest.mark.exhaustive
 def test_a_closed_standard_output_is_one_sentence() -> None:
     shell = ["sh", "-c", f"exec {sys.executable} -m ssa_operator render examples/echo.yaml >&-"]
     ended = subprocess.run(shell, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
@@ -184,6 +187,7 @@ def test_a_full_disk_at_standard_error_leaves_the_exit_code() -> None:
 FIXABLE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  a: {{ spec.replicas | quote }}\n"
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -217,6 +221,7 @@ def test_a_file_that_the_disk_has_no_place_for_is_one_sentence_and_exit_code_2(
     assert ended.returncode == 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_a_full_disk_is_one_sentence_from_each_command_of_a_cluster(desk: Desk) -> None:
     await desk.apply(echo("web"))
@@ -254,6 +259,7 @@ def plugin(*arguments: str, **environment: str) -> subprocess.CompletedProcess[s
     )
 
 
+@pytest.mark.exhaustive
 def test_kubectl_finds_the_plugin_and_runs_it_under_its_own_name() -> None:
     assert f"{BIN / 'kubectl-ssa'}\n" in plugin("plugin", "list").stdout
     shown = plugin("ssa", "tree", "--help").stdout
@@ -267,11 +273,13 @@ def test_kubectl_finds_the_plugin_and_runs_it_under_its_own_name() -> None:
     )
 
 
+@pytest.mark.exhaustive
 def test_kubectl_completes_the_plugin() -> None:
     assert plugin("__complete", "ssa", "tr").stdout.splitlines() == ["tree", ":4"]
     assert plugin("__complete", "ssa", "tree", "--output", "").stdout.splitlines() == ["table", "json", "yaml", ":4"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_kinds_names_namespaces_and_contexts_are_completed(cluster: Cluster, desk: Desk) -> None:
     await desk.apply(echo("web"), echo("worker"), echo("other"))
@@ -300,6 +308,7 @@ async def test_kinds_names_namespaces_and_contexts_are_completed(cluster: Cluste
     assert await completed("ssa-operator tree --kubeconfig nowhere echo/") == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_colours_are_for_terminals_and_no_color_switches_them_off(cluster: Cluster, desk: Desk) -> None:
     await desk.apply(echo("web"))
@@ -317,6 +326,7 @@ async def test_colours_are_for_terminals_and_no_color_switches_them_off(cluster:
         assert not colour.search(shown.raw)
 
 
+@pytest.mark.exhaustive
 def test_the_completion_script_completes_in_bash() -> None:
     script = (
         "source <(ssa-operator --show-completion); COMP_WORDS=(ssa-operator $1); COMP_CWORD=$2; "

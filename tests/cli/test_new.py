@@ -108,6 +108,7 @@ async def test_the_json_lists_files_parameters_and_notes(tmp_path: Path) -> None
     assert made["notes"] == []
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -130,6 +131,7 @@ async def test_wrong_usage_is_refused_in_one_line(tmp_path: Path, arguments: tup
     assert files_in(tmp_path) == []
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("option", "text", "words"),
     [
@@ -308,6 +310,7 @@ def shop() -> str:
     return "\n---\n".join(map(json.dumps, objects))
 
 
+@pytest.mark.more_cases
 @pytest.mark.cluster
 @pytest.mark.parametrize("source", ["plain", "manifests", "example"])
 async def test_a_new_resource_becomes_ready(desk: Desk, tmp_path: Path, source: str) -> None:

@@ -155,6 +155,7 @@ def test_wrong_usage_is_refused_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("option", ["--namespace=a", "--explain", "--check", "--output=json", "--impersonate=a"])
 def test_values_for_helm_are_cluster_wide_rules(repository: Path, option: str) -> None:
     code, out, err = run("rbac", "--helm-values", option)

@@ -134,6 +134,7 @@ async def test_equal_changes_are_one_detail_in_text_and_markdown(desk: Desk, cli
     assert "<details>" in comment
 
 
+@pytest.mark.exhaustive
 async def test_parents_that_fail_wait_or_are_suspended_do_not_hide_the_others(
     desk: Desk, client: Client, templates: Path
 ) -> None:
@@ -241,6 +242,7 @@ async def against(file: Path, templates: Path, code: int = 0) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.exhaustive
 async def test_a_snapshot_answers_like_the_cluster_and_holds_no_secret(
     desk: Desk, client: Client, templates: Path, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.exhaustive
 def test_each_case_is_an_item_whose_failure_is_the_diff(root: Path) -> None:
     code, out = run_pytest(root, "-v")
     assert code == 0

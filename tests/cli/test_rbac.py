@@ -37,6 +37,7 @@ def things(folder: Path, text: str) -> Path:
     return folder / "templates"
 
 
+@pytest.mark.exhaustive
 async def test_an_installation_has_the_permissions_that_the_command_prints() -> None:
     code, out, err = await run("rbac", KUBECONFIG="nowhere")
     assert (code, err) == (0, "")
@@ -67,6 +68,7 @@ async def test_nothing_is_granted_on_secrets_without_a_template_that_needs_them(
     assert not granted & {"secrets", "*"}
 
 
+@pytest.mark.exhaustive
 async def test_the_lease_is_granted_in_the_operators_namespace_only() -> None:
     bodies = await manifests("--operator-namespace=system")
     granting = [
@@ -99,6 +101,7 @@ async def test_with_namespaces_the_cluster_role_has_what_is_cluster_scoped_and_t
     ]
 
 
+@pytest.mark.exhaustive
 async def test_with_impersonation_the_operator_writes_no_children_and_the_accounts_have_an_unbound_role() -> None:
     printed = await manifests("--impersonate=deployer")
     assert [each for each in identities(printed) if each[0].endswith(("Role", "RoleBinding"))] == [
@@ -143,6 +146,7 @@ async def test_the_permissions_of_the_webhook_are_granted_only_for_an_operator_t
     ]
 
 
+@pytest.mark.exhaustive
 async def test_json_is_a_list_of_the_same_manifests() -> None:
     code, out, _ = await run("rbac", "--output=json", KUBECONFIG="nowhere")
     assert code == 0
@@ -167,6 +171,7 @@ async def test_the_name_of_an_account_is_checked() -> None:
         assert (code, "write the name of a service account alone" in err) == (2, True)
 
 
+@pytest.mark.exhaustive
 async def test_explain_names_every_template_line() -> None:
     code, out, _ = await run("rbac", "--explain", "--output=json", KUBECONFIG="nowhere")
     assert code == 0
@@ -248,6 +253,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(("arguments", "code", "message"), MISTAKES)
 async def test_a_mistake_is_one_line(arguments: list[str], code: int, message: str) -> None:
     found, out, err = await run("rbac", *arguments, KUBECONFIG="nowhere")
@@ -261,6 +267,7 @@ async def test_a_folder_that_does_not_load_is_an_error_with_its_line(tmp_path: P
     assert "things.a.example.com/a.yaml.j2:1" in err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_check_passes_for_an_account_that_may_do_everything(desk: Desk) -> None:
     code, out, err = await run("rbac", "--check", f"--kubeconfig={desk.kubeconfig}")
@@ -294,6 +301,7 @@ async def test_check_names_the_template_line_that_needs_a_missing_verb(
         assert f"{ECHOES}/deployment.yaml.j2:2" in out
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_a_service_account_is_reviewed_with_its_groups(desk: Desk) -> None:
     text = await run("rbac", f"--operator-namespace={desk.namespace}", f"--service-account={desk.namespace}")
@@ -311,6 +319,7 @@ async def test_a_service_account_is_reviewed_with_its_groups(desk: Desk) -> None
     await desk.kubectl("delete", "clusterrole,clusterrolebinding", desk.namespace)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_a_running_operator_reports_missing_permissions_and_goes_on(
     desk: Desk, templates: Path, tmp_path: Path

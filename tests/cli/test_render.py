@@ -45,6 +45,7 @@ def only_name(tmp_path: Path, text: str) -> Path:
 ROLE = "rbac.authorization.k8s.io/v1"
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -271,6 +272,7 @@ async def test_a_crd_that_cannot_be_used_is_named_with_its_line(tmp_path: Path) 
     assert f"{tmp_path}/crds/echoes.yaml:2: a CRD needs spec.group" in err
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("versions", "words"),
     [
@@ -457,6 +459,7 @@ stringData:
     assert len(printed) == 4
 
 
+@pytest.mark.exhaustive
 async def test_a_parent_that_the_api_server_would_refuse_is_named_as_the_page_shows(tmp_path: Path) -> None:
     example = ROOT / "examples" / "echo.yaml"
     wrong = tmp_path / "echo.yaml"

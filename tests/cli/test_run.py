@@ -70,6 +70,7 @@ async def test_the_operator_becomes_ready_reconciles_and_stops_in_order_at_sigte
     assert not any("Traceback" in line for line in command.lines)
 
 
+@pytest.mark.exhaustive
 async def test_an_operator_without_a_template_folder_says_so_and_runs_the_first_one(
     desk: Desk, templates: Path
 ) -> None:
@@ -82,6 +83,7 @@ async def test_an_operator_without_a_template_folder_says_so_and_runs_the_first_
         await desk.apply_until_ready(echo("web"))
 
 
+@pytest.mark.exhaustive
 async def test_the_webhook_runs_with_the_operator_and_unregisters_when_it_stops(desk: Desk, templates: Path) -> None:
     only(templates, a="{{ fail('no echoes today') }}")
     more = (f"--kubeconfig={desk.kubeconfig}", "--listen=", "--admission=127.0.0.1:0")
@@ -101,6 +103,7 @@ async def test_the_webhook_runs_with_the_operator_and_unregisters_when_it_stops(
     assert "ssa-operator" not in await desk.kubectl("get", "validatingwebhookconfigurations", "-o", names)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -116,6 +119,7 @@ async def test_incomplete_options_of_the_webhook_are_one_line(
     assert (code, words in err, err.count("\n")) == (2, True, 1), err
 
 
+@pytest.mark.exhaustive
 def test_without_the_extra_of_the_webhook_the_error_names_it(templates: Path) -> None:
     script = "import sys; sys.modules['cryptography'] = None; from ssa_operator.cli.main import main; main()"
     arguments = ["run", f"--templates={templates}", "--admission=:9443"]
@@ -145,6 +149,7 @@ async def test_the_probes_answer_while_the_api_server_does_not(desk: Desk, templ
     assert codes == {"healthz": 200, "readyz": 503}
 
 
+@pytest.mark.exhaustive
 async def test_log_lines_can_be_json(desk: Desk, templates: Path) -> None:
     more = (f"--kubeconfig={desk.kubeconfig}", "--listen=")
     async with started(*operator(desk, templates, *more), SSA_OPERATOR_LOG_FORMAT="json") as command:
@@ -152,6 +157,7 @@ async def test_log_lines_can_be_json(desk: Desk, templates: Path) -> None:
     assert (entry["level"], entry["message"]) == ("info", "echoes.example.com: starts with example.com/v1")
 
 
+@pytest.mark.exhaustive
 async def test_each_json_line_of_a_reconcile_names_the_parent_and_the_reconcile(desk: Desk, templates: Path) -> None:
     only(templates, a=CONFIG_MAP)
     more = (f"--kubeconfig={desk.kubeconfig}", "--listen=", "--log-format=json")
@@ -169,6 +175,7 @@ async def test_each_json_line_of_a_reconcile_names_the_parent_and_the_reconcile(
     assert (other["name"], other["reconcileID"] != created["reconcileID"]) == ("other", True)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(("level", "shown"), [("info", False), ("debug", True)])
 async def test_a_text_line_names_the_reconcile_at_the_level_debug_only(
     desk: Desk, templates: Path, level: str, shown: bool
@@ -181,6 +188,7 @@ async def test_a_text_line_names_the_reconcile_at_the_level_debug_only(
     assert (re.search(r" reconcileID=[0-9a-f-]{36}\n$", line) is not None) is shown
 
 
+@pytest.mark.exhaustive
 async def test_sigusr1_writes_the_queue_the_watches_and_the_stacks_of_tasks_and_no_content(
     desk: Desk, maps_and_secrets: Path
 ) -> None:
@@ -199,6 +207,7 @@ async def test_sigusr1_writes_the_queue_the_watches_and_the_stacks_of_tasks_and_
     assert "hidden-content" not in dump
 
 
+@pytest.mark.exhaustive
 async def test_a_restarted_operator_applies_the_children_that_a_killed_one_has_not(
     desk: Desk, maps_and_secrets: Path, tmp_path: Path
 ) -> None:
@@ -222,6 +231,7 @@ async def test_a_restarted_operator_applies_the_children_that_a_killed_one_has_n
     assert "hidden-content" not in json.dumps(stuck)
 
 
+@pytest.mark.exhaustive
 async def test_a_child_whose_template_was_deleted_while_no_operator_ran_is_pruned_at_the_next_start(
     desk: Desk, maps_and_secrets: Path
 ) -> None:
@@ -235,6 +245,7 @@ async def test_a_child_whose_template_was_deleted_while_no_operator_ran_is_prune
     assert "deletionTimestamp" not in kept["metadata"]
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

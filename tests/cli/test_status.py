@@ -252,6 +252,7 @@ async def test_parents_that_are_not_ready_come_first_and_are_counted(desk: Desk,
     assert out.splitlines()[-1] == "3 parents: 1 Unknown, 2 Ready"
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("arguments", [("echo", "one"), ("echoes.example.com/one",), ("echo/one", "echo/two"), ("ec",)])
 async def test_parents_are_named_as_for_kubectl(desk: Desk, arguments: tuple[str, ...]) -> None:
     await desk.apply(echo("one"), echo("two"))

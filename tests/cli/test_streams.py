@@ -136,6 +136,7 @@ def test_data_are_exact_and_harmless(capsys: pytest.CaptureFixture[str]) -> None
     assert "é 日本" in printing.yaml_text(body), "text of other languages stays readable"
 
 
+@pytest.mark.exhaustive
 async def test_commands_without_a_cluster_show_no_control_character(tmp_path: Path) -> None:
     name = "a\n::error::b\x1b[2J.yaml.j2"
     case = project(tmp_path, TEMPLATE, **{"expected.yaml": printing.yaml_text({"a": EVERYTHING})})
@@ -161,6 +162,7 @@ async def test_commands_without_a_cluster_show_no_control_character(tmp_path: Pa
     assert [each["data"]["text"] for each in yaml.safe_load_all(out)] == [EVERYTHING, EVERYTHING]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_a_tenants_texts_show_no_control_character(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "templates" / ECHOES).mkdir(parents=True)

@@ -112,6 +112,7 @@ async def metrics(command: Command) -> str:
         return await answer.text()
 
 
+@pytest.mark.exhaustive
 async def test_a_parent_that_holds_the_process_is_named_at_once_and_comes_last_after_a_restart(
     desk: Desk, templates: Path
 ) -> None:

@@ -218,6 +218,7 @@ async def test_kinds_that_the_user_may_not_read_are_named(desk: Desk, client: Cl
     assert "objects of these kinds are not shown, because listing them is forbidden: replicasets.apps\n" in out
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("reference", "message"),
     [

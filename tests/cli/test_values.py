@@ -31,6 +31,7 @@ async def test_render_takes_values_from_files_and_from_the_environment(project: 
     assert "image: b:1" in (await run("render", PARENT, templates, SSA_OPERATOR_VALUES=str(one)))[1]
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("command", [["check"], ["graph", PARENT], ["rbac"], ["render", PARENT], ["run"], ["dev"]])
 async def test_a_file_that_does_not_exist_is_one_line(project: Path, command: list[str]) -> None:
     code, _, err = await run(*command, f"--templates={project / 'templates'}", "--values=absent.yaml")

@@ -393,6 +393,7 @@ def presented(port: int) -> str:
     return ssl.get_server_certificate(("127.0.0.1", port))
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("shared", [False, True], ids=["url", "service"])
 async def test_a_renewed_certificate_keeps_working(
     judge: Judge, desk: Desk, templates: Path, monkeypatch: pytest.MonkeyPatch, free_port: int, *, shared: bool

@@ -79,6 +79,7 @@ async def other(desk: Desk) -> AsyncIterator[Desk]:
 # Adoption.
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("template", [NAMESPACE, MAP_ELSEWHERE], ids=["Namespace", "ConfigMap"])
 async def test_an_object_outside_of_the_parents_namespace_is_neither_changed_nor_deleted(
     template: str, desk: Desk, other: Desk, operate: Operate, templates: Path
@@ -189,6 +190,7 @@ async def test_an_object_in_another_namespace_that_poses_as_a_child_is_not_read(
         await desk.until("configmaps", "web-copy", holds(v="newer"))
 
 
+@pytest.mark.exhaustive
 async def test_objects_in_another_namespace_that_pose_as_children_do_not_count(
     desk: Desk, other: Desk, operate: Operate, templates: Path, cluster: Cluster
 ) -> None:

@@ -108,6 +108,7 @@ async def test_without_its_webhook_one_parent_says_so_and_others_go_on(
         await desk.ready(ECHOES, "web")
 
 
+@pytest.mark.exhaustive
 async def test_tree_and_status_show_a_child_that_no_status_lists_in_the_version_of_its_manifest(
     desk: Desk, client: Client, templates: Path, webhook: ConversionWebhook
 ) -> None:

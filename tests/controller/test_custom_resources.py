@@ -106,6 +106,7 @@ async def test_a_custom_resource_whose_crd_declares_conditions_is_waited_for(
         await desk.until("configmaps", "web-up", holds(up="true"))
 
 
+@pytest.mark.exhaustive
 async def test_a_status_that_nothing_writes_is_named_after_some_minutes_without_an_event(
     desk: Desk, operate: Operate, group: str, templates: Path, clock: SteppingClock
 ) -> None:
@@ -148,6 +149,7 @@ async def test_a_status_that_the_crd_refuses_is_an_event(
     assert event["regarding"]["name"] == "web"
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     "status", ["", "shown: {{ required(spec.missing, 'is missing') }}\n"], ids=["refused", "failing"]
 )

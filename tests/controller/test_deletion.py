@@ -256,6 +256,7 @@ async def test_children_are_deleted_in_the_reverse_order_of_their_creation(
         await desk.gone(ECHOES, "web")
 
 
+@pytest.mark.exhaustive
 async def test_a_kind_that_the_cluster_no_longer_serves_keeps_no_parent_in_deletion(
     desk: Desk, operate: Operate, wide: Path
 ) -> None:
@@ -420,6 +421,7 @@ async def silent(running: Running, kind: GroupKind) -> AsyncIterator[None]:
         informer.tasks[:] = [asyncio.create_task(reflector.run()) for reflector in informer.reflectors]
 
 
+@pytest.mark.exhaustive
 async def test_a_deleted_child_that_the_cache_still_holds_is_reported_and_retried_until_the_watch_catches_up(
     desk: Desk, operate: Operate, wide: Path
 ) -> None:

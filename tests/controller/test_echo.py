@@ -258,6 +258,7 @@ async def test_children_that_a_condition_on_the_spec_no_longer_renders_are_prune
         await desk.ready(ECHOES, "web")
 
 
+@pytest.mark.exhaustive
 async def test_a_template_that_fails_for_one_echo_disturbs_none_of_twenty_others(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(EXTRA, "{% if name == 'bad' %}{{ spec.missing }}{% endif %}\n" + PLAIN)
@@ -270,6 +271,7 @@ async def test_a_template_that_fails_for_one_echo_disturbs_none_of_twenty_others
     assert {each["type"] for each in bad["status"]["conditions"]} == {"Ready", "Stalled"}
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("template", "reason", "words"),
     [

@@ -92,6 +92,7 @@ async def pools(desk: Desk, templates: Path) -> Path:
     return templates
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     "emptied",
     [EMPTIED, {}, {"resources": {"limits": {}}}, FILLED | {"free": EMPTIED["free"]}, FILLED | {"free": {}}],

@@ -78,6 +78,7 @@ def secret(**texts: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "web"}, "stringData": texts}
 
 
+@pytest.mark.exhaustive
 async def test_an_if_not_present_object_is_not_changed_later_and_recreated_after_its_deletion(
     desk: Desk, operate: Operate
 ) -> None:
@@ -282,6 +283,7 @@ async def test_fields_that_kubectl_apply_adds_to_a_child_later_stay(desk: Desk, 
         assert holds(ours="a", theirs="b")(await desk.read("configmaps", "web"))
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     "how", [("apply", "--server-side", "--field-manager=my-old"), ("create", "--field-manager=my-old")]
 )

@@ -118,6 +118,7 @@ def map_templates(templates: Path) -> Path:
     return only(templates, map=MAP)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("foreign_change", "words"),
     [

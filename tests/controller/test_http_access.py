@@ -384,6 +384,7 @@ HOSTILE_REQUESTS = {
 """Requests by what is wrong with them. A line adds another one."""
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("name", HOSTILE_REQUESTS)
 async def test_a_hostile_request_is_refused_and_logs_nothing(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture

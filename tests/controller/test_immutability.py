@@ -122,6 +122,7 @@ def label(case: dict[str, Any]) -> str:
     return f"{case['object']['kind']} {case['change']}"
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("case", CASES["immutable"], ids=label)
 async def test_a_change_of_an_immutable_field_is_recognized_and_passes_the_dry_run(
     bench: Bench, case: dict[str, Any]
@@ -136,6 +137,7 @@ async def test_a_change_of_an_immutable_field_is_recognized_and_passes_the_dry_r
     await bench.prove(changed, live)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("case", CASES["invalid"], ids=label)
 async def test_an_invalid_change_is_not_taken_for_a_change_of_an_immutable_field(
     bench: Bench, case: dict[str, Any]

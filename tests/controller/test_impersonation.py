@@ -210,6 +210,7 @@ def asking(name: str, secret: str, namespace: str) -> dict[str, Any]:
     return parent
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("reader", READERS)
 async def test_a_lookup_reads_nothing_that_the_account_may_not_read(
     reader: str,

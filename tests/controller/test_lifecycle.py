@@ -129,6 +129,7 @@ async def test_a_crd_is_deleted_with_its_parents_and_all_that_their_finalizers_d
         await desk.gone(ROLES, role)
 
 
+@pytest.mark.exhaustive
 async def test_a_crd_whose_deletion_began_while_no_operator_ran_is_deleted_when_one_starts(
     desk: Desk, operate: Operate, finalized_templates: Path, group: str
 ) -> None:
@@ -146,6 +147,7 @@ async def test_a_crd_whose_deletion_began_while_no_operator_ran_is_deleted_when_
         assert name not in running.operator.folders
 
 
+@pytest.mark.exhaustive
 async def test_a_child_whose_crd_is_being_deleted_is_recreated_with_the_crd(
     desk: Desk, operate: Operate, templates: Path, group: str
 ) -> None:
@@ -223,6 +225,7 @@ async def test_a_crd_that_changes_while_a_parent_is_reconciled_reaches_that_pare
         await desk.ready(ECHOES, "web")
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("sees_crds", [True, False], ids=["watching CRDs", "no permission to watch CRDs"])
 async def test_a_recorded_child_that_was_deleted_with_its_crd_keeps_no_parent_in_deletion(
     desk: Desk, options: MakeOptions, templates: Path, group: str, tmp_path: Path, *, sees_crds: bool
@@ -416,6 +419,7 @@ async def test_a_namespace_that_is_being_deleted_disturbs_no_other(desk: Desk, o
         assert running.operator.ready
 
 
+@pytest.mark.exhaustive
 async def test_an_echo_that_is_first_reconciled_while_its_namespace_is_deleted_gets_no_children(
     desk: Desk, operate: Operate, doomed: Desk
 ) -> None:

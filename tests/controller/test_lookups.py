@@ -405,6 +405,7 @@ async def test_many_objects_are_watched_one_by_one_if_the_permissions_name_them(
         await until_watched(running.operator, lambda watched: watched == {(desk.namespace, f"{n}-in") for n in names})
 
 
+@pytest.mark.exhaustive
 async def test_a_wider_watch_that_was_forbidden_is_used_once_it_is_allowed(
     start: Start, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -32,6 +32,7 @@ def outcomes(running: Running) -> list[Outcome]:
 VERSIONS = "map(attribute='metadata.resourceVersion') | sort | join('-')"
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("files", "words"),
     [
@@ -106,6 +107,7 @@ def follows(replicas: int) -> Callable[[dict[str, Any]], bool]:
     return judge
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("seen", ["constant", "{{ current }}"], ids=["alone", "with a field that follows from it"])
 @pytest.mark.parametrize("scaled", [True, False], ids=["scaled", "patched"])
 async def test_a_growth_by_others_that_a_template_follows_is_no_loop(

@@ -96,6 +96,7 @@ def test_each_value_that_an_alert_selects_is_named_in_the_description_of_its_met
     assert found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_a_running_operator_serves_each_metric_that_the_dashboard_and_the_alerts_use(
     served_metrics: dict[str, tuple[str, set[str]]],
@@ -141,6 +142,7 @@ def checks_of_alerts() -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 def test_each_alert_has_rule_tests_in_which_it_fires_and_in_which_it_does_not(rule: dict[str, Any]) -> None:
     checks = checks_of_alerts()[rule["alert"]]

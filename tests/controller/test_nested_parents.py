@@ -71,6 +71,7 @@ async def test_parents_that_create_parents_of_their_kind_end_at_the_bound_also_a
         assert not deleted
 
 
+@pytest.mark.exhaustive
 async def test_parents_of_two_kinds_that_create_each_other_end_at_the_bound_also_after_a_restart(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:

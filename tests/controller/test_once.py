@@ -101,6 +101,7 @@ async def runs(desk: Desk) -> int:
     return sum(1 for each in events if each["regarding"]["kind"] == "Job" and each["reason"] == "SuccessfulCreate")
 
 
+@pytest.mark.exhaustive
 async def test_a_job_that_its_ttl_removed_does_not_run_again_until_its_manifest_changes_also_after_a_restart(
     desk: Desk, operate: Operate
 ) -> None:

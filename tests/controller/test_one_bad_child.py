@@ -76,6 +76,7 @@ def chosen(name: str, **annotations: str) -> dict[str, Any]:
     return body
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("case", CASES)
 async def test_a_name_that_is_no_segment_of_a_path_is_refused_with_its_line(
     case: str, desk: Desk, operate: Operate, templates: Path
@@ -152,6 +153,7 @@ async def write_managed_fields(desk: Desk, name: str, *entries: str, **data: str
     await desk.client.send(replace(request, query=(("fieldManager", "stranger"),)))
 
 
+@pytest.mark.exhaustive
 async def test_a_bug_is_named_by_the_status(
     desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +170,7 @@ async def test_a_bug_is_named_by_the_status(
         await desk.ready(ECHOES, "web")
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("levels", [200, 3000])
 async def test_managed_fields_of_thousands_of_levels_hold_up_no_child(
     levels: int, desk: Desk, operate: Operate, templates: Path

@@ -149,6 +149,7 @@ async def test_a_dependency_cycle_is_named_with_its_path_and_everything_else_is_
         await desk.read("configmaps", "c")
 
 
+@pytest.mark.exhaustive
 async def test_existing_children_stay_when_templates_form_a_dependency_cycle(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         for name in ("a", "b", "old"):

@@ -22,6 +22,7 @@ metadata:
 """
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("served", [{"v1": True, "v2": True}, {"v1": False, "v2": True}], ids=["both", "the new one"])
 async def test_kept_objects_name_the_version_in_which_the_operator_reads_the_parent(
     desk: Desk, operate: Operate, templates: Path, group: str, served: dict[str, bool]

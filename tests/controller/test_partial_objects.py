@@ -71,6 +71,7 @@ async def seen(desk: Desk, running: Running) -> None:
             await changed.wait()
 
 
+@pytest.mark.exhaustive
 async def test_of_an_object_that_no_parent_names_only_metadata_is_kept(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:

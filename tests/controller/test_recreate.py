@@ -158,6 +158,7 @@ async def test_a_long_value_in_the_api_servers_message_is_shortened(desk: Desk, 
     assert len(ready_condition(parent)["message"]) < 1000
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("strategy", ["Background", "Foreground", "Orphan"])
 async def test_a_deployment_is_recreated_if_its_manifest_allows_it(
     desk: Desk, operate: Operate, boxes: Path, strategy: str, caplog: pytest.LogCaptureFixture
@@ -557,6 +558,7 @@ async def test_a_secret_that_keeps_values_and_was_not_deleted_is_deleted_by_the_
             await desk.gone("secrets", name)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("strategy", ["Background", "Foreground"])
 async def test_a_recreated_secret_keeps_its_generated_value(
     desk: Desk, operate: Operate, boxes: Path, strategy: str

@@ -77,6 +77,7 @@ async def folder(desk: Desk, templates: Path) -> Path:
     return only(templates) / ECHOES
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("case", LEAKS)
 async def test_no_message_contains_a_secrets_content(
     case: str, desk: Desk, operate: Operate, folder: Path, caplog: pytest.LogCaptureFixture

@@ -48,6 +48,7 @@ def guessing(name: str, guess: str) -> dict[str, Any]:
     return body
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("channel", CHANNELS)
 async def test_right_and_wrong_guesses_look_alike(channel: str, desk: Desk, operate: Operate, folder: Path) -> None:
     (folder / "a.yaml.j2").write_text(CHANNELS[channel])

@@ -84,6 +84,7 @@ async def uids(desk: Desk, *objects: tuple[str, str]) -> list[str]:
     return [each["metadata"]["uid"] for each in found]
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("texts", "derived"),
     [

@@ -256,6 +256,7 @@ def without_bucket(bodies: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.exhaustive
 async def test_a_child_without_bucket_is_pruned_and_deleted_with_its_parent(
     desk: Desk, operate: Operate, maps: Path
 ) -> None:

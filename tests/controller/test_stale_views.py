@@ -174,6 +174,7 @@ stringData:
 PLAIN = map_template("plain", x="spec.replicas")
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     "condition",
     [
@@ -211,6 +212,7 @@ async def test_nothing_is_deleted_by_an_old_view_of_a_looked_up_object(
         await desk.gone("secrets", "web-extra")
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("apply", ApplyMode)
 @pytest.mark.parametrize("function", ["child", "live"])
 async def test_nothing_is_deleted_by_an_old_view_of_a_child_that_templates_read(
@@ -393,6 +395,7 @@ async def test_a_child_that_only_the_inventory_names_is_deleted_although_its_wat
 CONDITIONAL_ROLE = f"{{% if spec.replicas < 2 %}}\n{ROLE}{{% endif %}}\n"
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("withheld", "deletes_parent"),
     [({"echoes"}, False), ({"echoes", "clusterroles"}, True)],
@@ -456,6 +459,7 @@ def has_replicas(number: int) -> Callable[[dict[str, Any]], bool]:
     return lambda body: body["metadata"].get("annotations", {}).get("replicas") == str(number)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("change", ["changed", "deleted", "recreated"])
 async def test_an_old_view_of_an_object_does_not_give_it_its_former_generated_value_back(
     desk: Desk, lagging: LaggingClient, options: MakeOptions, templates: Path, change: str

@@ -109,6 +109,7 @@ FOREIGN = {
 }
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(("act", "applies"), FOREIGN.values(), ids=FOREIGN)
 async def test_a_foreign_change_costs_an_apply_only_if_it_changes_a_rendered_field(
     desk: Desk,

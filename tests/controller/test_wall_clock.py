@@ -34,6 +34,7 @@ async def resynced(running: Running, more: int) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("stepped", [-HOUR, HOUR])
 async def test_resyncs_go_on(desk: Desk, operate: Operate, clock: SteppingClock, stepped: float) -> None:
     async with operate(tick_rate=50.0, interval=0.3) as running:

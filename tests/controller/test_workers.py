@@ -172,6 +172,7 @@ async def test_a_reconcile_that_applies_everything_replaces_the_resync_that_wait
     assert queue.is_scheduled(KEY, Cause.TICK)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("apply", "complete", "resyncs"),
     [(ApplyMode.ALWAYS, True, True), (ApplyMode.CHANGED, True, False), (ApplyMode.CHANGED, False, True)],
@@ -321,6 +322,7 @@ async def test_a_deferred_status_that_cannot_be_written_is_retried() -> None:
 REFUSED = ApiError("apply of Echo", ErrorStatus(code=422, reason="Invalid", message="no"))
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("refusal", [None, REFUSED])
 async def test_a_refused_status_cancels_neither_the_time_of_a_report_nor_its_retry(refusal: ApiError | None) -> None:
     for outcome, again_at, expected in (

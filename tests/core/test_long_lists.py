@@ -157,6 +157,7 @@ def status(count: int) -> Work:
 STEPS = [lost, changed, conflict, loop, attributed, differences, left, shown, offline, adopted, patched, status]
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("prepare", STEPS, ids=lambda step: step.__name__)
 def test_the_work_on_a_list_is_linear_in_its_length(prepare: Callable[[int], Work]) -> None:
     assert is_linear(prepare, small=30)

@@ -293,6 +293,7 @@ async def test_a_silent_cluster_is_unhealthy_and_replaced(own: Cluster, monkeypa
         await replaced.stop()
 
 
+@pytest.mark.exhaustive
 async def test_kill_9_of_the_starter_leaves_no_process_of_an_attached_cluster(
     state: Path, starters: list[subprocess.Popen[str]]
 ) -> None:
@@ -304,6 +305,7 @@ async def test_kill_9_of_the_starter_leaves_no_process_of_an_attached_cluster(
     assert (await clusters.status("own")).state == "stopped"
 
 
+@pytest.mark.exhaustive
 async def test_a_detached_cluster_survives_its_starter_and_is_gone_after_stop(
     state: Path, starters: list[subprocess.Popen[str]]
 ) -> None:
@@ -342,6 +344,7 @@ async def test_a_component_that_refuses_its_arguments_is_named_with_its_message(
     assert not processes.is_alive(state / "own")
 
 
+@pytest.mark.exhaustive
 async def test_the_start_chooses_other_ports_if_another_process_takes_one(
     state: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ def started() -> list[Invocation]:
     return [each for page in PAGES for found in typed(page).values() for each in found.invocations]
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_a_block_has_a_reader_that_finds_nothing_wrong(block: Block) -> None:
     reader = reader_of(block)
@@ -81,6 +82,7 @@ patches:
 """
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("language", "text", "words"),
     [

@@ -75,6 +75,7 @@ def known_cluster(cluster: Cluster, served: dict[str, list[Mapping[str, Any]]]) 
     subprocess.run([*kubectl, "delete", "namespace", "--timeout=90s", *created], check=True, capture_output=True)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("page", [page for page in PAGES if any("kind:" in block.text for block in blocks(page))])
 def test_the_api_server_accepts_each_manifest_of_a_page(
     page: str, known_cluster: None, served: dict[str, list[Mapping[str, Any]]], kubectl: Kubectl
@@ -95,6 +96,7 @@ def test_an_invalid_manifest_is_refused(known_cluster: None, kubectl: Kubectl) -
         kubectl("apply", "--server-side", "--dry-run=server", "--filename=-", input=json.dumps(body))
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("block", COMMANDS, ids=str)
 def test_kubectl_accepts_the_commands_of_a_block(
     block: Block, known_cluster: None, kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch
@@ -133,6 +135,7 @@ def refused(invocation: Invocation, kubectl: Kubectl, monkeypatch: pytest.Monkey
     return ""
 
 
+@pytest.mark.exhaustive
 def test_every_crd_of_the_repository_is_among_the_schemas() -> None:
     kinds = {(crd["spec"]["group"], crd["spec"]["names"]["kind"]) for crd in crds()}
     assert ("example.com", "Echo") in kinds

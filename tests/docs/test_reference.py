@@ -20,6 +20,7 @@ def test_the_page_of_commands_is_up_to_date() -> None:
     assert committed == reference.page(), "run `make docs`"
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_has_a_section_with_usage_options_and_an_example(words: tuple[str, ...]) -> None:
     heading = f"\n{'#' * (len(words) + 1)} {' '.join(words)}\n"

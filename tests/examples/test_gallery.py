@@ -20,6 +20,7 @@ def test_every_example_has_a_case_and_a_page() -> None:
     assert all((GALLERY / name / "README.md").exists() for name in NAMES)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("name", NAMES)
 async def test_an_example_can_be_looked_at_without_a_cluster(name: str) -> None:
     files = GALLERY / name

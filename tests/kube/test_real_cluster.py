@@ -91,6 +91,7 @@ MEANINGFUL = (
 NASTY = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(MEANINGFUL))
 
 
+@pytest.mark.exhaustive
 async def test_whatever_text_is_applied_comes_back_exactly(client: Client, namespace: str) -> None:
     loop = asyncio.get_running_loop()
 
@@ -122,6 +123,7 @@ JSON_VALUES = st.recursive(
 )
 
 
+@pytest.mark.exhaustive
 async def test_numbers_and_structures_of_a_custom_resource_come_back_as_they_were(
     client: Client, namespace: str, widgets: Resource
 ) -> None:
@@ -141,6 +143,7 @@ async def test_numbers_and_structures_of_a_custom_resource_come_back_as_they_wer
     await asyncio.to_thread(check)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("character", ["a", "\u4e2d", "\U0001f600"])
 async def test_a_key_of_the_documented_length_comes_back_and_a_longer_one_is_refused(
     client: Client, namespace: str, widgets: Resource, character: str
@@ -516,6 +519,7 @@ def definition(folder: Path, group: str = "kube.example.com") -> Path:
     return file
 
 
+@pytest.mark.exhaustive
 async def test_a_crd_can_be_created_deleted_and_created_again_while_its_resource_is_watched(
     client: Client, namespace: str, kubectl: Kubectl, tmp_path: Path
 ) -> None:

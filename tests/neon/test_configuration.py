@@ -121,6 +121,7 @@ def test_the_pageserver_finds_its_files_and_keeps_its_tenants(stage: Stage) -> N
     assert [claim["metadata"]["name"] for claim in claims] == ["data"]
 
 
+@pytest.mark.exhaustive
 def test_a_changed_configuration_starts_the_pageserver_again() -> None:
     def annotations(stage: Stage) -> Any:
         return stage.objects["StatefulSet/db-pageserver"]["spec"]["template"]["metadata"]["annotations"]
@@ -280,6 +281,7 @@ def test_settings_of_the_database_reach_postgres() -> None:
     assert settings(stage).items() >= {**own, "max_connections": "7", "shared_buffers": "1GB"}.items()
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("own", [{"max_wal_senders": "20"}, {"max_replication_flush_lag": "1GB", "a.b": "c"}])
 def test_a_setting_of_the_database_takes_the_place_of_the_one_that_it_would_have(own: dict[str, str]) -> None:
     assert settings(made(compute={"settings": own})) == {**settings(made()), **own}

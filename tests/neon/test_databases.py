@@ -114,6 +114,7 @@ def run_job(server: Server, stage: Stage, folder: Path) -> subprocess.CompletedP
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.exhaustive
 @needs_postgres
 def test_the_job_creates_what_is_absent_and_changes_what_is_there(server: Server, tmp_path: Path) -> None:
     stage = made(**SPEC)

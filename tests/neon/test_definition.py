@@ -53,11 +53,13 @@ def refusal(apply: Kubectl, body: dict[str, Any]) -> str:
     return str(error.value.stderr)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("version", [14, 15, 16, 17, "14", "17"])
 def test_a_version_is_a_number_or_a_string(apply: Kubectl, version: int | str) -> None:
     apply(resource(postgres_version=version), "--dry-run=server")
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -101,6 +103,7 @@ def test_a_name_that_no_service_can_have_is_refused(apply: Kubectl, name: str) -
     assert "metadata.name must be at most 63 lower case letters" in refusal(apply, resource(name))
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
@@ -142,6 +145,7 @@ def test_all_but_the_version_has_a_default(apply: Kubectl) -> None:
     }
 
 
+@pytest.mark.exhaustive
 def test_the_defaults_of_the_templates_are_those_of_the_crd(apply: Kubectl) -> None:
     """A database that an older CRD let in has the same children."""
     sections: dict[str, Any] = {"minio": {}, "safekeepers": {}, "pageserver": {}, "compute": {}}
@@ -171,6 +175,7 @@ SPECS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 def test_the_api_server_takes_every_manifest(apply: Kubectl, spec: dict[str, Any]) -> None:
     stage = made(**spec)
@@ -188,6 +193,7 @@ STAGES: dict[str, Callable[[], Stage]] = {
 }
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("stage_of", STAGES.values(), ids=STAGES)
 def test_every_pod_is_admitted_where_pod_security_is_restricted(
     apply: Kubectl, kubectl: Kubectl, namespace: str, stage_of: Callable[[], Stage]
@@ -263,6 +269,7 @@ def test_a_branch_that_can_not_be_meant_is_refused_with_a_reason(
     assert message in refusal(apply, branch_resource(**spec))
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [

@@ -108,6 +108,7 @@ def identities(name: str) -> set[str]:
     return named | {key(document.body) for document in found.documents}
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=40)
 @given(st.one_of(NAMES, WORDS), st.one_of(NAMES, WORDS))
 def test_two_databases_in_a_namespace_have_nothing_in_common(one: str, other: str) -> None:
@@ -115,6 +116,7 @@ def test_two_databases_in_a_namespace_have_nothing_in_common(one: str, other: st
         assert not identities(one) & identities(other)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=40)
 @given(NAMES)
 def test_all_names_are_short_enough_for_what_is_named(name: str) -> None:
@@ -130,6 +132,7 @@ def test_a_long_name_gives_a_database_like_any_other() -> None:
     assert all(len(value) <= 63 for value in labels)
 
 
+@pytest.mark.more_cases
 @each_variant
 def test_every_pod_could_run_where_pod_security_is_restricted(stage: Stage) -> None:
     for pod in pods(stage).values():
@@ -157,6 +160,7 @@ def test_every_image_comes_from_the_database() -> None:
     assert images == {**neon, "compute": "compute:1", "minio": "minio:1", "bucket": "mc:1"}
 
 
+@pytest.mark.exhaustive
 def test_without_an_image_the_compute_s_is_that_of_its_version() -> None:
     for version in (14, "15", 16, "17"):
         image = container(made(postgres_version=version), "compute")["image"]
@@ -305,6 +309,7 @@ def test_the_network_lets_through_who_has_to_talk_and_nobody_else(stage: Stage) 
     assert not allowed(stage, "stranger", "compute", 3080)
 
 
+@pytest.mark.exhaustive
 def test_volumes_are_kept_or_go_as_the_database_says() -> None:
     for policy in ("Retain", "Delete"):
         stage = made(deletion_policy=policy)

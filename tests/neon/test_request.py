@@ -37,6 +37,7 @@ def ask(component: str, folder: Path, *answers: str, stage: Stage | None = None)
     )
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("component", ["tenant", "timeline"])
 @pytest.mark.parametrize(
     "answers",

@@ -66,6 +66,7 @@ def test_a_cluster_that_does_everything_right_passes(tmp_path: Path) -> None:
     assert "delete namespace" in asked[-1]
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("facts", "message"),
     [

@@ -55,6 +55,7 @@ def test_the_pod_has_no_privilege_and_only_labelled_namespaces_connect_to_it() -
     assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"metrics": "enabled"}}}]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 @pytest.mark.usefixtures("installed")
 def test_one_file_starts_the_operator_with_its_image_in_a_restricted_namespace(kubectl: Kubectl) -> None:

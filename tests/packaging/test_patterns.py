@@ -126,6 +126,7 @@ def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
     return eval(compile(ast.Expression(node), "pattern", "eval"), dict(known))
 
 
+@pytest.mark.exhaustive
 def test_each_pattern_of_the_package_takes_linear_time() -> None:
     slow = [
         f"{use.where}: {use.asked} {use.pattern!r} is {fault}; write it without the second loop, or use re2"

@@ -35,6 +35,7 @@ PATHS = [
 ]
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("path", PATHS, ids=str)
 def test_a_case_renders_what_it_expects(path: Path) -> None:
     case = read_case(ROOT / path)
@@ -61,6 +62,7 @@ def test_every_template_folder_has_a_case(project: Path) -> None:
     assert {path.parent.name for path in find_cases(project / CASES, folders)} == folders.keys()
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
 def test_coverage_changes_no_render(project: Path) -> None:
     coverage = Coverage()

@@ -126,6 +126,7 @@ def test_only_a_document_with_a_value_alone_in_a_field_holds_it() -> None:
     assert {(each.kind, each.name) for each in result.generated} == {("Secret", "s"), ("Secret", "t")}
 
 
+@pytest.mark.exhaustive
 @given(known=st.dictionaries(st.sampled_from(["a", "b", "c"]), st.text(min_size=1, max_size=30)))
 def test_each_of_several_values_that_the_cluster_has_is_reused(known: dict[str, str]) -> None:
     text = manifest("Secret", "s", "stringData:\n" + "".join(f"  {key}: {{{{ generated(8) }}}}\n" for key in "abc"))

@@ -58,6 +58,7 @@ if sys.version_info < (3, 12):  # A later Python compiles them.
     REFUSED["alternatives"] = ("{% if 0 %}" + "{% elif 0 %}" * 5000 + "{% endif %}", TOO_DEEP)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_template_that_can_not_be_compiled_is_a_problem_with_its_line(tmp_path: Path, name: str) -> None:
     text, words = REFUSED[name]

@@ -9,6 +9,7 @@ from tests.rendering.template_files import HEAD, FakeClusterView, render_with
 EACH = "data:\n{% for name in spec.names %}  {{ name }}: {{ LOOKUP is defined }}\n{% endfor %}"
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     "lookup",
     [

@@ -16,6 +16,7 @@ from tests.rendering.template_files import HEAD, document, fault, parent, proble
 PLACE = "echoes.example.com/a.yaml.j2:5: "
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     "expression",
     [
@@ -267,6 +268,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_template_without_end_is_stopped_and_the_others_are_rendered(name: str) -> None:
     result = rendered({"a.yaml.j2": "a: 1\n" + ENDLESS[name], "b.yaml.j2": HEAD})

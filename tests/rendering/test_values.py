@@ -22,6 +22,7 @@ STRUCTURES = st.recursive(
 EVERYWHERE = templates({"a.yaml.j2": config_map("c")})
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("position", POSITIONS)
 def test_a_hostile_value_comes_out_as_it_went_in(position: str) -> None:
     text = f"data:\n    p: {POSITIONS[position][0]}\n    after: 1\n"
@@ -62,6 +63,7 @@ def test_any_value_as_a_whole_scalar_keeps_its_type(data: Any) -> None:
     assert json.dumps(found) == json.dumps(data)
 
 
+@pytest.mark.exhaustive
 @given(STRUCTURES, STRUCTURES)
 def test_two_values_of_one_shape_do_not_get_mixed_up(first: Any, second: Any) -> None:
     compiled = templates({"a.yaml.j2": HEAD + "v: {{ spec.a }}\nw: {{ spec.b }}\n"})

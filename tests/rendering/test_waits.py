@@ -770,6 +770,7 @@ def test_a_key_that_is_looked_up_is_named_where_it_is_known_and_else_awaited(exp
     assert waits(one(expression, SECRET_CLUSTER)) == [f"echoes.example.com/a.yaml.j2:5: waiting for {awaited}"]
 
 
+@pytest.mark.exhaustive
 @given(expressions=st.lists(st.sampled_from([each for each, _ in KNOWN]), min_size=1, max_size=4))
 def test_the_dependencies_of_a_document_are_the_same_for_every_state_of_the_cluster(expressions: list[str]) -> None:
     text = "---\n".join(manifest("ConfigMap", f"c{at}", f"v: {{{{ {x} }}}}\n") for at, x in enumerate(expressions))

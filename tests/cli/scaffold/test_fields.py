@@ -88,6 +88,7 @@ def test_an_invalid_field_is_refused_with_the_reason(fields: list[str], words: s
     assert fields[-1] in str(caught.value)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [

@@ -60,6 +60,7 @@ def draw(definition: dict[str, Any], seed: int, steps: int) -> list[tuple[SpecCh
     return found
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("path", CRDS, ids=lambda path: path.stem)
 def test_most_changes_of_the_project_s_crds_are_valid_and_some_are_refused(path: Path) -> None:
     definition = yaml.safe_load(path.read_text())
@@ -70,6 +71,7 @@ def test_most_changes_of_the_project_s_crds_are_valid_and_some_are_refused(path:
     assert len(found) / 2 < valid < len(found)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("path", CRDS, ids=lambda path: path.stem)
 def test_the_same_seed_gives_the_same_changes(path: Path) -> None:
     definition = yaml.safe_load(path.read_text())
@@ -106,6 +108,7 @@ def test_labels_and_annotations_change_where_the_schema_declares_them_and_no_oth
     assert "gold" in [each.value for each in found if each and each.path == ("metadata", "labels", "tier")]
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("path", CRDS, ids=lambda path: path.stem)
 def test_some_changes_pass_the_crd_and_may_break_a_child(path: Path) -> None:
     definition = yaml.safe_load(path.read_text())

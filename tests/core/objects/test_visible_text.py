@@ -78,6 +78,7 @@ def test_any_text_is_harmless_and_written_alike_twice(text: str) -> None:
     assert is_risky(text) == (shown != text)
 
 
+@pytest.mark.exhaustive
 @given(st.recursive(TEXTS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner)))
 def test_data_have_the_same_values_after_they_were_escaped(value: object) -> None:
     encoded = escaped_json(json.dumps(value, ensure_ascii=False, indent=2))

@@ -112,6 +112,7 @@ class Cluster:
                     pass
 
 
+@pytest.mark.exhaustive
 @given(
     waves=st.lists(st.integers(1, 4), max_size=5),
     hooks=st.integers(0, 3),
@@ -150,6 +151,7 @@ def test_hooks_are_done_before_any_deletion_and_the_last_wave_is_deleted_first(
 OWNED: dict[str, Any] = {"ownerReferences": [{"kind": "Echo", "name": "web", "uid": PARENT_UID, "controller": True}]}
 
 
+@pytest.mark.exhaustive
 @given(edges=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=8), recorded=st.sets(st.integers(0, 5)))
 def test_children_that_depend_on_each_other_are_deleted_in_the_reverse_order(
     edges: list[tuple[int, int]], recorded: set[int]

@@ -68,6 +68,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.exhaustive
 @given(VALUES)
 def test_a_quoted_value_is_no_part_of_the_detail(value: Any) -> None:
     assert (
@@ -75,6 +76,7 @@ def test_a_quoted_value_is_no_part_of_the_detail(value: Any) -> None:
     )
 
 
+@pytest.mark.exhaustive
 @given(VALUES)
 def test_a_value_never_counts_as_the_message_of_a_refusal(value: Any) -> None:
     quoted = json.dumps([value, "x: field is immutable"])

@@ -287,6 +287,7 @@ events = st.tuples(
 )
 
 
+@pytest.mark.exhaustive
 @given(
     st.lists(st.floats(-1e6, 1e6), min_size=REPLICAS, max_size=REPLICAS),
     st.lists(st.sampled_from(TIMINGS), min_size=REPLICAS, max_size=REPLICAS),

@@ -90,6 +90,7 @@ def patched(live: LiveObject, patch: bytes | None) -> LiveObject:
     return LiveObject.of(body)
 
 
+@pytest.mark.exhaustive
 @given(RECORDS, RECORDS, st.lists(st.sampled_from(["a/b", "a/c"]), unique=True))
 def test_a_removal_removes_unneeded_records_and_nothing_else(
     kept: ParentRecords, needed: ParentRecords, theirs: list[str]
@@ -120,6 +121,7 @@ def test_a_removal_is_only_for_the_parent_as_it_was_read() -> None:
             patched(other, patch)
 
 
+@pytest.mark.exhaustive
 @given(RECORDS)
 def test_records_that_the_parent_has_are_not_written_again(records: ParentRecords) -> None:
     body = parent_records_body(parent(), records)

@@ -156,6 +156,7 @@ _JSON = st.recursive(
 )
 
 
+@pytest.mark.exhaustive
 @given(_JSON, _JSON)
 def test_whatever_a_template_renders_the_status_follows_the_conventions(value: Any, other: Any) -> None:
     own = own_status(parent(), StatusFields(fields={"conditions": value, "resources": other, "x": other}))

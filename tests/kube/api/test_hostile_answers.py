@@ -88,6 +88,7 @@ def answering(
     return script
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("call", CALLS)
 async def test_an_answer_is_a_result_or_an_api_error(call: str) -> None:
     body, code = b"", 200
@@ -107,6 +108,7 @@ async def test_an_answer_is_a_result_or_an_api_error(call: str) -> None:
                     raise AssertionError(f"{name}, {code}") from error
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("name", ANSWERS)
 async def test_an_event_is_an_object_or_causes_a_new_list(name: str, caplog: pytest.LogCaptureFixture) -> None:
     asked: list[str] = []

@@ -190,6 +190,7 @@ async def test_no_kubeconfig_at_all_says_what_to_do(tmp_path: Path) -> None:
         await credentials.load()
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("user", "words"),
     [
@@ -276,6 +277,7 @@ async def test_a_setting_that_would_weaken_the_verification_by_mistake_is_an_err
         await credentials.load(kubeconfig(tmp_path / "k", {}, {**CLUSTER, **setting}))
 
 
+@pytest.mark.exhaustive
 @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode(errors="surrogatepass")))
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_file_is_a_kubeconfig_or_an_error(tmp_path: Path, content: bytes) -> None:
@@ -512,6 +514,7 @@ async def test_a_cancelled_exec_plugin_is_ended_with_all_its_processes(
     await alive.nothing()
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("times", [1, 2])
 async def test_a_program_that_is_cancelled_as_it_starts_is_ended_with_all_its_processes(
     tmp_path: Path, shell: Callable[..., dict[str, Any]], alive: Alive, times: int
@@ -651,6 +654,7 @@ def oidc(url: str, token: str | None, **config: str) -> dict[str, Any]:
     return {"auth-provider": {"name": "oidc", "config": known | ({"id-token": token} if token else {}) | config}}
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("old", [id_token(1), None], ids=["expired", "none yet"])
 async def test_an_oidc_token_is_renewed_before_it_expires_with_the_newest_refresh_token(
     tmp_path: Path, old: str | None
@@ -682,6 +686,7 @@ async def test_an_oidc_token_that_has_not_expired_is_used(tmp_path: Path) -> Non
     assert await authorization(found) == f"Bearer {token}"
 
 
+@pytest.mark.exhaustive
 async def test_several_files_are_merged_as_the_official_client_merges_them(tmp_path: Path) -> None:
     """Its public loader as the judge. It differs in `current-context`: client-go takes the first, it takes the last."""
     one, two, empty = tmp_path / "a" / "one", tmp_path / "b" / "two", tmp_path / "empty"

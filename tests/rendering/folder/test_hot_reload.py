@@ -50,6 +50,7 @@ async def test_a_written_a_renamed_and_a_removed_file_are_changes(tmp_path: Path
         await change(watched)
 
 
+@pytest.mark.exhaustive
 async def test_a_slow_copy_is_loaded_once_it_is_whole_and_a_deleted_file_soon(tmp_path: Path) -> None:
     names = {f"{name}.yaml" for name in "abcdef"}
     folder = tmp_path / ECHOES

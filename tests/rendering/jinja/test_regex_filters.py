@@ -75,6 +75,7 @@ def test_what_can_not_be_searched_is_an_error_that_shows_no_text(expression: str
     assert "hunter" not in found
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("expression", "message"),
     [

@@ -72,17 +72,20 @@ def test_a_merge_with_itself_or_with_nothing_changes_nothing(pod: dict[str, Any]
     assert merge({}, pod) == pod
 
 
+@pytest.mark.exhaustive
 @given(PODS, PODS)
 def test_a_second_merge_of_the_same_changes_nothing(pod: dict[str, Any], override: dict[str, Any]) -> None:
     once = merge(pod, override)
     assert merge(once, override) == once
 
 
+@pytest.mark.exhaustive
 @given(PODS, PODS, PODS)
 def test_merges_of_one_shape_are_associative(one: dict[str, Any], two: dict[str, Any], three: dict[str, Any]) -> None:
     assert merge(merge(one, two), three) == merge(one, merge(two, three))
 
 
+@pytest.mark.exhaustive
 @given(MAPPINGS, MAPPINGS)
 def test_a_merge_changes_neither_side_and_ends_without_the_nulls_of_the_right(
     left: dict[str, Any], right: dict[str, Any]
@@ -176,6 +179,7 @@ def test_what_can_not_be_merged_is_an_error_that_shows_no_value(expression: str,
     assert found == f"echoes.example.com/a.yaml.j2:5: {message}"
 
 
+@pytest.mark.exhaustive
 def test_a_deep_or_large_value_is_within_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     deep: dict[str, Any] = {}
     for _ in range(200):

@@ -78,6 +78,7 @@ USES: dict[str, tuple[str, Any]] = {
 AS_VALUES = ["a: b", "", "'\"", "x\ny", "{{ x }}", "\ue0000\ue001", "emoji \U0001f600"]
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("made", ["m(spec.x)", "b"])
 @pytest.mark.parametrize("text", AS_VALUES)
