@@ -22,6 +22,7 @@ from ssa_operator.controller.reconcile.parents_of_other_shards import (
     with_parents_of_other_shards,
 )
 from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.controller.reconcile.waits_of_others import waits_of_others
 from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.planning.finalization import DeletionContext, Finalization, make_finalization
@@ -90,6 +91,12 @@ class Planner:
         deletion = make_finalization(observed, rendered, context)
         observed = await self._with_ending_namespaces(observed, deletion.blocking_namespaces)
         if observed.ending_namespaces:
+            deletion = make_finalization(observed, rendered, context)
+        others = await waits_of_others(deletion.awaited_ends, live.identity, self._cluster, self._claims.waits)
+        if others.cycles or others.unread:
+            for path in others.cycles.values():
+                log.info("%s: its deletion does not wait for the end of %s", turn.key, path)
+            context = replace(context, cycles={**cycles, **others.cycles}, unread=others.unread)
             deletion = make_finalization(observed, rendered, context)
         self._claims.claim(turn.uid, deletion.plan)
         return deletion
