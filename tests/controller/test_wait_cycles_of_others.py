@@ -24,7 +24,7 @@ from tests.controller.harness import (
 )
 from tests.controller.permissions import acting_as, allowed_everywhere
 from tests.controller.test_shards import all_of
-from tests.controller.test_wait_cycles import CRDS, WIDE, is_going, spaces
+from tests.controller.test_wait_cycles import CRDS, WIDE, is_going, space, spaces
 from tests.examples.printed_roles import MakeAccount, account
 
 __all__ = ["account"]
@@ -62,10 +62,6 @@ async def links(desk: Desk, templates: Path, group: str) -> Path:
 def parent(group: str, name: str, *manifests: dict[str, Any], kind: str = "Link") -> dict[str, Any]:
     metadata = {"name": name}
     return {"apiVersion": f"{group}/v1", "kind": kind, "metadata": metadata, "spec": {"manifests": list(manifests)}}
-
-
-def space(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 @contextlib.asynccontextmanager
