@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,32 @@ async def test_a_recreated_object_has_the_number_that_others_set(
         # The operator's own applies leave it alone, as they left that of the old object.
         await desk.apply_until_ready(crate(make(strategy, "two"), **{"reconcile-at": "now"}))
         assert number(await desk.read(resource, "web")) == count
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["same process", "restarted"])
+async def test_a_number_that_others_set_while_the_old_object_is_being_deleted_counts(
+    desk: Desk, operate: Operate, crates: Path, restarted: bool
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(operate())
+        await desk.apply_until_ready(crate(fleet("Background")))
+        await desk.scale("fleet", "web", 3)
+        old = await desk.until(FLEETS, "web", has(3))
+        await desk.hold("fleet", "web")
+        await desk.apply(crate(fleet("Background", "two")))
+        await desk.until(FLEETS, "web", lambda body: "deletionTimestamp" in body["metadata"])
+        if restarted:
+            await stack.aclose()
+        await desk.scale("fleet", "web", 5)
+        if restarted:
+            running = await stack.enter_async_context(operate())
+            await running.reconciled(1)
+        await desk.release("fleet", "web")
+        new = await desk.until(FLEETS, "web", other_than(old))
+        assert (number(new), new["spec"]["frozen"]) == (5, "two")
+        await desk.ready(CRATES, "crate")
+        left = await desk.read(FLEETS, "web")
+        assert (number(left), owners(left)) == (5, owners(old))
 
 
 async def test_a_number_in_the_manifest_of_a_recreated_object_wins(desk: Desk, operate: Operate, crates: Path) -> None:
