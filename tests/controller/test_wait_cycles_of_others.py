@@ -17,6 +17,7 @@ from tests.controller.harness import (
     MakeOptions,
     Operate,
     definition,
+    entries,
     not_ready_because,
     operating,
     ready_condition,
@@ -140,6 +141,24 @@ async def test_a_parent_that_renders_the_crd_of_another_operators_parent_is_dele
             await desk.gone(CRDS, f"chains.{group}")
             await desk.gone("namespaces", one.namespace)
         assert not is_going(await desk.read("namespaces", two.namespace))
+
+
+async def test_the_namespace_of_another_operators_parent_outlives_the_parent_that_it_created(
+    desk: Desk, options: MakeOptions, links: Path, group: str
+) -> None:
+    resource = f"links.{group}"
+    async with spaces(desk, 2) as (one, two):
+        child = parent(group, "below", space(one.namespace))
+        child["metadata"]["namespace"] = two.namespace
+        async with operators(desk, *(options(namespaces=(each.namespace,)) for each in (one, two))):
+            await one.apply_until_ready(parent(group, "above", child))
+            below = await two.ready(resource, "below")
+            kept = entries(below)[f"Namespace/{one.namespace}"]["message"]
+            assert f"the parent never deletes it, because Link {one.namespace}/above lives in it" in kept
+            assert "finalizers" not in below["metadata"]
+            await one.apply(parent(group, "above"))
+            await two.gone(resource, "below")
+        assert not is_going(await desk.read("namespaces", one.namespace))
 
 
 async def test_a_parent_that_may_not_read_the_other_one_says_how_a_person_ends_the_deletion(

@@ -137,7 +137,7 @@ class Reconciler:
         self._claims = claims
         self.observer = Observer(cluster, claims, options, clock, record)
         self._repeater = Repeater(cluster, options, clock)
-        self._planner = Planner(cluster, claims, self.observer, clock.now)
+        self._planner = Planner(cluster, claims, self.observer, clock)
         self._publisher = Publisher(cluster, options.conflict_policy, clock.now)
         self._workload_events = WorkloadEvents()
         self._others_wait = others_wait
