@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from ssa_operator.controller.options import Options
 from ssa_operator.rendering.folder.installation import Installation
 from tests.controller.harness import (
+    ROLES,
     Desk,
     MakeOptions,
     Operate,
@@ -63,6 +65,11 @@ async def links(desk: Desk, templates: Path, group: str) -> Path:
 def parent(group: str, name: str, *manifests: dict[str, Any], kind: str = "Link") -> dict[str, Any]:
     metadata = {"name": name}
     return {"apiVersion": f"{group}/v1", "kind": kind, "metadata": metadata, "spec": {"manifests": list(manifests)}}
+
+
+def role(name: str) -> dict[str, Any]:
+    api_version = "rbac.authorization.k8s.io/v1"
+    return {"apiVersion": api_version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": []}
 
 
 @contextlib.asynccontextmanager
@@ -161,6 +168,29 @@ async def test_the_namespace_of_another_operators_parent_outlives_the_parent_tha
         assert not is_going(await desk.read("namespaces", one.namespace))
 
 
+@pytest.mark.slow
+async def test_parents_that_create_parents_and_namespaces_are_deleted_and_what_the_first_one_lives_in_stays(
+    desk: Desk, operate: Operate, links: Path, group: str
+) -> None:
+    """A cluster-scoped parent would own the namespace, and the garbage collector would delete it."""
+    await desk.define(definition("lands", group, "Land", scope="Cluster"))
+    shutil.copytree(links / f"links.{group}", links / f"lands.{group}")
+    async with spaces(desk, 2) as (one, two), operate(namespaces=()):
+        land = f"{one.namespace}-land"
+        inner = parent(group, "inner", role(f"{one.namespace}-inner"))
+        inner["metadata"]["namespace"] = two.namespace
+        lands = parent(group, land, space(one.namespace), kind="Land")
+        await one.apply_until_ready(parent(group, "outer", space(two.namespace), inner, lands))
+        assert "ownerReferences" not in (await desk.read("namespaces", one.namespace))["metadata"]
+        where = (f"--namespace={one.namespace}", "--cascade=foreground", "--wait=false")
+        await desk.kubectl("delete", f"links.{group}", "outer", *where)
+        await one.gone(f"links.{group}", "outer")
+        await desk.gone("namespaces", two.namespace)
+        await desk.gone(f"lands.{group}", land)
+        assert await desk.find(ROLES, f"{one.namespace}-inner") is None
+        assert not is_going(await desk.read("namespaces", one.namespace))
+
+
 async def test_a_parent_that_may_not_read_the_other_one_says_how_a_person_ends_the_deletion(
     desk: Desk, options: MakeOptions, links: Path, group: str, tmp_path: Path
 ) -> None:
@@ -185,10 +215,9 @@ async def test_a_parent_waits_for_a_namespace_of_another_operators_parent_that_d
     desk: Desk, options: MakeOptions, operate: Operate, links: Path, group: str
 ) -> None:
     """The role goes after the namespace, which was created later."""
-    resource, metadata = f"links.{group}", {"name": f"{desk.namespace}-far"}
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": []}
+    resource = f"links.{group}"
     async with spaces(desk, 2) as (one, two):
-        await two.apply(parent(group, "far", role, kind="Chain"))
+        await two.apply(parent(group, "far", role(f"{desk.namespace}-far"), kind="Chain"))
         async with operate(templates=links.parent / "others", namespaces=(two.namespace,)):
             await two.ready(f"chains.{group}", "far")
         async with operate(namespaces=(one.namespace,)) as running:
