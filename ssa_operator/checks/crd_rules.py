@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ssa_operator.checks.findings import Finding
-from ssa_operator.core.objects.crd_schema import status_schema, unreported
+from ssa_operator.core.objects.crd_schema import replicas_path, status_schema, unreported
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import FieldPath, field_text
 
@@ -86,11 +86,33 @@ def _without_printer_columns(definition: Document, path: FieldPath, version: Map
         yield Finding(code="crd-without-printer-columns", message=message, location=definition.location_of(path))
 
 
+def _atomic_replicas(definition: Document, path: FieldPath, version: Mapping[str, Any]) -> Iterable[Finding]:
+    replicas = replicas_path(version)
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    at: FieldPath = (*path, "schema", "openAPIV3Schema")
+    for end, part in enumerate(replicas or ()):
+        if not isinstance(schema, Mapping):
+            return
+        if schema.get("x-kubernetes-map-type") == "atomic":
+            mapping, number = field_text((replicas or ())[:end]), field_text(replicas or ())
+            yield Finding(
+                code="crd-atomic-replicas",
+                message=f"{_name(definition)}: {mapping} is atomic in {version['name']}; nobody else can own {number}",
+                location=definition.location_of((*at, "x-kubernetes-map-type")),
+                fix="remove x-kubernetes-map-type: atomic",
+            )
+            return
+        properties = schema.get("properties")
+        schema = properties.get(part) if isinstance(properties, Mapping) else None
+        at = (*at, "properties", part)
+
+
 _RULES: tuple[Callable[[Document, FieldPath, Mapping[str, Any]], Iterable[Finding]], ...] = (
     _not_structural,
     _without_report,
     _condition_list_type,
     _without_printer_columns,
+    _atomic_replicas,
 )
 
 

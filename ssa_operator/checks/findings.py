@@ -330,6 +330,17 @@ CODES: Mapping[str, Code] = {
             'condition Ready: .status.conditions[?(@.type=="Ready")].status'
         ),
     ),
+    "crd-atomic-replicas": Code(
+        severity=Severity.WARNING,
+        title="a number of replicas that no autoscaler can own",
+        explanation=(
+            "The subresource scale writes a field inside of a mapping with x-kubernetes-map-type: atomic. Such a "
+            "mapping has one owner: an apply of a template that writes the mapping replaces the whole of it, and "
+            "with it the number that an autoscaler or kubectl scale has set. Remove the setting from the CRD. If it "
+            "belongs to others, keep the number that is there in the template, for example "
+            'count: {{ live("Fleet", name).spec.workers.count | default(2) }}'
+        ),
+    ),
 }
 """Every code of a finding, in the order in which `check --explain` lists them."""
 

@@ -135,7 +135,7 @@ class FileParents:
         self.reconciler = _RecordingReconciler(shared.cluster, shared.claims, options, queue.has_as_urgent)
         self.reconciler.on_reconciled = self._reconciled
         self._observer = Observer(shared.cluster, shared.claims, options, SYSTEM)
-        self._planner = Planner(shared.cluster, shared.claims, self._observer, SYSTEM.now)
+        self._planner = Planner(shared.cluster, shared.claims, self._observer, SYSTEM)
         self._changed = asyncio.Event()
         self.parents: dict[ParentKey, AppliedParent] = {}
         self._listened: set[ParentInformer] = set()

@@ -88,7 +88,7 @@ class Preview:
         self._shared = shared
         self._cluster: ClusterAccess = replace(shared.cluster, dry_run=True)
         self._observer = Observer(self._cluster, shared.claims, options, clock)
-        self._planner = Planner(self._cluster, shared.claims, self._observer, clock.now)
+        self._planner = Planner(self._cluster, shared.claims, self._observer, clock)
         self._now = clock.now
         self._created = 0
 

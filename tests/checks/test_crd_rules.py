@@ -57,3 +57,39 @@ def test_a_field_without_a_type_is_found_where_it_is_declared() -> None:
     assert "spec has no type in v1" in found.message
     assert found.location is not None
     assert text.splitlines()[found.location.line - 1].strip() == "spec:"
+
+
+SCALED = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: fleets.example.com}
+spec:
+  group: example.com
+  versions:
+    - name: v1
+      served: true
+      subresources:
+        scale: {specReplicasPath: .spec.workers.count, statusReplicasPath: .status.count}
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec:
+              type: object
+              x-kubernetes-map-type: granular  # of the spec
+              properties:
+                workers:
+                  type: object
+                  x-kubernetes-map-type: granular  # of the workers
+                  properties: {count: {type: integer}}
+"""
+
+
+@pytest.mark.parametrize(("mapping", "line"), [("spec", 17), ("workers", 21)])
+def test_a_number_of_replicas_inside_of_an_atomic_mapping_is_found(mapping: str, line: int) -> None:
+    text = SCALED.replace(f"granular  # of the {mapping}", "atomic")
+    (found,) = [each for each in check(text) if each.code == "crd-atomic-replicas"]
+    assert found.location is not None
+    assert found.location.line == line
+    assert f"{mapping} is atomic in v1; nobody else can own spec.workers.count" in found.message
+    assert not [each for each in check(SCALED) if each.code == "crd-atomic-replicas"]

@@ -47,9 +47,9 @@ async def webhook(desk: Desk, group: str, tmp_path: Path) -> AsyncIterator[Conve
         await desk.define(webhook.crd)
         yield webhook
         await webhook.stop()
-        # Without a webhook nothing could delete the objects.
+        # Without a webhook nothing could delete the objects, and while they are stored, no namespace of the cluster.
         await webhook.start()
-        await desk.kubectl("delete", f"meters.{group}", "--all", "--wait=false")
+        await desk.delete("crd", f"meters.{group}")
 
 
 async def write_ready(desk: Desk, group: str, name: str, ready: str) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ssa_operator.controller import operator as operators
+from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.parent_records import REPLICAS_ANNOTATION
 from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.api.request import ApplyOptions
+from ssa_operator.kube.api.resource import Resource
 from tests.controller.harness import Desk, MakeOptions, Operate, definition, other_than, uid
 from tests.controller.test_crashes import Crash, crashing_operators
 
@@ -189,6 +194,93 @@ async def test_a_recreated_object_has_the_number_that_others_set(
         # The operator's own applies leave it alone, as they left that of the old object.
         await desk.apply_until_ready(crate(make(strategy, "two"), **{"reconcile-at": "now"}))
         assert number(await desk.read(resource, "web")) == count
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["same process", "restarted"])
+async def test_a_number_that_others_set_while_the_old_object_is_being_deleted_counts(
+    desk: Desk, operate: Operate, crates: Path, restarted: bool
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(operate())
+        await desk.apply_until_ready(crate(fleet("Background")))
+        await desk.scale("fleet", "web", 3)
+        old = await desk.until(FLEETS, "web", has(3))
+        await desk.hold("fleet", "web")
+        await desk.apply(crate(fleet("Background", "two")))
+        await desk.until(FLEETS, "web", lambda body: "deletionTimestamp" in body["metadata"])
+        if restarted:
+            await stack.aclose()
+        await desk.scale("fleet", "web", 5)
+        if restarted:
+            running = await stack.enter_async_context(operate())
+            await running.reconciled(1)
+        await desk.release("fleet", "web")
+        new = await desk.until(FLEETS, "web", other_than(old))
+        assert (number(new), new["spec"]["frozen"]) == (5, "two")
+        await desk.ready(CRATES, "crate")
+        left = await desk.read(FLEETS, "web")
+        assert (number(left), owners(left)) == (5, owners(old))
+
+
+async def by_scale(desk: Desk, resource: Resource, name: str) -> None:
+    await desk.scale(resource.plural, name, 3)
+
+
+async def by_kubectl_scale(desk: Desk, resource: Resource, name: str) -> None:
+    await desk.kubectl("scale", resource.name, name, "--replicas=3")
+
+
+async def by_update(desk: Desk, resource: Resource, name: str) -> None:
+    await desk.update_as("scaler", resource, name, {"spec": with_count(resource, 3)})
+
+
+async def by_apply(desk: Desk, resource: Resource, name: str) -> None:
+    metadata = {"name": name}
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+    encoded = encode(body | {"spec": with_count(resource, 3)})
+    await desk.client.apply(resource, desk.namespace, name, encoded, ApplyOptions(manager="scaler"))
+
+
+def with_count(resource: Resource, count: int) -> Body:
+    return {"workers": {"count": count}} if resource.name == FLEETS else {"replicas": count}
+
+
+def child(resource: Resource, name: str, strategy: str, immutable: str, count: int | None = None) -> Body:
+    """A manifest with an immutable field of the value `one` or `two`, with a number of replicas or without."""
+    fields = {} if count is None else with_count(resource, count)
+    if resource.name == FLEETS:
+        return fleet(strategy, immutable, name, **fields.get("workers", {}))
+    if resource.kind == "StatefulSet":
+        policy = {"one": "OrderedReady", "two": "Parallel"}[immutable]
+        return stateful_set(strategy, name, podManagementPolicy=policy, **fields)
+    body = deployment(strategy, f"{name}-{immutable}", **fields)
+    return body | {"kind": resource.kind, "metadata": body["metadata"] | {"name": name}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["deployments.apps", "replicasets.apps", "statefulsets.apps", FLEETS])
+async def test_each_strategy_keeps_the_number_and_its_owners_whoever_set_it(
+    desk: Desk, operate: Operate, crates: Path, kind: str
+) -> None:
+    """A template writes a number, leaves it to another manager, has the object recreated, and takes the number back."""
+    resource = await desk.mapper.resource_by_name(kind)
+    managers = {"scale": by_scale, "kubectl": by_kubectl_scale, "update": by_update, "apply": by_apply}
+    async with operate():
+        for strategy, (manager, set_number) in product(("Background", "Foreground", "Orphan"), managers.items()):
+            name = f"{strategy.lower()}-{manager}"
+            await desk.apply(crate(child(resource, name, strategy, "one", 2), name=name))
+            await desk.until(kind, name, has(2, ("ssa-operator", "Apply", "")))
+            await desk.apply(crate(child(resource, name, strategy, "one"), name=name))
+            await desk.until(kind, name, has(2, (HANDOVER, "Update", "")))
+            await set_number(desk, resource, name)
+            old = await desk.until(kind, name, has(3))
+            await desk.apply(crate(child(resource, name, strategy, "two"), name=name))
+            new = await desk.until(kind, name, other_than(old))
+            assert number(new) == 3
+            await desk.until(kind, name, has(3, *owners(old)))
+            await desk.apply(crate(child(resource, name, strategy, "two", 1), name=name))
+            await desk.until(kind, name, lambda body: number(body) == 1)
+            await desk.delete("crate", name)
 
 
 async def test_a_number_in_the_manifest_of_a_recreated_object_wins(desk: Desk, operate: Operate, crates: Path) -> None:

@@ -41,11 +41,20 @@ metadata:
 async def spaces(desk: Desk, count: int) -> AsyncIterator[list[Desk]]:
     """Namespaces that are deleted at the end."""
     names = [f"{desk.namespace}-{number}" for number in range(count)]
+    await desk.apply(*map(space, names))
     async with contextlib.AsyncExitStack() as stack:
         for name in names:
-            await desk.kubectl("create", "namespace", name)
-            stack.push_async_callback(desk.kubectl, "delete", "namespace", name, "--wait=false", "--ignore-not-found")
+            stack.push_async_callback(_delete_space, desk, name)
         yield [await stack.enter_async_context(desk.elsewhere(name)) for name in names]
+
+
+def space(name: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+async def _delete_space(desk: Desk, name: str) -> None:
+    if await desk.find("namespaces", name):
+        await desk.delete("namespace", name, wait=False)
 
 
 def is_going(body: dict[str, Any]) -> bool:

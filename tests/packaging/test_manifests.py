@@ -30,7 +30,12 @@ def manifests() -> Path:
 def installed(manifests: Path, kubectl: Kubectl) -> Iterator[None]:
     kubectl("apply", "--server-side", f"--filename={manifests}")
     yield
-    kubectl("delete", PATIENCE, f"--kustomize={ROOT / 'deploy' / 'base'}")
+    try:
+        kubectl("delete", PATIENCE, f"--kustomize={ROOT / 'deploy' / 'base'}")
+    except subprocess.CalledProcessError as error:
+        # A CRD whose conversion webhook doesn't answer, for example, keeps each namespace of the cluster.
+        error.add_note(kubectl("get", "namespace/ssa-operator", "--ignore-not-found", "--output=jsonpath={.status}"))
+        raise
 
 
 def test_the_pod_has_no_privilege_and_only_labelled_namespaces_connect_to_it() -> None:

@@ -321,6 +321,10 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         """How the cluster serves a kind, in this version or in the preferred one. Raises UnknownKind."""
         return await self._mapper.resource(kind, version)
 
+    async def resource_by_name(self, name: str) -> Resource:
+        """The resource called `deployments.apps`. Raises UnknownKind."""
+        return await self._mapper.resource_by_name(name)
+
     def _in_known_version(self, parent_uid: str, need: ChildNeed) -> ChildNeed:
         """The need, in the version in which the parent's manifests have the kind if any version will do."""
         known = self._uses.version(parent_uid, Identity(*need.kind, need.namespace, ""))

@@ -14,7 +14,7 @@ from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import FOREGROUND
-from ssa_operator.core.policies.deletion_cycles import CRD, NAMESPACE, waiting_path, why_kept
+from ssa_operator.core.policies.deletion_cycles import CRD, NAMESPACE, cycles, why_kept
 from ssa_operator.core.policies.parent_records import FINALIZER, read_parent_records
 
 
@@ -49,15 +49,17 @@ class DeletionWaits:
             if not uids:
                 self._within.pop(place, None)
 
+    def find(self, identity: Identity) -> LiveObject | None:
+        """A parent of this process, None where it is none."""
+        uid = self._uids.get(identity, "")
+        return self._find(uid) if uid else None
+
     def cycles(self, parent: LiveObject, children: Iterable[Identity]) -> Mapping[Identity, str]:
-        """Those of these children whose end waits for the end of the parent, each with the path as a text."""
-        found = {}
-        for identity in children:
-            if identity in self._within or identity in self._uids:
-                path = waiting_path(identity, parent.identity, self._awaited_by)
-                if path:
-                    found[identity] = " -> ".join(map(str, path))
-        return found
+        """Those of these children whose end waits for the end of the parent because of the parents of this process,
+        each with the path as a text.
+        """
+        starts = (each for each in children if each in self._within or each in self._uids)
+        return cycles(starts, parent.identity, self.awaited_by)
 
     def _places(self, identity: Identity) -> Iterator[Identity]:
         """What a parent lives in."""
@@ -65,13 +67,12 @@ class DeletionWaits:
             yield Identity(*NAMESPACE, "", identity.namespace)
         yield Identity(*CRD, "", self.crds[identity.group_kind])
 
-    def _awaited_by(self, identity: Identity) -> Iterator[Identity]:
-        """What the end of an object waits for."""
+    def awaited_by(self, identity: Identity) -> Iterator[Identity]:
+        """What the end of an object waits for, because of the parents of this process."""
         for uid in self._within.get(identity, ()):
             if (live := self._find(uid)) is not None and FINALIZER in live.metadata.finalizers:
                 yield live.identity
-        uid = self._uids.get(identity, "")
-        if uid and (live := self._find(uid)) is not None:
+        if (live := self.find(identity)) is not None:
             yield from (each for each in self._deleted_first(live) if not why_kept(each, (live.identity,), self.crds))
 
     def _deleted_first(self, parent: LiveObject) -> Iterator[Identity]:

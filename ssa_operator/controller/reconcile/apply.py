@@ -41,7 +41,7 @@ from ssa_operator.core.policies.adoption import (
 )
 from ssa_operator.core.policies.outdated_view import is_outdated
 from ssa_operator.core.policies.recreate import Recreation
-from ssa_operator.core.policies.replicas import Handover, find_handover, with_handed_over, with_replicas
+from ssa_operator.core.policies.replicas import Handover, find_handover, last_replicas, with_handed_over, with_replicas
 from ssa_operator.core.policies.unchanged import is_counted_as_change, is_same_apply, is_same_content
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Applied
@@ -142,8 +142,9 @@ def _applied(step: Step, manifest: Manifest, applied: Applied, *, same: bool) ->
 
 async def _create(step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> Applied | LiveObject:
     """Apply where no object exists; an object that exists is returned as it is."""
-    replicas = step.history.replicas
-    complete = with_replicas(manifest, replicas, scale_paths(resource, cluster))
+    paths, gone = scale_paths(resource, cluster), cluster.children.last_seen(manifest.identity)
+    replicas = last_replicas(manifest, step.history.replicas, gone, paths)
+    complete = with_replicas(manifest, replicas, paths)
     created = await _create_if_absent(complete, resource, cluster)
     if complete is manifest or isinstance(created, LiveObject) or cluster.dry_run:
         return created

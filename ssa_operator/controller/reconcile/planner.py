@@ -9,11 +9,12 @@ Promises:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from ssa_operator.controller.informers.object_claims import ObjectClaims
+from ssa_operator.controller.reconcile.ancestors_of_others import AncestorsOfOthers
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.ending_namespaces import ending_namespaces
 from ssa_operator.controller.reconcile.observe import Observer
@@ -22,11 +23,13 @@ from ssa_operator.controller.reconcile.parents_of_other_shards import (
     with_parents_of_other_shards,
 )
 from ssa_operator.controller.reconcile.turn import Turn
+from ssa_operator.controller.reconcile.waits_of_others import waits_of_others
 from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.planning.finalization import DeletionContext, Finalization, make_finalization
 from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.plan import Plan, make_plan
+from ssa_operator.kube.clock import Clock
 
 log = logging.getLogger("ssa_operator")
 
@@ -34,13 +37,12 @@ log = logging.getLogger("ssa_operator")
 class Planner:
     """Plans reconciles. `claims` are the objects of all parents of all folders."""
 
-    def __init__(
-        self, cluster: ClusterAccess, claims: ObjectClaims, observer: Observer, now: Callable[[], float]
-    ) -> None:
+    def __init__(self, cluster: ClusterAccess, claims: ObjectClaims, observer: Observer, clock: Clock) -> None:
         self._cluster = cluster
         self._claims = claims
         self._observer = observer
-        self._now = now
+        self._ancestors = AncestorsOfOthers(cluster, claims, clock.monotonic)
+        self._now = clock.now
 
     async def plan(self, turn: Turn, observed: Observed, rendered: Rendered) -> Plan:
         """The plan. If the first one shows that other objects have to be read, it is made again."""
@@ -68,6 +70,7 @@ class Planner:
         known = await with_parents_of_other_shards(plan.observed, labelled, self._cluster.other_shards)
         if plan.creates:
             known = await with_ancestors_in_other_shards(known, self._claims, self._cluster.other_shards)
+        known = await self._ancestors.observed(known, (step.identity for step in plan.steps))
         if known is not plan.observed:
             plan = make_plan(known, rendered)
         if plan.held and rendered.aged:
@@ -83,13 +86,21 @@ class Planner:
         where their namespace ends.
         """
         live, own = turn.parent.live, (each.identity for each in observed.children.own)
-        cycles = self._claims.waits.cycles(live, (*observed.records.inventory, *own))
+        children = (*observed.records.inventory, *own)
+        observed = await self._ancestors.observed(observed, children)
+        cycles = self._claims.waits.cycles(live, children)
         for path in cycles.values():
             log.info("%s: its deletion does not wait for the end of %s", turn.key, path)
         context = DeletionContext(now=self._now(), failures=turn.state.children.hook_failures, cycles=cycles)
         deletion = make_finalization(observed, rendered, context)
         observed = await self._with_ending_namespaces(observed, deletion.blocking_namespaces)
         if observed.ending_namespaces:
+            deletion = make_finalization(observed, rendered, context)
+        others = await waits_of_others(deletion.awaited_ends, live.identity, self._cluster, self._claims.waits)
+        if others.cycles or others.unread:
+            for path in others.cycles.values():
+                log.info("%s: its deletion does not wait for the end of %s", turn.key, path)
+            context = replace(context, cycles={**cycles, **others.cycles}, unread=others.unread)
             deletion = make_finalization(observed, rendered, context)
         self._claims.claim(turn.uid, deletion.plan)
         return deletion

@@ -76,6 +76,7 @@ from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan, render_history_after
 from ssa_operator.core.planning.suspension import outcomes_while_suspended, suspension_message
 from ssa_operator.core.policies.backoff import earliest
+from ssa_operator.core.policies.deletion_cycles import pause_before_next_look
 from ssa_operator.core.policies.impersonation import refusal
 from ssa_operator.core.policies.lost_records import NO_NOTICE, record_texts
 from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords, unreadable_records_message
@@ -136,7 +137,7 @@ class Reconciler:
         self._claims = claims
         self.observer = Observer(cluster, claims, options, clock, record)
         self._repeater = Repeater(cluster, options, clock)
-        self._planner = Planner(cluster, claims, self.observer, clock.now)
+        self._planner = Planner(cluster, claims, self.observer, clock)
         self._publisher = Publisher(cluster, options.conflict_policy, clock.now)
         self._workload_events = WorkloadEvents()
         self._others_wait = others_wait
@@ -359,6 +360,9 @@ class Reconciler:
         if report.verdict.stalled or deletion.needs_person:
             # No event shows that a permission is granted, or that the namespace of what can't be read ends.
             report = _due_at(report, self._clock.monotonic() + ANSWER_LIFETIME)
+        elif deletion.awaited_ends:
+            pause = pause_before_next_look(deletion.awaited_ends, self._now())
+            report = _due_at(report, self._clock.monotonic() + pause)
         return self._scheduled(turn, deletion.plan, outcomes, report)
 
     async def _report_leaving(self, turn: Turn) -> Report:

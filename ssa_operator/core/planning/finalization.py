@@ -37,6 +37,7 @@ from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.prune import is_owned
 from ssa_operator.core.planning.step import Action, FailureReason, Step
 from ssa_operator.core.policies.backoff import backoff, earliest
+from ssa_operator.core.policies.deletion_cycles import may_wait_for_parents
 from ssa_operator.core.policies.parent_records import HOOK, ParentRecords, identity_key
 from ssa_operator.core.policies.stuck_deletions import deletion_text
 from ssa_operator.core.readiness.rules import ReadinessState, readiness
@@ -66,6 +67,8 @@ class Finalization(Struct, frozen=True, kw_only=True):
     """The finalize hooks that can't run any more, each with the reason."""
     blocking_namespaces: frozenset[str] = frozenset()
     """The namespaces of hooks that are not done, and of objects that can't be read. Their end ends the wait."""
+    awaited_ends: tuple[LiveObject, ...] = ()
+    """The objects in deletion whose end the parent waits for, and that may wait for parents."""
     needs_person: bool = False
     """Whether an object can't be read, so that no event may end the wait."""
 
@@ -79,6 +82,8 @@ class DeletionContext(Struct, frozen=True, kw_only=True):
     """How often each hook's Job was recreated because it failed."""
     cycles: Mapping[Identity, str] = field(default_factory=dict)
     """The objects whose end waits for the end of the parent, each with the path."""
+    unread: Mapping[Identity, str] = field(default_factory=dict)
+    """The objects whose end may wait for the end of the parent, each with the reason why that is unknown."""
 
 
 def make_finalization(observed: Observed, rendered: Rendered, context: DeletionContext) -> Finalization:
@@ -89,7 +94,7 @@ def make_finalization(observed: Observed, rendered: Rendered, context: DeletionC
     hooks, skipped = _skip_impossible(observed, hooks)
     undone = [step for step in hooks if step.reason != _DONE]
     hooks_done = not undone
-    deletions = _deletion_steps(observed, standing, hooks_done, {step.identity for step in hooks}, context.cycles)
+    deletions = _deletion_steps(observed, standing, hooks_done, {step.identity for step in hooks}, context)
     to_delete = {step.identity for step in deletions}
     planned = {step.identity for step in hooks} | to_delete
     others = [
@@ -113,7 +118,12 @@ def make_finalization(observed: Observed, rendered: Rendered, context: DeletionC
         awaited="; ".join(awaited),
         skipped_hooks=skipped,
         blocking_namespaces=frozenset(step.identity.namespace for step in (*undone, *unknown)) - {""},
-        needs_person=bool(unknown),
+        awaited_ends=tuple(
+            live
+            for step in deletions
+            if (live := step.live) is not None and live.deleting and may_wait_for_parents(live)
+        ),
+        needs_person=bool(unknown) or any(step.identity in context.unread for step in deletions),
     )
 
 
@@ -268,7 +278,7 @@ def _deletion_steps(
     standing: Rendered,
     hooks_done: bool,
     hooks: AbstractSet[Identity],
-    cycles: Mapping[Identity, str],
+    context: DeletionContext,
 ) -> list[Step]:
     """A step for each object that must be deleted before the parent. An object that another one still needs is kept.
 
@@ -284,7 +294,13 @@ def _deletion_steps(
     candidates = [each for each in dict.fromkeys([*recorded, *owned]) if not observed.why_kept(each)]
     steps = [step for identity in candidates if (step := _deletion_step(observed, identity))]
     # The deletion of these has begun, and their end waits for that of the parent.
-    steps = [step for step in steps if not (step.identity in cycles and step.live is not None and step.live.deleting)]
+    steps = [step for step in steps if not (step.identity in context.cycles and _is_ending(step))]
+    steps = [
+        replace(step, reason=f"{step.reason}; it may wait for this parent: {context.unread[step.identity]}")
+        if step.identity in context.unread and _is_ending(step)
+        else step
+        for step in steps
+    ]
     if not hooks_done:
         return [_keep(step, _AFTER_HOOKS) for step in steps]
     earlier = _deleted_earlier(observed, [step.identity for step in steps], dependencies, linked)
@@ -292,6 +308,10 @@ def _deletion_steps(
         _keep(step, f"is deleted after {earlier[step.identity]}") if step.identity in earlier else step
         for step in steps
     ]
+
+
+def _is_ending(step: Step) -> bool:
+    return step.live is not None and step.live.deleting
 
 
 def _deleted_earlier(

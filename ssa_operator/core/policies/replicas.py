@@ -12,6 +12,7 @@ Promises:
   Update, which nobody applies as: whoever writes the field next takes it, as from any other owner.
 - The object that takes the place of a deleted one has its number, and the owners that the number had there. Where the
   operator was the only one, that is HANDOVER_MANAGER.
+- What others set while the old object is being deleted counts, too, as far as a process of the operator sees its end.
 - A number in the manifest wins.
 - The patch has the resourceVersion that was read: a number that another manager has written meanwhile is its own.
 """
@@ -121,6 +122,17 @@ def others_replicas(manifest: Manifest, live: LiveObject, paths: ScalePaths) -> 
     if path is None or number is None:
         return None
     return OthersReplicas(number, _owners_after(live, paths, path))
+
+
+def last_replicas(
+    manifest: Manifest, recorded: OthersReplicas | None, gone: LiveObject | None, paths: ScalePaths
+) -> OthersReplicas | None:
+    """What the object that takes the place of a deleted one gets: what others set in that one last, if its end was
+    seen. `recorded` is what they had set before the operator deleted it, None where it recorded nothing.
+    """
+    if recorded is None or gone is None or not gone.deleting:
+        return recorded
+    return others_replicas(manifest, gone, paths) or recorded
 
 
 def with_replicas(manifest: Manifest, replicas: OthersReplicas | None, paths: ScalePaths) -> Manifest:

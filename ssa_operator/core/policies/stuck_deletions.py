@@ -11,7 +11,7 @@ import json
 
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.messages import bounded
-from ssa_operator.core.policies.deletion_cycles import CRD, NAMESPACE
+from ssa_operator.core.policies.deletion_cycles import CRD, NAMESPACE, deletion_messages
 from ssa_operator.core.policies.parent_records import FINALIZER
 
 _REMAINING_LIMIT = 400
@@ -82,11 +82,5 @@ def remove_finalizer(live: LiveObject, finalizer: str) -> str:
 
 def _remaining(live: LiveObject) -> str:
     """What a namespace reports on what keeps it, '' where it reports nothing yet."""
-    status = live.body.get("status")
-    conditions = status.get("conditions") if isinstance(status, dict) else None
-    messages = {
-        each.get("type"): str(each.get("message", "")).rstrip(".")
-        for each in (conditions if isinstance(conditions, list) else ())
-        if isinstance(each, dict) and each.get("status") == "True"
-    }
+    messages = deletion_messages(live)
     return "; ".join(messages[name] for name in _NAMESPACE_CONDITIONS if messages.get(name))

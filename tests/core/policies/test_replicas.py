@@ -23,6 +23,7 @@ from ssa_operator.core.policies.replicas import (
     OthersReplicas,
     Owner,
     find_handover,
+    last_replicas,
     others_replicas,
     with_replicas,
 )
@@ -171,3 +172,14 @@ def test_a_forged_record_makes_the_operator_no_owner() -> None:
 def test_a_record_that_the_api_server_would_refuse_is_unreadable(forged: dict[str, Any]) -> None:
     text = json.dumps([{"kind": "Box", "name": "a", **forged}])
     assert REPLICAS_ANNOTATION in unreadable_records_message(parent(text))
+
+
+def test_what_others_set_in_an_object_last_counts_if_its_end_was_seen() -> None:
+    recorded, manifest = OthersReplicas(3, (AUTOSCALER,)), wanted(image="b")
+    body = web(entry("other", "Update", {"f:spec": {"f:replicas": {}}}, "scale"), replicas=5).body
+    ended = LiveObject.of(body | {"metadata": body["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    other = OthersReplicas(5, (Owner("other", "Update", "scale"),))
+    assert last_replicas(manifest, recorded, ended, paths) == other
+    assert last_replicas(manifest, recorded, None, paths) == recorded
+    assert last_replicas(manifest, recorded, LiveObject.of(body), paths) == recorded
+    assert last_replicas(manifest, None, ended, paths) is None
