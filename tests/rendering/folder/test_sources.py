@@ -400,7 +400,9 @@ def test_a_templates_folder_that_vanishes_leaves_the_others_alone(tmp_path: Path
     assert problems(gone) == [f"{one}: the templates folder {one} does not exist; create it"]
 
 
-@pytest.mark.parametrize("name", ["b.yaml.j2", "b.yml.j2", "_status.yaml.j2", "_macros.j2", "static.yaml", "more/b.yaml"])
+@pytest.mark.parametrize(
+    "name", ["b.yaml.j2", "b.yml.j2", "_status.yaml.j2", "_macros.j2", "static.yaml", "more/b.yaml"]
+)
 def test_a_folder_in_the_place_of_a_template_is_no_removed_template(tmp_path: Path, name: str) -> None:
     """A container's mount of a file that doesn't exist makes a folder."""
     write(tmp_path, {f"{ECHOES}/a.yaml.j2": HEAD + "v: 1"})
