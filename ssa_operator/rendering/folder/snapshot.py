@@ -34,7 +34,7 @@ MAX_ENTRIES = 100_000
 """The most files and folders that are walked."""
 
 _FOLDER_OF_A_MOUNT = "is a folder and no file; mount a file that exists, or rename the folder"
-"""What is wrong with a folder in the place of a template: a container's mount of a file that doesn't exist makes one."""
+"""What is wrong with a folder in the place of a template: a mount of a file that doesn't exist makes one."""
 
 _ATTEMPTS = 10
 
