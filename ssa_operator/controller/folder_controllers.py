@@ -171,7 +171,8 @@ class FolderControllers:
         from ssa_operator.rendering.folder.hot_reload import changes  # noqa: PLC0415
 
         async for burst in changes(self._options.templates, self._installation.values, known=self._files):
-            sources = self._loaded()
+            # In a thread: large templates take seconds to compile.
+            sources = await asyncio.to_thread(self._loaded)
             if burst is None or burst.stands_still():
                 self._take(sources)
 

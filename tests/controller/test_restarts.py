@@ -107,6 +107,34 @@ async def test_a_template_that_is_gone_after_a_restart_leaves_no_objects_of_a_bu
         assert await desk.find(MAPS, "web-plain") is not None
 
 
+@pytest.mark.parametrize("also", ["", "-parent"], ids=["elsewhere", "within"])
+async def test_a_limited_operator_that_restarts_leaves_no_objects_of_a_cluster_scoped_parent(
+    desk: Desk, operate: Operate, templates: Path, also: str
+) -> None:
+    parent = f"{desk.namespace}-parent"
+    plain, more = (
+        f"apiVersion: v1\nkind: {kind}\nmetadata:\n  name: {name}\n  namespace: {{{{ name }}}}\n"
+        for kind, name in (("ConfigMap", "plain"), ("Secret", "more"))
+    )
+    folder_of(templates, "namespaces", plain=plain, more=more)
+    labels = {"test": desk.namespace}
+    options = {
+        "templates": templates,
+        "selector": f"test={desk.namespace}",
+        "namespaces": (f"{desk.namespace}{also}",),
+    }
+    async with desk.elsewhere(parent) as inner:
+        await desk.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": parent, "labels": labels}})
+        async with operate(**options):
+            await inner.read(SECRETS, "more")
+            await inner.read(MAPS, "plain")
+        (templates / "namespaces" / "more.yaml.j2").unlink()
+        async with operate(**options):
+            await inner.gone(SECRETS, "more")
+            assert await inner.find(MAPS, "plain") is not None
+    await desk.delete("namespace", parent, wait=False)
+
+
 async def test_a_template_that_is_gone_after_a_restart_leaves_no_objects_of_a_parent_without_a_status(
     desk: Desk, operate: Operate, templates: Path, group: str
 ) -> None:

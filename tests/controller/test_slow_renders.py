@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ssa_operator.controller import folder_controllers
 from ssa_operator.controller.reconcile import observe
+from ssa_operator.rendering.folder.sources import load_all
 from tests.controller.harness import (
     ECHOES,
     Desk,
@@ -118,3 +122,24 @@ async def test_a_slow_render_sees_one_moment_and_what_changes_meanwhile_is_rende
             await desk.apply(settings)
         await desk.until("configmaps", "m", holds(one="29", two="29"))
     assert [data for data in seen if data["one"] != data["two"]] == []
+
+
+async def test_the_event_loop_goes_on_while_changed_templates_are_loaded(
+    desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, went_on = asyncio.get_running_loop(), list[bool]()
+
+    def loaded(*arguments: Any) -> Any:
+        turn = threading.Event()
+        loop.call_soon_threadsafe(turn.set)
+        went_on.append(turn.wait(10))
+        return load_all(*arguments)
+
+    only(templates, maps=map_template("before", x="1"))
+    async with operate(templates=templates):
+        await desk.apply_until_ready(echo("web", 1))
+        monkeypatch.setattr(folder_controllers, "load_all", loaded)
+        only(templates, maps=map_template("after", x="1"))
+        await desk.read("configmaps", "web-after")
+    assert went_on
+    assert all(went_on)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from jinja2.lexer import Lexer
 
 from ssa_operator.rendering.folder.sources import load
+from ssa_operator.rendering.jinja.syntax_limits import NODES_LIMIT, TOKENS_LIMIT
 from tests.rendering.template_files import HEAD
 
 TOO_DEEP = "nested too deeply"
@@ -71,3 +75,24 @@ def test_a_template_that_can_not_be_compiled_is_a_problem_with_its_line(tmp_path
     assert str(problem).startswith(f"bad.example.com/a.yaml.j2:{line}: ")
     assert words in str(problem)
     assert found.folders["good.example.com"].templates is not None
+
+
+def test_a_template_of_many_words_is_refused_before_all_of_them_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator loads templates while it runs."""
+    read, wrap = 0, Lexer.wrap
+
+    def counted(*arguments: Any, **more: Any) -> Iterator[Any]:
+        nonlocal read
+        for token in wrap(*arguments, **more):
+            read += 1
+            yield token
+
+    monkeypatch.setattr(Lexer, "wrap", counted)
+    folder = tmp_path / "services"
+    folder.mkdir()
+    (folder / "list.yaml.j2").write_text(f"{HEAD}v: {{{{ [{'1, ' * 300_000}] }}}}")
+    problems = load(tmp_path).folders["services"].problems
+    assert [f"more than {NODES_LIMIT} names" in str(problem) for problem in problems] == [True]
+    assert read <= TOKENS_LIMIT + 10  # what the lexer and the parser read ahead

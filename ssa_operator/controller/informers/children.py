@@ -204,18 +204,18 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         """Watch what a parent needs, too, and wait for the sync, until its deadline. Returns whether objects are known
         now that were not before. Kinds that the cluster doesn't serve are left out.
 
-        An operator that is limited to namespaces watches each of them alone. `hidden` are namespaces that contents of
-        Secrets name.
+        An operator that is limited to namespaces watches each of them alone, and all of them where a need names none.
+        `hidden` are namespaces that contents of Secrets name.
         """
-        needs = {self._in_known_version(parent_uid, need) for need in needs}
+        needs = self._by_namespace(self._in_known_version(parent_uid, need) for need in needs)
         if any(self._scope(need) is None for need in needs):
             await self._listener.until_parents_known()
         served = [(need, resource) for need in needs if (resource := await self._resource(need)) is not None]
         # From here on until the scopes are recorded, no other task runs: none of them is stopped meanwhile.
         informers: dict[ChildScope, Informer] = {}
         for need, resource in served:
-            namespace = need.namespace if self._namespaces and resource.namespaced else ""
-            if namespace or not (self._namespaces and resource.namespaced):
+            limited = bool(self._namespaces) and resource.namespaced
+            for namespace in ([need.namespace] if need.namespace else self._namespaces) if limited else [""]:
                 scope = ChildScope(need.kind, resource.version, namespace)
                 informers[scope] = self._ensure_watched(scope, resource, hidden=scope.namespace in hidden)
         self._uses.add(parent_uid, frozenset(informers))
@@ -250,7 +250,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
 
     def need_only(self, parent_uid: str, needs: Iterable[ChildNeed], versions: Mapping[Identity, str]) -> None:
         """Record that a parent needs nothing else; `versions` has the version of each of its manifests."""
-        scopes = {scope for need in needs if (scope := self._scope(need)) is not None}
+        scopes = {scope for need in self._by_namespace(needs) if (scope := self._scope(need)) is not None}
         self._stop_unused(self._uses.replace(parent_uid, frozenset(scopes), versions))
 
     def shown_versions(self, parent_uid: str) -> object:
@@ -343,6 +343,14 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             return await self._mapper.resource(need.kind, need.version)
         except UnknownKind:
             return None if need.version is None else await self._resource(need._replace(version=None))
+
+    def _by_namespace(self, needs: Iterable[ChildNeed]) -> set[ChildNeed]:
+        """The needs, those of any namespace for each one that the operator is limited to."""
+        found = set[ChildNeed]()
+        for need in needs:
+            anywhere = self._namespaces and not need.namespace and self.namespaced(need.kind)
+            found |= {need._replace(namespace=each) for each in self._namespaces} if anywhere else {need}
+        return found
 
     def _scope(self, need: ChildNeed) -> ChildScope | None:
         """The scope of a need that is watched; None without an informer."""

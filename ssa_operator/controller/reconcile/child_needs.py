@@ -43,7 +43,9 @@ def recorded_needs(
     manifests need. The event of its CRD requeues the parent for a recorded kind that the cluster doesn't serve now.
 
     Other namespaces are needed only where the folder's settings allow children there: otherwise such records are a
-    user's, or are left of other settings, and their objects are read one by one.
+    user's, or are left of other settings, and their objects are read one by one. A cluster-scoped parent may have had
+    objects of a recorded kind in any namespace: an operator that is limited to namespaces looks for them in these, and
+    where the manifests are now.
     """
     live, namespace = parent.live, parent.live.identity.namespace
     records = read_parent_records(live)
@@ -52,7 +54,9 @@ def recorded_needs(
     if parent.folder.settings.cluster_scope:
         places |= {(identity.group_kind, identity.namespace) for identity in inventory}
     applied = records.applied.kinds if records.applied is not None else frozenset()
-    places |= {(kind, namespace) for kind in (*reported, *filter(children.is_served, applied))}
+    kinds = (*reported, *filter(children.is_served, applied))
+    namespaces = {namespace} if namespace else {"", *(need.namespace for need in rendered)}
+    places |= {(kind, each) for kind in kinds for each in namespaces}
     versions = {need.kind: need.version for need in sorted(rendered, key=_version, reverse=True)}
     return {ChildNeed(kind, place, versions.get(kind)) for kind, place in places}
 

@@ -276,9 +276,10 @@ class Observer:
                 continue
             needs = rendered_needs(rendered, parent)
             # Another parent may have started their informers just now.
-            new = await children.watch(turn.uid, needs, _hidden_namespaces(turn))
+            former = recorded_needs(parent, children, turn.state.unseen_kinds, needs)
+            new = await children.watch(turn.uid, needs | former, _hidden_namespaces(turn))
             written = versions_of(rendered, parent, needs, children)
-            needs |= recorded_needs(parent, children, turn.state.unseen_kinds, needs)
+            needs |= former
             needs |= unrendered_needs(own_children(children, parent), needs)
             children.need_only(turn.uid, needs, written)
             await lookups.wait_for_sync(versions)

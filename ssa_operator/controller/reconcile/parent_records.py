@@ -282,7 +282,7 @@ def _what_was_applied(turn: Turn, plan: Plan, deleted: AbstractSet[Identity], be
     present = {live.identity.group_kind for live in plan.observed.children.own if live.identity not in deleted}
     present |= {step.identity.group_kind for step in plan.steps if step.manifest is not None} | _waiting_kinds(plan)
     kinds = plan.observed.children.kinds
-    absent = {kind for kind in before.kinds - present if kind in kinds and kinds[kind].synced}
+    absent = {kind for kind in before.kinds - present if kind in kinds and kinds[kind].shown}
     templates = plan.rendered.digest if turn.newly_converged else before.templates
     return AppliedRecord(kinds=before.kinds - absent, templates=templates)
 

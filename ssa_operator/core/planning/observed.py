@@ -47,6 +47,11 @@ class KindState(Struct, frozen=True, kw_only=True):
     namespaces: Mapping[str, KindState] = field(default_factory=dict)
     """What the watch of each namespace knows, where these are watched one by one."""
 
+    @property
+    def shown(self) -> bool:
+        """Whether the watches that the parent needs show all of its objects. Without a watch none are known."""
+        return self.synced and bool(self.namespaces)
+
     def within(self, namespace: str) -> KindState:
         """What the watch that shows a namespace knows."""
         return self.namespaces.get(namespace, self)

@@ -33,6 +33,9 @@ SUFFIXES = (".j2", ".yaml", ".yml")
 MAX_ENTRIES = 100_000
 """The most files and folders that are walked."""
 
+_FOLDER_OF_A_MOUNT = "is a folder and no file; mount a file that exists, or rename the folder"
+"""What is wrong with a folder in the place of a template: a mount of a file that doesn't exist makes one."""
+
 _ATTEMPTS = 10
 
 FolderState: TypeAlias = Mapping[str, tuple[int, ...]]
@@ -111,6 +114,9 @@ def _read_files(root: Path, paths: FolderState) -> Snapshot:
     data: dict[str, bytes | str] = {}
     for relative, known in paths.items():
         if relative.endswith("/"):
+            path = relative.removesuffix("/")
+            if "/" in path and path.endswith(SUFFIXES) and not is_data(path):
+                problems[path] = RenderProblem(_FOLDER_OF_A_MOUNT, SourceLocation(path, 1))
             continue
         if is_data(relative):
             data[relative] = _read_data(root, relative, known)

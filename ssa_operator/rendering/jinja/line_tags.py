@@ -21,6 +21,7 @@ from jinja2.lexer import Token, TokenStream
 from msgspec import Struct, field
 
 from ssa_operator.rendering.jinja.filters import PLACE_ALL, PLACE_FIRST
+from ssa_operator.rendering.jinja.syntax_limits import limited
 from ssa_operator.rendering.values.line_marks import POP, PUSH, RESERVED, line_mark
 
 _DATA, _TAG, _VALUE, _SKIPPED = "data", "tag", "value", "skipped"
@@ -56,7 +57,7 @@ class LineTags(Extension):
         return source
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
-        segments = list(_segments(stream))
+        segments = list(_segments(limited(stream)))
         _place_lone_tags(segments)
         _drop_lone_tags(segments)
         return _marked(segments, self.environment.numbers[stream.name])  # type: ignore[attr-defined]

@@ -8,10 +8,11 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from jinja2 import TemplateSyntaxError, nodes
+from jinja2.lexer import Token
 from jinja2.parser import Parser
 
 from ssa_operator.rendering.values.limits import INTEGER_BITS
@@ -21,6 +22,11 @@ DEPTH_LIMIT = 100
 
 NODES_LIMIT = 20_000
 """Names, constants, operators and tags of one template: it compiles in about two seconds."""
+
+TOKENS_LIMIT = 5 * NODES_LIMIT
+"""Words and signs of one template. Parentheses, commas and the ends of tags are no nodes."""
+
+_TOO_MANY = f"the template has more than {NODES_LIMIT} names, constants and tags"
 
 _TOO_DEEP = "expressions or tags are nested too deeply here; name parts of them with {% set %} or {% macro %}"
 
@@ -46,6 +52,16 @@ _DEEP_CODE = re.compile("too many (?:statically nested blocks|levels of indentat
 
 _LONG_NUMBER = re.compile(r"[0-9_]{4000}")
 """A part of a number that Python doesn't convert: it takes a time that is quadratic in its digits."""
+
+
+def limited(tokens: Iterable[Token]) -> Iterator[Token]:
+    """The tokens of a template as its parser reads them. Raises TemplateSyntaxError before there are too many to parse
+    in a short time.
+    """
+    for count, token in enumerate(tokens):
+        if count > TOKENS_LIMIT:
+            raise TemplateSyntaxError(_TOO_MANY, token.lineno)
+        yield token
 
 
 def parse(parser_of: Callable[[], Parser], source: str) -> nodes.Template:
@@ -76,7 +92,7 @@ def _check(tree: nodes.Template) -> None:
         if depth > DEPTH_LIMIT:
             raise NestingError(line)
         if count > NODES_LIMIT:
-            raise TemplateSyntaxError(f"the template has more than {NODES_LIMIT} names, constants and tags", line)
+            raise TemplateSyntaxError(_TOO_MANY, line)
         if isinstance(node, nodes.Const) and isinstance(node.value, int) and node.value.bit_length() > INTEGER_BITS:
             raise TemplateSyntaxError(_TOO_LARGE, line)
         pending.extend((child, depth + 1, line) for child in reversed([*node.iter_child_nodes()]))

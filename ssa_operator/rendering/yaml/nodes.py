@@ -172,9 +172,13 @@ def _build_key(key: str | Slot | Mixed, slots: SlotValues, location: SourceLocat
     return slots.text(key.number)
 
 
-def _has_name(key: str | Slot | Mixed, slots: SlotValues, location: SourceLocation, name: str | int) -> bool:
-    found = untracked(_build_key(key, slots, location))
-    return isinstance(found, str) and found == name
+FieldsByName: TypeAlias = dict[str | int, tuple[Node, SourceLocation]]
+"""The fields of a mapping by their names, as one render writes them."""
+
+
+def _by_name(node: Fields, slots: SlotValues) -> FieldsByName:
+    found = ((untracked(_build_key(key, slots, at)), value, at) for key, value, at in node.entries)
+    return {name: (value, at) for name, value, at in found if isinstance(name, str)}
 
 
 def is_written(node: Node, path: FieldPath) -> bool:
@@ -193,20 +197,25 @@ def is_written(node: Node, path: FieldPath) -> bool:
     return True
 
 
-def find_location(node: Node, path: FieldPath, slots: SlotValues) -> SourceLocation:
-    """The location of a field, or of the nearest field around it."""
+def find_location(
+    node: Node, path: FieldPath, slots: SlotValues, known: dict[int, FieldsByName] | None = None
+) -> SourceLocation:
+    """The location of a field, or of the nearest field around it. `known` keeps the names of the mappings of a document
+    for the next search: a search of each field takes a time in proportion to their number.
+    """
+    known = {} if known is None else known
     location = node.location
     for at_part, part in enumerate(path):
         below: Node | None = None
         if isinstance(node, Fields):
-            for key, value, at in node.entries:
-                if _has_name(key, slots, at, part):
-                    below, location = value, at
+            if id(node) not in known:
+                known[id(node)] = _by_name(node, slots)
+            below, location = known[id(node)].get(part, (None, location))
             for other in node.merged if below is None else ():
                 if isinstance(other, Fields) and any(
                     untracked(_build_key(key, slots, at)) == part for key, _, at in other.entries
                 ):
-                    return find_location(other, path[at_part:], slots)
+                    return find_location(other, path[at_part:], slots, known)
         elif isinstance(node, Items) and isinstance(part, int) and 0 <= part < len(node.nodes):
             below = node.nodes[part]
             location = below.location

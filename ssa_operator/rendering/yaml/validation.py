@@ -10,12 +10,11 @@ Promises:
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
-
-from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import PREFIX, AnnotationError, parse_references
 from ssa_operator.core.objects.cluster_view import Question
@@ -35,21 +34,23 @@ from ssa_operator.rendering.values.tracked_values import (
     untracked,
 )
 from ssa_operator.rendering.values.value_origins import FieldOrigins, is_traced
-from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location, is_written
+from ssa_operator.rendering.yaml.nodes import DocumentError, FieldsByName, Node, SlotValues, find_location, is_written
 
 NO_PARENT: Mapping[str, Any] = {}
 """For manifests in which no parent has a part."""
 
 
-class _FieldLocations(Struct, frozen=True):
+@dataclasses.dataclass(frozen=True, slots=True)
+class _FieldLocations:
     """Finds the source location of a field on demand."""
 
     node: Node
     slots: SlotValues
     prefix: FieldPath = ()
+    _known: dict[int, FieldsByName] = dataclasses.field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __call__(self, path: FieldPath) -> SourceLocation:
-        return find_location(self.node, (*self.prefix, *path), self.slots)
+        return find_location(self.node, (*self.prefix, *path), self.slots, self._known)
 
     def is_written(self, path: FieldPath) -> bool:
         """Whether the text of the template writes the field's keys."""

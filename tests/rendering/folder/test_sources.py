@@ -398,3 +398,19 @@ def test_a_templates_folder_that_vanishes_leaves_the_others_alone(tmp_path: Path
     gone = load_all([one, other], good)
     assert gone.folders == good.folders
     assert problems(gone) == [f"{one}: the templates folder {one} does not exist; create it"]
+
+
+@pytest.mark.parametrize(
+    "name", ["b.yaml.j2", "b.yml.j2", "_status.yaml.j2", "_macros.j2", "static.yaml", "more/b.yaml"]
+)
+def test_a_folder_in_the_place_of_a_template_is_no_removed_template(tmp_path: Path, name: str) -> None:
+    """A container's mount of a file that doesn't exist makes a folder."""
+    write(tmp_path, {f"{ECHOES}/a.yaml.j2": HEAD + "v: 1"})
+    (tmp_path / ECHOES / name).mkdir(parents=True)
+    (problem,) = echoes(load(tmp_path)).problems
+    assert str(problem).startswith(f"{ECHOES}/{name}:1: is a folder and no file; ")
+
+
+def test_a_folder_below_the_files_that_templates_read_may_have_any_name(tmp_path: Path) -> None:
+    write(tmp_path, {f"{ECHOES}/a.yaml.j2": HEAD + "v: 1", f"{ECHOES}/files/a.yaml/b": "x"})
+    assert echoes(load(tmp_path)).problems == ()

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.rendering.folder.object_files import objects
 from ssa_operator.rendering.render import render
+from ssa_operator.rendering.yaml import nodes
 from tests.rendering.template_files import HEAD, document, field, parent, problem, rendered, templates
 
 WORDS = (
@@ -207,3 +209,29 @@ def test_two_renders_are_equal_and_do_not_share_what_can_be_changed() -> None:
     (found, _) = render(compiled, owner).documents
     found.body["w"]["x"].append(2)
     assert owner["spec"]["w"] == {"x": [1]}
+
+
+def keys_read(monkeypatch: pytest.MonkeyPatch, fields: int) -> int:
+    """The keys that are read to find the line of each field of a manifest."""
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n" + "".join(
+        f" k{n}: x\n" for n in range(fields)
+    )
+    (found,) = objects(text, "a.yaml")
+    read, build = 0, nodes._build_key
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal read
+        read += 1
+        return build(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(nodes, "_build_key", counted)
+        lines = [found.location_of(("data", f"k{n}")).line for n in range(fields)]
+    assert lines == list(range(5, 5 + fields))
+    return read
+
+
+def test_the_lines_of_all_fields_are_found_in_a_time_in_proportion_to_their_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert keys_read(monkeypatch, 400) < 3 * keys_read(monkeypatch, 200)
