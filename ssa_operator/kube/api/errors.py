@@ -3,7 +3,8 @@
 Promises:
 - Every failed request raises an `ApiError`. Its text names the request and has the server's message.
 - `terminal` alone decides whether the same request fails again; it reads the code and the message.
-- Every 403 that is not the authorizer's is a denial, whichever admission plugin it is of.
+- Every 403 that is not the authorizer's is a denial, whichever admission plugin it is of. So is the refusal of a port
+  or an address that another Service has.
 - The text of an error about an object that is too large has the size of the request.
 - An error of a request about a Secret names fields and never quotes a value. One about a manifest with a Secret's
   content never quotes the fields that hold it.
@@ -40,6 +41,8 @@ _DENIED = re.compile(
     r'^admission webhook "[^"]*" denied the request|'
     r"is forbidden: ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request"
 )
+# A Service's port or address is another Service's, or still counts as one's that is gone (kubernetes/kubernetes#64466).
+_ALLOCATED = re.compile(r": provided (?:IP|port) is already allocated\b")
 # What the API server writes if the authorizer allows a request to nobody who asks for it, and also for an account that
 # may not be impersonated: apiserver/pkg/endpoints/handlers/responsewriters/errors.go. Names are quoted as Go does.
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
@@ -157,8 +160,9 @@ class ApiError(Exception):
 
     @property
     def denied(self) -> bool:
-        """Whether admission refuses the object: a quota, a webhook, a policy, or any other plugin. What they decide may
-        change without an event: other objects free the quota, a Pod's ServiceAccount is created.
+        """Whether admission refuses the object: a quota, a webhook, a policy, or any other plugin, or the allocation of
+        a Service's port or address. What they decide may change without an event: other objects free the quota or the
+        port, a Pod's ServiceAccount is created.
         """
         return self.status.denied and not self._refused_for_now
 
@@ -338,6 +342,8 @@ def read_error_status(
 
 
 def _is_denial(code: int, message: str) -> bool:
+    if code == 422 and _ALLOCATED.search(message) is not None:
+        return True
     return _DENIED.search(message) is not None or (code == 403 and _UNAUTHORIZED.match(message) is None)
 
 
