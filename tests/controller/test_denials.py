@@ -120,3 +120,40 @@ async def test_each_denial_of_an_admission_plugin_is_retried_until_its_cause_is_
         await desk.delete("limitrange", "small")
         for parent in denials:
             await desk.ready(ECHOES, parent)
+
+
+SERVICE = """\
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ name }}
+spec:
+  type: NodePort
+  selector: {app: a}
+  ports: [{port: 80}]
+"""
+
+
+@pytest.mark.parametrize("kind", ["port", "address"])
+async def test_a_service_gets_its_port_or_address_when_another_service_frees_it_without_a_resync(
+    desk: Desk, operate: Operate, options: MakeOptions, kind: str
+) -> None:
+    await desk.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "other"},
+            "spec": {"type": "NodePort", "selector": {"app": "a"}, "ports": [{"port": 80}]},
+        }
+    )
+    spec = (await desk.read("services", "other"))["spec"]
+    port, address = spec["ports"][0]["nodePort"], spec["clusterIP"]
+    template = SERVICE.replace("port: 80", f"port: 80, nodePort: {port}")
+    if kind == "address":
+        template = SERVICE.replace("type: NodePort", f"clusterIP: {address}")
+    async with operate(templates=only(options().templates[0], child=template)):
+        await desk.apply(echo("web"))
+        await desk.until(ECHOES, "web", not_ready_because("ApplyFailed", "already allocated"))
+        await desk.delete("service", "other")
+        await desk.ready(ECHOES, "web")
+        assert (await desk.read("services", "web"))["spec"]["ports"][0]["port"] == 80

@@ -9,6 +9,8 @@ Promises:
   parent may have no record of it any more. Neither is a child that was deleted: its parent may be gone.
 - No child is applied from the moment on that the cache shows the deletion of its parent: an owner reference to a parent
   that is gone would have the garbage collector delete the child, also one that was orphaned.
+- A field that a template stops writing goes, also where the API server would restore it from the same field by another
+  name.
 - A refused field is reported with the template line that wrote it, and with other managers that have to do with it.
 - What is created in the place of a deleted object has the number of replicas that others had set there. A number that
   the manifest leaves to others gets another owner before the apply that would remove it.
@@ -25,7 +27,7 @@ from msgspec.structs import replace
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.failures import failed_outcome, failed_request, location_of_error
 from ssa_operator.controller.reconcile.recreate import ImmutableChange, immutable_change
-from ssa_operator.controller.reconcile.refusals import answer_refusal
+from ssa_operator.controller.reconcile.refusals import answer_refusal, answer_returned_fields
 from ssa_operator.controller.reconcile.replicas import hand_over, scale_paths
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest
@@ -84,6 +86,9 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
                 adopts = not step.live.owned_fields()
                 prepared = await _prepare(step, manifest, resource, cluster, adopts=adopts)
                 ready = replace(step, live=prepared.live)
+                instead = await answer_returned_fields(ready, manifest, resource, cluster)
+                if instead is not None:
+                    return instead
                 done = await _apply_to_prepared(prepared, step, manifest, resource, cluster)
                 if not isinstance(done, Applied):
                     return _after_change(step, step.live, done, cluster)

@@ -6,6 +6,7 @@ Promises:
   the next apply removes them together with its change: at whatever moment the process dies, the next one continues.
 - A value that stays, and what admission changes, are remembered, so that resyncs write nothing and try nothing.
 - In a dry run, the outcome has the object as the accepted trial showed it.
+- The same steps have a field removed that the apply of a manifest would leave (core.planning.returned_fields).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from ssa_operator.core.planning.refusals import (
     read_refusal,
     with_kept,
 )
+from ssa_operator.core.planning.returned_fields import as_refused, dropped_fields, is_gone, returned_fields
 from ssa_operator.core.planning.step import FailureReason, Step
 from ssa_operator.core.policies.known_refusals import KnownRefusal, admission_notice
 from ssa_operator.core.policies.recreate import probe, proves_nothing
@@ -82,6 +84,8 @@ class _Trials(Struct, frozen=True, kw_only=True):
     refused: RefusedApply
     resource: Resource
     schema: Mapping[str, Any] | None
+    returned: tuple[Path, ...] = ()
+    """The fields that the object must not have after an apply that is accepted."""
     cluster: ClusterAccess
 
     async def fresh(self) -> tuple[LiveObject | None, bool]:
@@ -95,21 +99,29 @@ class _Trials(Struct, frozen=True, kw_only=True):
             words = error.words.message
             return None, error.terminal and proves_nothing(probed, refusals_of(error), words, self.schema)
 
+    async def as_it_is(self) -> LiveObject | None:
+        """The object as an apply of the manifest leaves it, None where the API server refuses it."""
+        return await self._accepted(())
+
     async def choose(self, candidates: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], LiveObject] | None:
         """The candidates that the API server accepts the manifest with, no more than it needs, and the object as the
         trial showed it. None if it accepts none.
         """
         for each in candidates:
-            if (found := await self._accepted((each,))) is not None:
+            if (found := await self._settled((each,))) is not None:
                 return (each,), found
         needed = tuple(candidates)
-        if len(needed) < 2 or (found := await self._accepted(needed)) is None:
+        if len(needed) < 2 or (found := await self._settled(needed)) is None:
             return None
         for each in candidates:
             fewer = tuple(other for other in needed if other is not each)
-            if (answer := await self._accepted(fewer)) is not None:
+            if (answer := await self._settled(fewer)) is not None:
                 needed, found = fewer, answer
         return needed, found
+
+    async def _settled(self, chosen: tuple[Candidate, ...]) -> LiveObject | None:
+        found = await self._accepted(chosen)
+        return found if found is not None and is_gone(self.returned, found) else None
 
     async def _accepted(self, chosen: tuple[Candidate, ...]) -> LiveObject | None:
         try:
@@ -196,3 +208,30 @@ def _blame_admission(step: Step, refused: RefusedApply, fresh: LiveObject | None
     message = f"{step.identity}: the manifest can't be applied: {text}"
     outcome = failed_outcome(step, message, problem=FailureReason.APPLY_FAILED, location=location)
     return replace(outcome, denied=True)  # no event tells when the policy lets it pass
+
+
+async def answer_returned_fields(
+    step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess
+) -> Step | Outcome | None:
+    """The step to apply instead, or the outcome of a dry run, where fields that the manifest no longer has would be
+    back after its apply. None where none would, or where nothing helps. Raises ApiError and CredentialsError.
+    """
+    live = step.live
+    if live is None or live.deleting or step.unchanged or step.history.refusal_answered:
+        return None
+    dropped = dropped_fields(live, manifest)
+    if not dropped:
+        return None
+    refused = as_refused(manifest, live, dropped, cluster.former_managers)
+    trials = _Trials(refused=refused, resource=resource, schema=None, cluster=cluster)
+    applied = await trials.as_it_is()
+    if applied is None or is_gone(dropped, applied):
+        return None
+    fresh, _ = await trials.fresh()
+    returned = () if fresh is None else returned_fields(dropped, live, applied, fresh)
+    if not returned:
+        return None
+    refused = as_refused(manifest, live, returned, cluster.former_managers)
+    trials = replace(trials, refused=refused, returned=returned)
+    chosen = await trials.choose(find_candidates(refused, fresh).candidates)
+    return None if chosen is None else await _carry_out(step, trials, *chosen)

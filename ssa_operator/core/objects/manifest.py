@@ -315,6 +315,8 @@ def _normalise(kind: GroupKind, body: dict[str, Any]) -> None:
     if kind == GroupKind("apps", "StatefulSet"):
         for claim in _mappings(_at(body, "spec", "volumeClaimTemplates")):
             _write_quantities_as_strings(_at(claim, "spec", "resources"), "requests", "limits")
+    if kind == GroupKind("networking.k8s.io", "NetworkPolicy"):
+        _default_policy_types(body.get("spec"))
     is_cluster_role = kind == GroupKind("rbac.authorization.k8s.io", "ClusterRole")
     if is_cluster_role and "aggregationRule" in body and body.get("rules") == []:
         del body["rules"]  # a controller fills them from the roles that aggregationRule selects
@@ -335,6 +337,14 @@ def _default_protocols(ports: Any) -> None:
     """Set the default protocol: it is part of the list map's key (kubernetes-sigs/structured-merge-diff#130)."""
     for port in _mappings(ports):
         port.setdefault("protocol", "TCP")
+
+
+def _default_policy_types(spec: Any) -> None:
+    """Set the default, which follows from the rules: the API server sets it once, and rules of another type that a
+    manifest gets later would have no effect (hashicorp/vault-helm#662).
+    """
+    if isinstance(spec, dict) and not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
 
 def _write_quantities_as_strings(holder: Any, *fields: str) -> None:

@@ -3,7 +3,10 @@
 Promises:
 - Every failed request raises an `ApiError`. Its text names the request and has the server's message.
 - `terminal` alone decides whether the same request fails again; it reads the code and the message.
-- Every 403 that is not the authorizer's is a denial, whichever admission plugin it is of.
+- Every 403 that is not the authorizer's is a denial, whichever admission plugin it is of. So is the refusal of a port
+  or an address that another Service has.
+- What a webhook or a policy denies says nothing about the object: with whichever code and reason, it is neither absent
+  nor there, and no precondition failed.
 - The text of an error about an object that is too large has the size of the request.
 - An error of a request about a Secret names fields and never quotes a value. One about a manifest with a Secret's
   content never quotes the fields that hold it.
@@ -40,6 +43,8 @@ _DENIED = re.compile(
     r'^admission webhook "[^"]*" denied the request|'
     r"is forbidden: ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request"
 )
+# A Service's port or address is another Service's, or still counts as one's that is gone (kubernetes/kubernetes#64466).
+_ALLOCATED = re.compile(r": provided (?:IP|port) is already allocated\b")
 # What the API server writes if the authorizer allows a request to nobody who asks for it, and also for an account that
 # may not be impersonated: apiserver/pkg/endpoints/handlers/responsewriters/errors.go. Names are quoted as Go does.
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
@@ -157,8 +162,9 @@ class ApiError(Exception):
 
     @property
     def denied(self) -> bool:
-        """Whether admission refuses the object: a quota, a webhook, a policy, or any other plugin. What they decide may
-        change without an event: other objects free the quota, a Pod's ServiceAccount is created.
+        """Whether admission refuses the object: a quota, a webhook, a policy, or any other plugin, or the allocation of
+        a Service's port or address. What they decide may change without an event: other objects free the quota or the
+        port, a Pod's ServiceAccount is created.
         """
         return self.status.denied and not self._refused_for_now
 
@@ -173,7 +179,7 @@ class ApiError(Exception):
     @property
     def too_large(self) -> bool:
         """The request, or the object that would be stored, is larger than the API server or etcd takes."""
-        return _is_too_large(self.code, self.words.message)
+        return not self.status.denied and _is_too_large(self.code, self.words.message)
 
     @property
     def missing_version(self) -> str:
@@ -193,28 +199,30 @@ class ApiError(Exception):
     @property
     def not_found(self) -> bool:
         """The object, its parent or its namespace does not exist. The server serves the resource."""
-        return self.code == 404 and not self.unknown_resource
+        return self.code == 404 and not self.status.denied and not self.unknown_resource
 
     @property
     def unknown_resource(self) -> bool:
         """The server does not serve the resource, as after its CRD was deleted. It then answers without a Status."""
-        return self.code == 404 and (
-            self.reason != "NotFound" or "could not find the requested resource" in self.words.message
+        return (
+            self.code == 404
+            and not self.status.denied
+            and (self.reason != "NotFound" or "could not find the requested resource" in self.words.message)
         )
 
     @property
     def conflict(self) -> bool:
         """A precondition (uid, resourceVersion) failed, or another manager owns a field."""
-        return self.code == 409 and not self.already_exists
+        return self.code == 409 and not self.status.denied and not self.already_exists
 
     @property
     def already_exists(self) -> bool:
-        return self.code == 409 and self.reason == "AlreadyExists"
+        return self.code == 409 and not self.status.denied and self.reason == "AlreadyExists"
 
     @property
     def gone(self) -> bool:
         """The server has compacted the resourceVersion or continue token: the caller has to list again."""
-        return self.code == 410 or self.reason in {"Expired", "Gone"}
+        return not self.status.denied and (self.code == 410 or self.reason in {"Expired", "Gone"})
 
     @property
     def invalid(self) -> bool:
@@ -241,7 +249,7 @@ class ApiError(Exception):
 
     @property
     def throttled(self) -> bool:
-        return self.code == 429
+        return self.code == 429 and not self.status.denied
 
     @property
     def namespace_terminating(self) -> bool:
@@ -338,6 +346,8 @@ def read_error_status(
 
 
 def _is_denial(code: int, message: str) -> bool:
+    if code == 422 and _ALLOCATED.search(message) is not None:
+        return True
     return _DENIED.search(message) is not None or (code == 403 and _UNAUTHORIZED.match(message) is None)
 
 

@@ -66,6 +66,26 @@ def test_the_document_is_not_changed() -> None:
     assert body == config_map(metadata={"annotations": {"ssa-operator.dev/wait": "false"}}, a=None)
 
 
+@pytest.mark.parametrize(
+    ("spec", "types"),
+    [
+        ({}, ["Ingress"]),
+        ({"ingress": [{}]}, ["Ingress"]),
+        ({"egress": [{}]}, ["Ingress", "Egress"]),
+        ({"egress": []}, ["Ingress"]),
+        ({"egress": [{}], "policyTypes": ["Egress"]}, ["Egress"]),
+    ],
+)
+def test_a_network_policy_gets_the_default_types_of_its_rules(spec: dict[str, Any], types: list[str]) -> None:
+    policy = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"name": "a"},
+        "spec": {"podSelector": {}, **spec},
+    }
+    assert made(policy).body["spec"]["policyTypes"] == types
+
+
 def test_ports_get_their_default_protocol() -> None:
     service = {
         "apiVersion": "v1",

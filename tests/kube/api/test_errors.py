@@ -88,6 +88,33 @@ def test_an_error_is_classified_by_its_code_and_its_message(
     assert {name for name in PREDICATES if getattr(found, name)} == holds
 
 
+DENIAL = 'admission webhook "w.x" denied the request: no'
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (404, "NotFound"),
+        (404, ""),
+        (409, "AlreadyExists"),
+        (409, "Conflict"),
+        (410, "Gone"),
+        (410, "Expired"),
+        (413, "RequestEntityTooLarge"),
+        (429, "TooManyRequests"),
+    ],
+)
+def test_a_denial_says_nothing_else_whichever_code_and_reason_a_webhook_chooses(code: int, reason: str) -> None:
+    found = error(code, status(code, reason, DENIAL))
+    assert {name for name in PREDICATES if getattr(found, name)} == {"denied"}
+
+
+@pytest.mark.parametrize("what", ["port", "IP"])
+def test_a_port_or_address_of_another_service_is_refused_for_now(what: str) -> None:
+    words = f'Service "a" is invalid: spec.x: Invalid value: 1: provided {what} is already allocated'
+    assert error(422, status(422, "Invalid", words)).denied
+
+
 @pytest.mark.parametrize(
     "message",
     [
