@@ -6,7 +6,7 @@ in the processor time of the process: other load does not count, and what a thre
 - Each of `STEPS` runs once in the loop: what a reconcile does with the worst text that a parent, a child or an answer
   of the API server may hold. A step should be shorter than LIMIT.
 - Four workers render each of `RUNAWAY`, whose templates run until a limit stops them, as the reconciler does: the
-  first 0.05 s in the loop, and then in a thread.
+  first 0.025 s in the loop, and then in a thread.
 - The worst of `tests/rendering/bombs.py`, each rendered once in the same way.
 - A process answers `/healthz` beside 1 000 connections that send nothing, `G` or half a header, in seconds.
 
