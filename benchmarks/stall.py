@@ -45,7 +45,6 @@ from ssa_operator.core.objects.messages import near_names
 from ssa_operator.core.objects.source_location import parse_field
 from ssa_operator.core.objects.string_formats import is_format
 from ssa_operator.core.planning.child_history import ChildHistory, observe_conflicts
-from ssa_operator.core.planning.field_changes import field_changes
 from ssa_operator.core.policies.feedback_loops import follows_others
 from ssa_operator.core.policies.field_conflicts import AppliedChildren, ConflictPolicy, find_field_changes
 from ssa_operator.core.policies.recreate import Probe, proves_nothing
@@ -123,9 +122,6 @@ STEPS: Mapping[str, Callable[[], Step]] = {
         render, loaded(COPY), {**PARENT, "kind": "Secret", "data": {"a": WORDS}}
     ),
     "4 000 env entries that an apply reverts": lambda: partial(reverted, child(4000), child(4000, "someone")),
-    "4 000 env entries that an apply reverts, as `plan` shows them": lambda: partial(
-        field_changes, child(4000, "someone"), child(4000)
-    ),
     "a status of 3 000 conditions": lambda: partial(readiness, conditions(3000), 0.0),
 }
 
