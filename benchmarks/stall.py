@@ -5,8 +5,10 @@ in the processor time of the process: other load does not count, and what a thre
 
 - Each of `STEPS` runs once in the loop: what a reconcile does with the worst text that a parent, a child or an answer
   of the API server may hold. A step should be shorter than LIMIT.
+- Each of `CHANGED` is a child that somebody changed: a reconcile compares it with what its last apply left, in the
+  loop or in a thread.
 - Four workers render each of `RUNAWAY`, whose templates run until a limit stops them, as the reconciler does: the
-  first 0.05 s in the loop, and then in a thread.
+  first 0.025 s in the loop, and then in a thread.
 - The worst of `tests/rendering/bombs.py`, each rendered once in the same way.
 - A process answers `/healthz` beside 1 000 connections that send nothing, `G` or half a header, in seconds.
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import sys
 import tempfile
 import time
@@ -28,6 +31,8 @@ from random import Random
 from typing import Any, cast
 
 from benchmarks.renames import Probes
+from ssa_operator.cli.main import GC_THRESHOLD
+from ssa_operator.controller.reconcile.foreign_changes import observe_foreign_changes
 from ssa_operator.controller.reconcile.parent_view import ParentView
 from ssa_operator.controller.reconcile.render_moment import Moment
 from ssa_operator.controller.reconcile.render_turns import RenderTurns
@@ -39,9 +44,12 @@ from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, Liv
 from ssa_operator.core.objects.messages import near_names
 from ssa_operator.core.objects.source_location import parse_field
 from ssa_operator.core.objects.string_formats import is_format
-from ssa_operator.core.planning.field_changes import field_changes
-from ssa_operator.core.policies.field_conflicts import find_field_changes
+from ssa_operator.core.planning.child_history import ChildHistory, observe_conflicts
+from ssa_operator.core.policies.feedback_loops import follows_others
+from ssa_operator.core.policies.field_conflicts import AppliedChildren, ConflictPolicy, find_field_changes
 from ssa_operator.core.policies.recreate import Probe, proves_nothing
+from ssa_operator.core.policies.unchanged import ApplyRecord, is_counted_as_change, is_same_apply
+from ssa_operator.core.readiness.rules import readiness
 from ssa_operator.rendering.folder.sources import Folder, load_all
 from ssa_operator.rendering.render import render
 from tests.cli.process import started
@@ -105,9 +113,6 @@ STEPS: Mapping[str, Callable[[], Step]] = {
     "a mistyped name beside 3 000 names": lambda: partial(
         near_names, "ab" * 50, [("aab" * 33)[:99] + str(number % 10) for number in range(3000)]
     ),
-    "4 000 env entries that somebody changed": lambda: partial(
-        find_field_changes, child(4000).own_entry(), child(4000), child(4000, "someone")
-    ),
     "4 000 env entries by their writers": lambda: partial(attribute, child(4000, "someone"), None),
     "a child with managedFields of 3 000 levels": lambda: partial(
         find_field_changes, child(40).own_entry(), child(40), child(40, levels=3000)
@@ -116,7 +121,16 @@ STEPS: Mapping[str, Callable[[], Step]] = {
     "a Secret of 1 MiB of random words that a template copies": lambda: partial(
         render, loaded(COPY), {**PARENT, "kind": "Secret", "data": {"a": WORDS}}
     ),
-    "4 000 env entries that an apply reverts": lambda: partial(field_changes, child(4000, "someone"), child(4000)),
+    "4 000 env entries that an apply reverts": lambda: partial(reverted, child(4000), child(4000, "someone")),
+    "a status of 3 000 conditions": lambda: partial(readiness, conditions(3000), 0.0),
+}
+
+# One line a case: the child as its last apply left it, and as somebody changed it.
+CHANGED: Mapping[str, Callable[[], tuple[LiveObject, LiveObject]]] = {
+    "4 000 env entries that somebody changed": lambda: (child(4000), child(4000, "someone")),
+    "30 000 keys that somebody changed": lambda: (config_map(30_000), config_map(30_000, "someone")),
+    "3 000 fields that 500 managers changed": lambda: (config_map(3000), config_map(3000, *map(str, range(500)))),
+    "4 000 env entries that somebody added to": lambda: (child(4000), added(child(4000))),
 }
 
 
@@ -149,6 +163,43 @@ def child(count: int, writer: str = "", levels: int = 0) -> LiveObject:
     return LiveObject(raw.replace(b'"f:deep":{}', b'"f:a":{' * levels + b"}" * levels))
 
 
+def config_map(count: int, *writers: str) -> LiveObject:
+    """A ConfigMap with many keys of the operator's, of which each of the others has changed as many."""
+    keys = [f"k{number}" for number in range(count)]
+    entries = [{"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:data": {f"f:{key}": {} for key in keys}}}]
+    for number, writer in enumerate(writers):
+        entries[0] = {**entries[0], "fieldsV1": {"f:data": {}}}
+        theirs: dict[str, Any] = {f"f:{key}": {} for key in keys[number :: len(writers)]}
+        entries.append({"manager": writer, "operation": "Update", "fieldsV1": {"f:data": theirs}})
+    metadata = {"name": "web", "namespace": "default", "uid": "1", "resourceVersion": "8" if writers else "7"}
+    data = dict.fromkeys(keys, "theirs" if writers else "ours")
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "managedFields": entries}, "data": data}
+    return LiveObject.of(body)
+
+
+def added(live: LiveObject) -> LiveObject:
+    """A child to each of whose entries somebody added a field that the operator doesn't own."""
+    env = [{**entry, "theirs": "x"} for entry in live.body["spec"]["env"]]
+    metadata = {**live.body["metadata"], "resourceVersion": "8"}
+    return LiveObject.of({**live.body, "metadata": metadata, "spec": {"env": env}})
+
+
+def conditions(count: int) -> dict[str, Any]:
+    """An object with many conditions, none of which says that it is ready."""
+    found = [{"type": f"T{number}", "status": "False", "lastTransitionTime": NOON} for number in range(count)]
+    return {**PARENT, "status": {"conditions": found}}
+
+
+NOON = "2026-01-01T12:00:00Z"
+
+
+def reverted(applied: LiveObject, changed: LiveObject) -> None:
+    """What a reconcile compares after the apply that reverts a change."""
+    is_same_apply(changed, applied)
+    is_counted_as_change(changed, applied)
+    follows_others(ApplyRecord(digest=b"", applied=applied), changed, applied)
+
+
 def decode_or_none(text: str) -> object:
     """The JSON of a text, None if it is none."""
     with contextlib.suppress(ValueError):
@@ -158,10 +209,15 @@ def decode_or_none(text: str) -> object:
 
 def main() -> None:
     word = sys.argv[1] if len(sys.argv) > 1 else ""
+    gc.set_threshold(GC_THRESHOLD)
+    gc.freeze()
     print("longest silence of /healthz, in seconds of processor time")
     for name, prepare in STEPS.items():
         if word in name:
             print_stall(name, asyncio.run(longest_stall(_once(prepare()))))
+    for name, prepare_pair in CHANGED.items():
+        if word in name:
+            print_stall(name, asyncio.run(longest_stall(_compared(*prepare_pair()))))
     for name, text in RUNAWAY.items():
         if word in name:
             folder = loaded(text)
@@ -231,6 +287,16 @@ async def _measure(stalls: list[float]) -> None:
 
 async def _once(step: Step) -> None:
     step()
+
+
+async def _compared(applied: LiveObject, live: LiveObject) -> None:
+    records = {live.identity: ApplyRecord(digest=b"", applied=applied)}
+    children = AppliedChildren(apply_records=records, live={live.identity: live}, synced=lambda _: True)
+    await observe_foreign_changes(
+        lambda: children,
+        lambda seen: observe_conflicts(ChildHistory(), seen, 0.0, ConflictPolicy(), renewed=False),
+        RenderTurns().in_thread,
+    )
 
 
 async def _workers(folder: Folder, count: int) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ssa_operator.controller.reconcile import observe
+from ssa_operator.core.planning.child_history import observe_conflicts
 from ssa_operator.devcluster.cluster import Cluster
 from tests.controller.harness import (
     ECHOES,
@@ -15,6 +18,7 @@ from tests.controller.harness import (
     Operate,
     definition,
     echo,
+    holds,
     map_template,
     not_ready_because,
     only,
@@ -119,3 +123,27 @@ async def test_a_status_that_does_not_fit_because_of_its_template_keeps_its_cond
         assert "fields of the status template" in str(found["status"]["conditions"])
         await desk.apply({**parent, "spec": {"size": 1000, "data": ""}})
         await desk.until(blobs, "web", lambda body: entries_of(body) == 1 and "large" in body["status"])
+
+
+async def test_a_large_child_that_another_manager_changes_is_compared_beside_the_event_loop(
+    desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"k{number:04}" for number in range(3000)]
+    keys = "{% for number in range(3000) %}\n  k{{ '%04d' | format(number) }}: ours\n{% endfor %}\n"
+    only(templates, map=f"{map_template('map')}{keys}")
+    on_loop = list[bool]()
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        on_loop.append(threading.current_thread() is threading.main_thread())
+        return observe_conflicts(*arguments, **options)
+
+    monkeypatch.setattr(observe, "observe_conflicts", counted)
+    async with operate():
+        await desk.apply_until_ready(echo("web"))
+        on_loop.clear()
+        maps = await desk.mapper.resource_by_name("configmaps")
+        await desk.update_as("rival", maps, "web-map", {"data": dict.fromkeys(names, "theirs")})
+        reverted = await desk.until_event("Repaired", "rival (Update) changed data.k0000, ")
+        assert "and 2996 more" in reverted["note"]
+        await desk.until("configmaps", "web-map", holds(**dict.fromkeys(names, "ours")))
+    assert on_loop[0] is False

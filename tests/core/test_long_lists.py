@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.core.objects import managed_fields
 from ssa_operator.core.objects.field_attribution import attribute
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.objects.managed_fields import changed_fields, lost_fields
@@ -161,6 +162,47 @@ STEPS = [lost, changed, conflict, loop, attributed, differences, left, shown, of
 @pytest.mark.parametrize("prepare", STEPS, ids=lambda step: step.__name__)
 def test_the_work_on_a_list_is_linear_in_its_length(prepare: Callable[[int], Work]) -> None:
     assert is_linear(prepare, small=30)
+
+
+def managers(count: int) -> tuple[LiveObject, LiveObject]:
+    """A child with as many other managers as fields of the operator's, after these managers changed a field each."""
+    fields: Fields = {f"f:k{at}": {} for at in range(count)}
+    others = [entry({f"f:k{at}": {}}, f"m{at}", "Apply") for at in range(count)]
+    values = {f"k{at}": "1" for at in range(count)}
+    before = live({"other": "1", **values}, entry({"f:other": {}, **fields}))
+    changed = live({"other": "1", **dict.fromkeys(values, "2")}, entry({"f:other": {}}), *others, version="8")
+    return before, changed
+
+
+def conflict_with_many(count: int) -> Work:
+    before, changed = managers(count)
+    return partial(find_field_changes, before.own_entry(), before, changed)
+
+
+def differences_of_many(count: int) -> Work:
+    before, changed = managers(count)
+    return partial(field_changes, changed, before)
+
+
+@pytest.mark.parametrize("prepare", [conflict_with_many, differences_of_many], ids=lambda step: step.__name__)
+def test_each_manager_costs_as_much_as_it_owns(prepare: Callable[[int], Work]) -> None:
+    assert is_linear(prepare, small=30)
+
+
+@pytest.mark.parametrize("prepare", [conflict, loop, differences, left], ids=lambda step: step.__name__)
+def test_each_tree_of_fields_is_decoded_once(prepare: Callable[[int], Work], monkeypatch: pytest.MonkeyPatch) -> None:
+    work, decoded = prepare(3), list[bytes]()
+    decode = managed_fields._decode
+
+    def counted(encoded: bytes) -> Any:
+        if encoded.startswith(b'{"f:spec"'):
+            decoded.append(encoded)
+        return decode(encoded)
+
+    monkeypatch.setattr(managed_fields, "_decode", counted)
+    work()
+    assert decoded
+    assert len(decoded) == len({*decoded})
 
 
 def forged(count: int) -> Work:

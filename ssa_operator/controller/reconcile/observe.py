@@ -31,6 +31,7 @@ from ssa_operator.controller.reconcile.child_needs import (
     versions_of,
 )
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.foreign_changes import applied_children, observe_foreign_changes
 from ssa_operator.controller.reconcile.kept_values import restore_kept_values
 from ssa_operator.controller.reconcile.parent_secrets import with_render, with_status
 from ssa_operator.controller.reconcile.parent_view import ParentView
@@ -49,14 +50,13 @@ from ssa_operator.core.objects.manifest import may_own
 from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
 from ssa_operator.core.objects.secret_fields import NO_SECRETS, ParentSecrets
-from ssa_operator.core.planning.child_history import ChildHistory, observe_conflicts, observe_loops
+from ssa_operator.core.planning.child_history import observe_conflicts, observe_loops
 from ssa_operator.core.planning.observed import ApplyScope, KindState, Observed, ObservedChildren, ObservedParents
 from ssa_operator.core.planning.ordering import Requeues
 from ssa_operator.core.planning.plan import make_plan
 from ssa_operator.core.planning.suspension import is_suspended
 from ssa_operator.core.policies import apply_once, parent_records
 from ssa_operator.core.policies.adoption import may_adopt, may_be_child
-from ssa_operator.core.policies.field_conflicts import AppliedChildren
 from ssa_operator.core.policies.lost_records import unknown_notice, were_lost
 from ssa_operator.core.policies.parent_records import ParentRecords
 from ssa_operator.core.status.previous_status import reported_children, reported_kinds, reported_successors
@@ -103,6 +103,7 @@ class Observer:
                 await restore_kept_values(self._cluster.of(turn.parent.live), turn)
             recorded = await self._get_recorded(turn, records)
             rendered, unlabelled, as_rendered = await self._render(turn, recorded.objects)
+            await self._observe_children(turn, rendered)
             observed = self._observed(turn, rendered, records, unlabelled, recorded)
             self._forget_if_gone(turn)
             return replace(observed, children=replace(observed.children, as_rendered=as_rendered)), rendered
@@ -358,9 +359,7 @@ class Observer:
         named = {child.identity.group_kind for child in own} | rendered_kinds(rendered) | reported_kinds(live)
         named |= {identity.group_kind for identity in records.inventory}
         named |= records.applied.kinds if records.applied is not None else set()
-        reconcile_at = live.metadata.annotations.get(RECONCILE_AT, "")
-        renewed = reconcile_at != state.reconcile_at
-        turn.state = state = replace(state, children=self._observed_history(turn, rendered, monotonic, renewed=renewed))
+        reconcile_at, renewed = _reconcile_at(turn)
         renders = state.renders
         records_lost = False
         if not state.reconciled_before:
@@ -407,21 +406,24 @@ class Observer:
             monotonic=monotonic,
         )
 
-    def _observed_history(self, turn: Turn, rendered: Rendered, now: float, *, renewed: bool) -> ChildHistory:
-        live, history = turn.parent.live, turn.state.children
+    async def _observe_children(self, turn: Turn, rendered: Rendered) -> None:
+        """Update what is remembered of the children by what the caches show."""
+        live, history, now = turn.parent.live, turn.state.children, self._monotonic()
         changed = Cause.PARENT in turn.causes or (
             turn.state.reconciled_before and turn.state.renders.digest != rendered.digest
         )
         history = observe_loops(history, now, reset=changed and not live.deleting)
         if is_suspended(live, turn.parent.folder.settings.suspend_when):
             # Users may change the children by hand, and no reconcile follows.
-            return replace(history, requeues=Requeues())
-        children = AppliedChildren(
-            apply_records=history.apply_records,
-            live=self._cluster.children.of(turn.uid),
-            synced=self._cluster.children.has_synced,
-        )
-        return observe_conflicts(history, children, now, self._options.conflict_policy, renewed=renewed)
+            history = replace(history, requeues=Requeues())
+        else:
+            _, renewed = _reconcile_at(turn)
+            history = await observe_foreign_changes(
+                lambda: applied_children(history, self._cluster.children, turn.uid),
+                lambda seen: observe_conflicts(history, seen, now, self._options.conflict_policy, renewed=renewed),
+                self._renders.in_thread,
+            )
+        turn.state = replace(turn.state, children=history)
 
     def _kinds(self, turn: Turn, kinds: Iterable[GroupKind]) -> dict[GroupKind, KindState]:
         """What is known of those of these kinds that the cluster serves."""
@@ -453,6 +455,12 @@ class Observer:
         causes = Cause.CHILD if turn.parent.live.deleting else turn.causes
         always = self._options.apply is ApplyMode.ALWAYS and causes & (APPLY_ALL | Cause.TICK_GRANTED)
         return ApplyScope.ALL if renewed or always else ApplyScope.CHANGED
+
+
+def _reconcile_at(turn: Turn) -> tuple[str, bool]:
+    """The parent's `reconcile-at`, and whether it is new."""
+    text = turn.parent.live.metadata.annotations.get(RECONCILE_AT, "")
+    return text, text != turn.state.reconcile_at
 
 
 def _has_children(parent: LiveObject, own: Iterable[LiveObject]) -> bool:

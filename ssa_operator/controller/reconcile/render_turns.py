@@ -1,12 +1,12 @@
 """Renders a parent on the event loop if that takes a moment, and in a thread if it takes longer.
 
 A render is pure, so it may begin again. It begins on the event loop, where most renders end within a millisecond. One
-that takes SLOW seconds of processor time is interrupted there and rendered again in a thread, and so are its next
-renders from the beginning.
+that holds the loop for SLOW seconds is interrupted there and rendered again in a thread, and so are its next renders
+from the beginning.
 
 Promises:
-- Renders hold the event loop for SLOW seconds at most between two polls of its sockets, all parents' renders together;
-  of a render in a thread, only a single step in C holds it.
+- Renders hold the event loop for SLOW seconds at most between two polls of its sockets, all parents' renders together
+  with what a thread takes meanwhile; of a render in a thread, only a single step in C holds it.
 - One render runs in a thread at a time: the threads of an operator share one lock of Python.
 - A render that is usually fast waits for none in a thread.
 - The step record names the parent that a thread renders, and whether the event loop had turns meanwhile.
@@ -27,8 +27,10 @@ from ssa_operator.controller.step_record import StepRecord
 from ssa_operator.core.objects.cluster_view import ClusterView
 from ssa_operator.rendering.values import limits
 
-SLOW = 0.05
-"""Seconds of processor time. A usual render takes less than a millisecond."""
+SLOW = 0.025
+"""Seconds of processor time of the process. A usual render takes less than a millisecond, one of 1 000 manifests about
+these.
+"""
 
 BEAT = 0.1
 """Seconds between two signs of life of the event loop during a render in a thread."""
@@ -64,7 +66,7 @@ class RenderTurns:
         """
         if uid not in self._slow:
             await self._wait_for_poll()
-            interrupt = limits.Interrupt(time.thread_time() + SLOW)
+            interrupt = limits.Interrupt(time.process_time() + SLOW)
             started = self._clock()
             try:
                 with limits.interruptible(interrupt):
@@ -88,7 +90,8 @@ class RenderTurns:
             view = moment.begin_in_thread(call_soon)
             known = len(view.answers)
             result, seconds = await self._in_thread(lambda view=view: render(view))  # type: ignore[misc]
-            self._remember(uid, slow=seconds >= SLOW)
+            # Half, because another render may take half of the time on the event loop.
+            self._remember(uid, slow=seconds >= SLOW / 2)
             if len(view.answers) == known or moment.is_one():
                 break
         return result

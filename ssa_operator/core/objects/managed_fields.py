@@ -5,6 +5,7 @@ Promises:
   deeper than NESTING_LIMIT is one that a manager owns as a whole.
 - Fields are named as users write them: `spec.replicas`, `spec.template.spec.containers[name=web].image`.
 - Texts contain names of fields and keys of list maps, and no other values.
+- A `FieldTrees` decodes each tree once, however many entries, states of the object and questions are about it.
 
 The encoding (`f:` a field, `k:` a key of a list map, `v:` a value of a set, `i:` a position, `.` the item itself) is
 that of https://github.com/kubernetes-sigs/structured-merge-diff, fieldpath/serialize.go.
@@ -12,7 +13,7 @@ that of https://github.com/kubernetes-sigs/structured-merge-diff, fieldpath/seri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -32,39 +33,69 @@ Tree: TypeAlias = "dict[str, Tree]"
 _decode = decoder(Any)
 
 
-def field_tree(fields_v1: bytes) -> Tree:
-    """An encoded fieldsV1 tree, without steps that can't be read; empty where it is none."""
+TreeOf: TypeAlias = "Callable[[bytes], Tree]"
+"""A function that decodes fieldsV1: `field_tree`, or a `FieldTrees`."""
+
+
+def field_tree(fields_v1: bytes, known: dict[str, bool] | None = None) -> Tree:
+    """An encoded fieldsV1 tree, without steps that can't be read; empty where it is none. `known` remembers which steps
+    can be read.
+    """
     try:
-        return checked_tree(_decode(without_deep_values(fields_v1) if is_deep(fields_v1) else fields_v1))
+        decoded = _decode(without_deep_values(fields_v1) if is_deep(fields_v1) else fields_v1)
     except msgspec.DecodeError:
         return {}
+    return checked_tree(decoded, known)
 
 
-def checked_tree(value: object) -> Tree:
+class FieldTrees:
+    """The fieldsV1 trees of one comparison, by their encoding."""
+
+    __slots__ = ("_known", "_trees")
+
+    def __init__(self) -> None:
+        self._trees: dict[bytes, Tree] = {}
+        self._known: dict[str, bool] = {}
+
+    def __call__(self, fields_v1: bytes) -> Tree:
+        """What `field_tree` gives."""
+        tree = self._trees.get(fields_v1)
+        if tree is None:
+            tree = self._trees[fields_v1] = field_tree(fields_v1, self._known)
+        return tree
+
+
+def checked_tree(value: object, known: dict[str, bool] | None = None) -> Tree:
     """The fieldsV1 tree in a decoded value of NESTING_LIMIT levels at most: the value itself where it is one."""
     if not isinstance(value, dict):
         return {}
-    replaced: dict[str, Tree | None] = {}
+    if known is None:
+        known = {}
+    replaced: dict[str, Tree | None] | None = None
     for step, below in value.items():
-        if not _is_step(step):
-            replaced[step] = None
-        elif below or not isinstance(below, dict):
-            checked = checked_tree(below)
+        if not (step == "." or step.startswith("f:")):
+            readable = known.get(step)
+            if readable is None:
+                readable = known[step] = _is_item(step)
+            if not readable:
+                replaced = replaced or {}
+                replaced[step] = None
+                continue
+        if below or not isinstance(below, dict):
+            checked = checked_tree(below, known)
             if checked is not below:
+                replaced = replaced or {}
                 replaced[step] = checked
-    if not replaced:
+    if replaced is None:
         return value
     found = {step: replaced.get(step, below) for step, below in value.items()}
     return {step: below for step, below in found.items() if below is not None}
 
 
-def _is_step(step: str) -> bool:
-    if step.startswith("f:"):
-        return True
+def _is_item(step: str) -> bool:
+    """Whether a step selects items of a list."""
     kind, colon, name = step.partition(":")
-    if not colon:
-        return step == "."
-    if kind in ("k", "v"):
+    if colon and kind in ("k", "v"):
         try:
             value = step_value(name)
         except (msgspec.DecodeError, ValueError):
@@ -86,8 +117,9 @@ def managed_entries(live: LiveObject) -> list[dict[str, Any]]:
     out.
     """
     entries = live.body["metadata"].get("managedFields")
+    known: dict[str, bool] = {}
     return [
-        {**entry, "fieldsV1": checked_tree(entry.get("fieldsV1"))}
+        {**entry, "fieldsV1": checked_tree(entry.get("fieldsV1"), known)}
         for entry in (entries if isinstance(entries, list) else ())
         if isinstance(entry, dict) and all(isinstance(entry.get(field, ""), str) for field in _TEXTS)
     ]
@@ -101,11 +133,11 @@ def owned(fields_v1: bytes) -> frozenset[Path]:
     return frozenset(_paths(field_tree(fields_v1), ()))
 
 
-def lost_fields(before: bytes, after: bytes) -> tuple[Path, ...]:
+def lost_fields(before: bytes, after: bytes, tree_of: TreeOf = field_tree) -> tuple[Path, ...]:
     """The fields of the fieldsV1 tree `before` that `after` lacks: for a lost item of a list, the item alone."""
     if not before or before == after:
         return ()
-    return tuple(sorted(_lost(field_tree(before), field_tree(after), ())))
+    return tuple(sorted(_lost(tree_of(before), tree_of(after), ())))
 
 
 def _lost(before: Mapping[str, Any], after: Mapping[str, Any], prefix: Path) -> Iterator[Path]:
@@ -113,6 +145,8 @@ def _lost(before: Mapping[str, Any], after: Mapping[str, Any], prefix: Path) -> 
         if step == ".":
             continue
         left = after.get(step)
+        if left == below:
+            continue
         if _is_owned(below) and (left is None or not _is_owned(left)):
             yield (*prefix, step)
         else:
@@ -132,9 +166,16 @@ def _is_owned(tree: Tree) -> bool:
     return not tree or "." in tree
 
 
-def changed_fields(fields_v1: bytes, before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Path, ...]:
+def changed_fields(
+    fields_v1: bytes, before: Mapping[str, Any], after: Mapping[str, Any], tree_of: TreeOf = field_tree
+) -> tuple[Path, ...]:
     """The outermost fields of a fieldsV1 tree whose values differ between two bodies."""
-    return tuple(sorted(_changed(field_tree(fields_v1), before, after, ())))
+    return tuple(sorted(_changed(tree_of(fields_v1), before, after, ())))
+
+
+def differ(fields_v1: bytes, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether the value of a field of a fieldsV1 tree differs between two bodies."""
+    return any(True for _ in _changed(field_tree(fields_v1), before, after, ()))
 
 
 def _changed(tree: Tree, before: object, after: object, prefix: Path) -> Iterator[Path]:
@@ -149,7 +190,7 @@ def _changed(tree: Tree, before: object, after: object, prefix: Path) -> Iterato
 
 
 def managers_of(
-    live: LiveObject, paths: Sequence[Path], status: bool = False, since: str = ""
+    live: LiveObject, paths: Sequence[Path], status: bool = False, since: str = "", tree_of: TreeOf = field_tree
 ) -> list[ManagedFields | None]:
     """The latest entry of a manager that owns each field, None without any.
 
@@ -159,11 +200,84 @@ def managers_of(
     `status` selects the entries of the subresource `status`; otherwise all others count.
     """
     entries = [entry for entry in live.managed_fields if (entry.subresource == "status") is status]
-    trees = [(entry, field_tree(bytes(entry.fields_v1))) for entry in entries]
     converted = [entry for entry in entries if not is_in_version(entry, live) and entry.time >= since]
     others = [entry for entry in converted if (entry.manager, entry.operation) != (MANAGER, "Apply")]
-    owners = ([entry for entry, tree in trees if _has(tree, path)] for path in paths)
-    return [max(found or others, key=lambda entry: entry.time, default=None) for found in owners]
+    latest_other = max(others, key=lambda entry: entry.time, default=None)
+    latest_first = sorted(entries, key=lambda entry: entry.time, reverse=True)
+    owners = FieldOwners([tree_of(bytes(entry.fields_v1)) for entry in latest_first], paths)
+    found = (owners.first(path) for path in paths)
+    return [latest_other if at is None else latest_first[at] for at in found]
+
+
+class FieldOwners:
+    """Which of several fieldsV1 trees have the fields that are asked for. All trees are read once, together: a tree
+    costs nothing at the fields that it lacks.
+    """
+
+    __slots__ = ("_root",)
+
+    def __init__(self, trees: Sequence[Tree], paths: Iterable[Path]) -> None:
+        """`paths` are the fields that are asked for."""
+        wanted: Tree = {}
+        for path in paths:
+            at = wanted
+            for step in path:
+                at = at.setdefault(step, {})
+        self._root = _Owned([])
+        self._root.read(list(enumerate(trees)), wanted)
+
+    def first(self, path: Path) -> int | None:
+        """The position of the first tree that has a field itself, or a whole value that it is in."""
+        node, found = self._root, list[int]()
+        for step in path:
+            below = node.below.get(step)
+            if below is None:
+                break
+            node = below
+            found += node.whole[:1]
+        else:
+            found += node.itself[:1]
+        return min(found, default=None)
+
+    def covering(self, path: Path) -> Sequence[int]:
+        """The positions of the trees that have a field, something below it, or a whole value that it is in."""
+        node, found = self._root, list[int]()
+        for step in path:
+            below = node.below.get(step)
+            if below is None:
+                return sorted(found)
+            node = below
+            found += node.whole
+        return sorted({*found, *node.trees}) if found else node.trees
+
+
+class _Owned:
+    """The trees that have one field, by their positions in order."""
+
+    __slots__ = ("below", "itself", "trees", "whole")
+
+    def __init__(self, trees: list[int]) -> None:
+        self.trees = trees
+        self.itself: Sequence[int] = ()
+        """Those that have the field itself, not only fields below it."""
+        self.whole: Sequence[int] = ()
+        """Those that have it with everything below."""
+        self.below: dict[str, _Owned] = {}
+
+    def read(self, trees: Sequence[tuple[int, Tree]], wanted: Tree) -> None:
+        """Read what the trees have of the wanted fields below."""
+        found: dict[str, list[tuple[int, Tree]]] = {}
+        for at, tree in trees:
+            # The smaller one: what nobody asks for isn't read, and what the tree lacks isn't looked for.
+            for step in tree if len(tree) < len(wanted) else wanted:
+                if step in tree and step in wanted:
+                    found.setdefault(step, []).append((at, tree[step]))
+        for step, below in found.items():
+            node = self.below[step] = _Owned([at for at, _ in below])
+            node.whole = [at for at, tree in below if not tree]
+            node.itself = [at for at, tree in below if not tree or "." in tree]
+            if wanted[step]:
+                node.read(below, wanted[step])
 
 
 def is_in_version(entry: ManagedFields, live: LiveObject) -> bool:
@@ -204,13 +318,3 @@ def leaves(tree: Tree, prefix: Path = ()) -> Iterator[Path]:
             if not below or (len(below) == 1 and "." in below):
                 yield (*prefix, step)
             yield from leaves(below, (*prefix, step))
-
-
-def _has(tree: Mapping[str, Any], path: Path) -> bool:
-    for step in path:
-        if step not in tree:
-            return False
-        tree = tree[step]
-        if not tree:
-            return True  # the manager owns the whole field, with everything below
-    return "." in tree

@@ -33,17 +33,23 @@ _Groups: TypeAlias = "dict[_Present, dict[tuple[Hashable, ...], list[int]]]"
 class ListIndex:
     """The items of one list. The list must not change."""
 
-    __slots__ = ("_groups", "_items", "_values")
+    __slots__ = ("_groups", "_items", "_steps", "_values")
 
     def __init__(self, items: Sequence[object]) -> None:
         self._items = items
         self._groups: dict[tuple[str, ...], _Groups] = {}
+        self._steps: dict[str, list[int]] = {}
+        """The positions of the items with the same keys, by the step as the API server writes it: decoding it costs
+        more than encoding the keys of an item.
+        """
         self._values: dict[Hashable, list[int]] | None = None
 
     def positions(self, step: str) -> Sequence[int]:
         """The positions of the items that a step of fieldsV1 selects, in order. None for a step that selects no items,
         or that can't be read.
         """
+        if (known := self._steps.get(step)) is not None:
+            return known
         kind, _, name = step.partition(":")
         if kind == "i":
             at = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else len(self._items)
@@ -90,11 +96,23 @@ class ListIndex:
             groups: _Groups = {}
             for at, item in enumerate(self._items):
                 if isinstance(item, Mapping):
-                    present = tuple(name for name in names if item.get(name) is not None)
-                    values = tuple(_hashable(item[name]) for name in present)
+                    keys = [item.get(name) for name in names]
+                    present = tuple(name for name in names if item.get(name) is not None) if None in keys else names
+                    values = tuple([_hashable(key) for key in keys if key is not None])
                     groups.setdefault(present, {}).setdefault(values, []).append(at)
             self._groups[names] = groups
+            for positions in groups.get(names, {}).values():
+                if step := _step(names, self._items[positions[0]]):
+                    self._steps[step] = positions
         return self._groups[names]
+
+
+def _step(names: tuple[str, ...], item: Any) -> str:
+    """The step that selects an item by these keys, as the API server writes it; '' for values that no JSON has."""
+    try:
+        return "k:" + _encode({name: item[name] for name in names}).decode()
+    except (TypeError, ValueError, OverflowError):
+        return ""
 
 
 def keys_of(step: str) -> Mapping[str, Any]:

@@ -109,13 +109,14 @@ def observe_loops(history: ChildHistory, now: float, *, reset: bool) -> ChildHis
 def observe_conflicts(
     history: ChildHistory, children: AppliedChildren, now: float, policy: ConflictPolicy, *, renewed: bool
 ) -> ChildHistory:
-    """The history with the foreign changes that the caches show. `renewed` is whether `reconcile-at` has a new value:
-    then nothing waits for the end of a pause.
+    """The history with the foreign changes that the caches show, and with the newest versions of untouched children.
+    `renewed` is whether `reconcile-at` has a new value: then nothing waits for the end of a pause.
     """
+    children = children.newest()
     conflicts: Mapping[Identity, ConflictHistory] = update_histories(history.conflicts, children, now, policy)
     if renewed:
         conflicts = {identity: replace(each, revert_due=now) for identity, each in conflicts.items()}
-    return replace(history, conflicts=conflicts, conflicts_observed_at=now)
+    return replace(history, apply_records=children.apply_records, conflicts=conflicts, conflicts_observed_at=now)
 
 
 def after_recreations(history: ChildHistory, outcomes: Iterable[Outcome]) -> ChildHistory:

@@ -11,14 +11,25 @@ Promises:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
 from ssa_operator.core.objects.live_object import HANDOVER_MANAGER, MANAGER, LiveObject, ManagedFields
-from ssa_operator.core.objects.managed_fields import Path, Tree, field_tree, is_in_version, is_owned, leaves, path_text
+from ssa_operator.core.objects.managed_fields import (
+    FieldOwners,
+    FieldTrees,
+    Path,
+    Tree,
+    TreeOf,
+    field_tree,
+    is_in_version,
+    is_owned,
+    leaves,
+    path_text,
+)
 from ssa_operator.core.objects.merge_keys import IndexedBody, keys_of
 from ssa_operator.core.objects.source_location import FieldPath
 from ssa_operator.core.policies.adoption import union_of_fields
@@ -84,12 +95,14 @@ def content(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def field_changes(before: LiveObject, after: LiveObject, manager: str = MANAGER) -> tuple[FieldChange, ...]:
     """The fields that differ between an object and the answer of an apply of `manager`, or of its dry run."""
-    ours_before, ours_after = owned_by(before, manager), owned_by(after, manager)
+    trees = FieldTrees()
+    ours_before, ours_after = owned_by(before, manager, trees), owned_by(after, manager, trees)
     comparable = all(is_in_version(entry, before) for entry in before.managed_fields if _is_apply_of(entry, manager))
-    others = other_entries(before, manager)
+    found = [*differences(before, after, trees)]
+    others = Others(other_entries(before, manager, trees), [path for path, _, _ in found])
     changes = []
-    for path, old, new in differences(before, after):
-        owners = tuple(owner for owner, fields in others if covers(fields, path))
+    for path, old, new in found:
+        owners = others.covering(path)
         changes.append(
             FieldChange(
                 path=path,
@@ -100,15 +113,17 @@ def field_changes(before: LiveObject, after: LiveObject, manager: str = MANAGER)
     return tuple(changes)
 
 
-def differences(before: LiveObject, after: LiveObject) -> Iterator[tuple[Path, Any, Any]]:
+def differences(before: LiveObject, after: LiveObject, tree_of: TreeOf = field_tree) -> Iterator[tuple[Path, Any, Any]]:
     """The outermost fields that differ between two objects, each with both values; None stands for an absent one."""
-    keys = _list_keys((*before.managed_fields, *after.managed_fields))
+    keys = _list_keys((*before.managed_fields, *after.managed_fields), tree_of)
     return _differences(content(before.body), content(after.body), keys, ())
 
 
 def left_fields(before: LiveObject, after: LiveObject, manager: str = MANAGER) -> tuple[LeftField, ...]:
     """The fields that an apply of `manager` gives up, and that other managers keep as they are."""
-    others, given_up, kept = other_entries(after, manager), owned_by(before, manager), owned_by(after, manager)
+    trees = FieldTrees()
+    others = other_entries(after, manager, trees)
+    given_up, kept = owned_by(before, manager, trees), owned_by(after, manager, trees)
     body = IndexedBody(after.body)
     left = []
     for path in sorted(leaves(given_up)):
@@ -165,23 +180,37 @@ def _cause(
     return ChangeCause.TEMPLATE
 
 
-def owned_by(live: LiveObject, manager: str = MANAGER) -> Tree:
+def owned_by(live: LiveObject, manager: str = MANAGER, tree_of: TreeOf = field_tree) -> Tree:
     """The fields in a manager's Apply entries."""
     entries = (entry for entry in live.managed_fields if _is_apply_of(entry, manager))
-    return union_of_fields([field_tree(bytes(entry.fields_v1)) for entry in entries])
+    return union_of_fields([tree_of(bytes(entry.fields_v1)) for entry in entries])
 
 
 def _is_apply_of(entry: ManagedFields, manager: str) -> bool:
     return (entry.manager, entry.operation, entry.subresource) == (manager, "Apply", "")
 
 
-def other_entries(live: LiveObject, manager: str = MANAGER) -> list[tuple[FieldOwner, Tree]]:
+def other_entries(
+    live: LiveObject, manager: str = MANAGER, tree_of: TreeOf = field_tree
+) -> list[tuple[FieldOwner, Tree]]:
     """The entries of managedFields beside a manager's Apply entries, without those of the status."""
     return [
-        (FieldOwner(entry.manager, entry.operation, entry.subresource, entry.time), field_tree(bytes(entry.fields_v1)))
+        (FieldOwner(entry.manager, entry.operation, entry.subresource, entry.time), tree_of(bytes(entry.fields_v1)))
         for entry in live.managed_fields
         if entry.subresource != "status" and (entry.manager, entry.operation) != (manager, "Apply")
     ]
+
+
+class Others:
+    """Which of the other managers have the fields that are asked for."""
+
+    def __init__(self, entries: Sequence[tuple[FieldOwner, Tree]], paths: Iterable[Path]) -> None:
+        self._owners = [owner for owner, _ in entries]
+        self._fields = FieldOwners([tree for _, tree in entries], paths)
+
+    def covering(self, path: Path) -> tuple[FieldOwner, ...]:
+        """Those with a field, something below it, or a whole value that it is in."""
+        return tuple(self._owners[at] for at in self._fields.covering(path))
 
 
 def covers(fields: Tree, path: Path) -> bool:
@@ -204,8 +233,8 @@ def _differences(
         for name in dict.fromkeys((*old, *new)):
             yield from _differences(old.get(name), new.get(name), keys, (*path, f"f:{name}"))
         return
-    names = keys.get(_without_values(path))
-    before, after = (_by_key(items, names or ()) for items in (old, new))
+    names = keys.get(_without_values(path), ()) if isinstance(old, list) and isinstance(new, list) else ()
+    before, after = _by_key(old, names), _by_key(new, names)
     if before is not None and after is not None:
         if before.keys() == after.keys() and before == after:
             yield path, old, new  # only the order differs
@@ -216,11 +245,11 @@ def _differences(
     yield path, old, new
 
 
-def _list_keys(entries: Sequence[ManagedFields]) -> Mapping[Path, tuple[str, ...]]:
+def _list_keys(entries: Sequence[ManagedFields], tree_of: TreeOf) -> Mapping[Path, tuple[str, ...]]:
     """The keys of each list map, by its path without the keys' values."""
     found: dict[Path, tuple[str, ...]] = {}
     for tree in {bytes(entry.fields_v1) for entry in entries}:
-        _find_list_keys(field_tree(tree), (), found)
+        _find_list_keys(tree_of(tree), (), found)
     return found
 
 

@@ -25,12 +25,12 @@ from msgspec import Struct
 
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.managed_fields import Path, is_in_version
+from ssa_operator.core.objects.managed_fields import FieldTrees, Path, is_in_version
 from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.objects.merge_keys import IndexedBody
 from ssa_operator.core.objects.quantity import amount
 from ssa_operator.core.objects.source_location import FieldPath, parse_field
-from ssa_operator.core.planning.field_changes import FieldOwner, covers, differences, other_entries, owned_by
+from ssa_operator.core.planning.field_changes import FieldOwner, Others, covers, differences, other_entries, owned_by
 from ssa_operator.core.planning.field_claims import gives_up
 from ssa_operator.core.planning.merged_outcomes import merged
 from ssa_operator.core.policies.immutable_fields import (
@@ -176,18 +176,24 @@ def find_candidates(refused: RefusedApply, fresh: LiveObject | None) -> Findings
     manifest lacks counts as what the new object lacks.
     """
     live = refused.live
-    own, others = owned_by(live), other_entries(live)
+    trees = FieldTrees()
+    own, entries = owned_by(live, tree_of=trees), other_entries(live, tree_of=trees)
     # A field without an owner in managedFields of another version may have one.
     known = bool(live.managed_fields) and all(is_in_version(entry, live) for entry in live.managed_fields)
     made = fresh if fresh is not None else LiveObject.of({**refused.manifest.body})
     candidates: list[tuple[int, Candidate]] = []
     of_others: list[Candidate] = []
     body = IndexedBody(refused.manifest.body)
-    for steps, value, wanted in differences(live, made):
-        near = _distance(refused, steps)
-        if near is None or steps[0] in _NOT_CONTENT or value is None:
+    around = [
+        (near, *difference)
+        for difference in differences(live, made, trees)
+        if (near := _distance(refused, difference[0])) is not None
+    ]
+    others = Others(entries, [steps for _, steps, _, _ in around])
+    for near, steps, value, wanted in around:
+        if steps[0] in _NOT_CONTENT or value is None:
             continue
-        owners = tuple(owner for owner, tree in others if covers(tree, steps))
+        owners = others.covering(steps)
         given_up = all(gives_up(owner, refused.former) for owner in owners)
         if wanted is not None:
             kept = _may_stay(refused, steps, value, wanted, body) if owners and not covers(own, steps) else None

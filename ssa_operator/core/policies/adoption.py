@@ -321,6 +321,8 @@ def _split(fields: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[s
 
 
 def union_of_fields(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The fieldsV1 tree with the fields of all these trees."""
+    """The fieldsV1 tree with the fields of all these trees, whose parts it shares."""
+    if len(fields) == 1:
+        return {**fields[0]}
     names = dict.fromkeys(name for tree in fields for name in tree)
     return {name: union_of_fields([tree[name] for tree in fields if name in tree]) for name in names}

@@ -25,7 +25,7 @@ from ssa_operator.core.objects.cluster_view import Lookup, Question, Selection
 from ssa_operator.core.objects.dependency_graph import circular, components
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject, split_entry
-from ssa_operator.core.objects.managed_fields import changed_fields, lost_fields
+from ssa_operator.core.objects.managed_fields import FieldTrees, changed_fields, lost_fields
 from ssa_operator.core.objects.render_result import Dependency, Document, Rendered, Wait
 from ssa_operator.core.policies.backoff import backoff
 from ssa_operator.core.policies.unchanged import ApplyRecord
@@ -111,10 +111,11 @@ def follows_others(record: ApplyRecord | None, before: LiveObject | None, after:
     if record is None or before is None or record.uid != before.uid:
         return False
     fields = split_entry(record.own_entry)[1]
-    taken = frozenset(lost_fields(fields, before.owned_fields()))
+    trees = FieldTrees()
+    taken = frozenset(lost_fields(fields, before.owned_fields(), trees))
     if not taken:
         return False
-    overwritten = changed_fields(fields, before.body, after.body)
+    overwritten = changed_fields(fields, before.body, after.body, trees)
     return not any(path[:length] in taken for path in overwritten for length in range(1, len(path) + 1))
 
 

@@ -14,21 +14,33 @@ Promises:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, split_entry
-from ssa_operator.core.objects.managed_fields import Path, changed_fields, lost_fields, managers_of, path_text
+from ssa_operator.core.objects.managed_fields import (
+    FieldTrees,
+    Path,
+    changed_fields,
+    lost_fields,
+    managers_of,
+    path_text,
+)
 from ssa_operator.core.policies.backoff import exponential
-from ssa_operator.core.policies.unchanged import ApplyRecord, is_untouched
+from ssa_operator.core.policies.unchanged import ApplyRecord, is_untouched, is_untouched_by_version, with_newest
 
 DIVIDE_PARENTS = "stop one of the two, or divide the parents between them with --namespace or --selector"
 
 _LISTED_FIELDS = 4
 """Fields that a message names."""
+
+RECORDED_FIELDS = 100
+"""Fields that a change by one manager records. The others change with them, as all fields of an object that is written
+whole do.
+"""
 
 _RECORDED_CHANGES = 20
 """Foreign changes that a history holds beside the latest."""
@@ -56,7 +68,9 @@ class FieldChange(Struct, frozen=True, kw_only=True):
     operation: str = ""
     subresource: str = ""
     fields: tuple[str, ...] = ()
-    """The fields as users write them."""
+    """The first RECORDED_FIELDS of the fields, as users write them."""
+    others: int = 0
+    """How many more fields there are."""
 
     def writer(self) -> str:
         """The manager as messages name it."""
@@ -87,7 +101,7 @@ class ForeignChange(Struct, frozen=True):
         if self.deleted:
             return "it was deleted"
         return " and ".join(
-            f"{change.writer()} {'changed' if change.manager else 'removed'} {_listed(change.fields, confidential)}"
+            f"{change.writer()} {'changed' if change.manager else 'removed'} {_listed(change, confidential)}"
             for change in self.field_changes
         )
 
@@ -156,8 +170,7 @@ class ConflictHistory(Struct, frozen=True, kw_only=True):
             )
         field_changes = self.repeated_changes()
         summary = " and ".join(
-            f"{change.writer()} repeatedly {'changes' if change.manager else 'removes'} "
-            f"{_listed(change.fields, confidential)}"
+            f"{change.writer()} repeatedly {'changes' if change.manager else 'removes'} {_listed(change, confidential)}"
             for change in field_changes
         )
         if any(change.manager == MANAGER for change in field_changes):
@@ -172,6 +185,11 @@ class ConflictHistory(Struct, frozen=True, kw_only=True):
             for change in dated.change.field_changes
             for field in change.fields or ("",)
         )
+        others = {
+            (change.manager, change.operation, change.subresource): change.others
+            for dated in self.changes
+            for change in dated.change.field_changes
+        }
         least = min(2, max(counts.values()))
         fields: dict[tuple[str, str, str], list[str]] = {}
         for (manager, operation, subresource, field), count in sorted(counts.items()):
@@ -179,9 +197,9 @@ class ConflictHistory(Struct, frozen=True, kw_only=True):
                 fields.setdefault((manager, operation, subresource), []).append(field)
         return tuple(
             FieldChange(
-                manager=manager, operation=operation, subresource=subresource, fields=tuple(filter(None, names))
+                manager=by[0], operation=by[1], subresource=by[2], fields=tuple(filter(None, names)), others=others[by]
             )
-            for (manager, operation, subresource), names in fields.items()
+            for by, names in fields.items()
         )
 
 
@@ -199,26 +217,23 @@ def find_field_changes(
 
     Another operator with the same field manager leaves the entry's fields, and changes its time.
     """
+    trees = FieldTrees()
     time_before, fields_before = split_entry(own_entry)
     time, fields = split_entry(live.own_entry(subresource))
-    missing = lost_fields(fields_before, fields)
+    missing = lost_fields(fields_before, fields, trees)
     comparable = last_applied.version == live.version
-    altered = changed_fields(fields, last_applied.body, live.body) if comparable else ()
+    altered = changed_fields(fields, last_applied.body, live.body, trees) if comparable else ()
     # A field that the operator still owns and that has another value was written under the operator's name.
     if fields and (time != time_before or altered or not missing):
-        everything = _texts({*missing, *altered})
-        return (FieldChange(manager=MANAGER, operation="Apply", subresource=subresource, fields=everything),)
+        return (_field_change((MANAGER, "Apply", subresource), {*missing, *altered}),)
     if not live.managed_fields:
         return (FieldChange(fields=("metadata.managedFields",)),)
     found: dict[tuple[str, str, str], list[Path]] = {}
-    owners = managers_of(live, missing, subresource == "status", since=time_before.decode())
+    owners = managers_of(live, missing, subresource == "status", time_before.decode(), trees)
     for path, owner in zip(missing, owners, strict=True):
         manager = (owner.manager, owner.operation, owner.subresource) if owner is not None else ("", "", "")
         found.setdefault(manager, []).append(path)
-    return tuple(
-        FieldChange(manager=manager, operation=operation, subresource=at, fields=_texts(paths))
-        for (manager, operation, at), paths in sorted(found.items())
-    )
+    return tuple(_field_change(by, paths) for by, paths in sorted(found.items()))
 
 
 def with_foreign_change(
@@ -274,6 +289,25 @@ class AppliedChildren(Struct, frozen=True, kw_only=True):
     synced: Callable[[Identity], bool]
     """Whether a watch shows an object, or that there is none."""
 
+    @property
+    def compared_bytes(self) -> int:
+        """The encoded sizes of the states of children that have to be compared field by field, all together."""
+        pairs = ((record.applied, self.live.get(identity)) for identity, record in self.apply_records.items())
+        return sum(
+            len(applied.raw) + len(live.raw)
+            for applied, live in pairs
+            if live is not None and not live.deleting and not is_untouched_by_version(applied, live)
+        )
+
+    def newest(self) -> AppliedChildren:
+        """The same children. The records of those that are as they were applied have their newest versions."""
+        records = {
+            identity: with_newest(record, live)
+            for identity, record in self.apply_records.items()
+            if (live := self.live.get(identity)) is not None and not live.deleting
+        }
+        return replace(self, apply_records={**self.apply_records, **records})
+
 
 def update_histories(
     histories: Mapping[Identity, ConflictHistory],
@@ -301,12 +335,16 @@ def update_histories(
     return found
 
 
-def _texts(paths: Collection[Path]) -> tuple[str, ...]:
-    return tuple(path_text(path) for path in sorted(paths))
+def _field_change(by: tuple[str, str, str], paths: Collection[Path]) -> FieldChange:
+    """The change of some fields by a manager, its operation and a subresource."""
+    texts = tuple(path_text(path) for path in sorted(paths)[:RECORDED_FIELDS])
+    others = len(paths) - len(texts)
+    return FieldChange(manager=by[0], operation=by[1], subresource=by[2], fields=texts, others=others)
 
 
-def _listed(fields: Sequence[str], confidential: bool) -> str:
-    if confidential or not fields:
+def _listed(change: FieldChange, confidential: bool) -> str:
+    if confidential or not change.fields:
         return "fields that ssa-operator applies"
-    more = f" and {len(fields) - _LISTED_FIELDS} more" if len(fields) > _LISTED_FIELDS else ""
-    return ", ".join(fields[:_LISTED_FIELDS]) + more
+    count = len(change.fields) + change.others - _LISTED_FIELDS
+    more = f" and {count} more" if count > 0 else ""
+    return ", ".join(change.fields[:_LISTED_FIELDS]) + more

@@ -23,9 +23,10 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.live_object import LiveObject, split_entry
-from ssa_operator.core.objects.managed_fields import changed_fields
+from ssa_operator.core.objects.managed_fields import differ
 from ssa_operator.core.objects.manifest import Manifest
 
 COUNTED_IN_VAIN = (
@@ -123,18 +124,37 @@ _BOOKKEEPING = frozenset({"managedFields", "resourceVersion", "generation"})
 def is_untouched(record: ApplyRecord, live: LiveObject) -> bool:
     """Whether all fields that the recorded apply wrote still have its values."""
     applied = record.applied
-    if applied.uid != live.uid:
-        return False
-    entry = applied.own_entry()
-    if not entry or (applied is not live and entry != live.own_entry()):
+    return is_untouched_by_version(applied, live) or (
+        _has_entry_of(applied, live) and not _differs(applied.own_entry(), applied, live)
+    )
+
+
+def is_untouched_by_version(applied: LiveObject, live: LiveObject) -> bool:
+    """The same, as far as it follows from the versions and from the operator's entry of managedFields."""
+    if not _has_entry_of(applied, live):
         return False
     if applied.resource_version == live.resource_version:
         return True
-    if live.metadata.generation and applied.metadata.generation == live.metadata.generation:
-        return True
-    return not _differs(entry, applied, live)
+    return bool(live.metadata.generation) and applied.metadata.generation == live.metadata.generation
+
+
+def _has_entry_of(applied: LiveObject, live: LiveObject) -> bool:
+    """Whether the operator's entry of managedFields is that of another state of the same object."""
+    if applied.uid != live.uid:
+        return False
+    entry = applied.own_entry()
+    return bool(entry) and (applied is live or entry == live.own_entry())
+
+
+def with_newest(record: ApplyRecord, live: LiveObject) -> ApplyRecord:
+    """The record with the newest version of an object whose fields had to be compared, if it is untouched: so they are
+    compared once.
+    """
+    if is_untouched_by_version(record.applied, live) or not is_untouched(record, live):
+        return record
+    return replace(record, applied=live)
 
 
 def _differs(entry: bytes, one: LiveObject, other: LiveObject) -> bool:
     """Whether a field of an entry has another value in two states of an object, as far as they can be compared."""
-    return one.version == other.version and bool(changed_fields(split_entry(entry)[1], one.body, other.body))
+    return one.version == other.version and differ(split_entry(entry)[1], one.body, other.body)

@@ -74,7 +74,7 @@ class Interrupted(BaseException):
 
 
 class Interrupt:
-    """When renders are interrupted: at a moment of the processor time of their thread, or by `now`, from any thread."""
+    """When renders are interrupted: at a moment of the processor time of the process, or by `now`, from any thread."""
 
     __slots__ = ("ends",)
 
@@ -132,7 +132,8 @@ class RenderBudget:
         """Raise LimitError when the time is over, or Interrupted; for a step that may take long itself."""
         # The thread's own time, so that a busy machine stops no template.
         now = time.thread_time()
-        if self._interrupt is not None and now > self._interrupt.ends:
+        # The time of all threads, because what another one takes holds up the caller of this render, too.
+        if self._interrupt is not None and time.process_time() > self._interrupt.ends:
             raise Interrupted
         if self._deadline is None:
             self._deadline = now + self._seconds

@@ -46,9 +46,9 @@ def moment(caches: Any = None) -> Moment:
 class LongRender:
     """A render that ends in a thread only: on the event loop it takes all its time."""
 
-    def __init__(self, work: Callable[[ClusterView], Any] = lambda _: None) -> None:
+    def __init__(self, work: Callable[[ClusterView], Any] = lambda _: None, seconds: float = render_turns.SLOW) -> None:
         self.threads: list[int] = []
-        self._work = work
+        self._work, self._seconds = work, seconds
 
     def __call__(self, view: ClusterView) -> Any:
         self.threads.append(threading.get_ident())
@@ -57,7 +57,7 @@ class LongRender:
             while on_loop:
                 limits.current().step()
         found = self._work(view)
-        work_for(render_turns.SLOW)
+        work_for(self._seconds)
         return found
 
 
@@ -126,6 +126,26 @@ async def test_a_long_render_begins_again_in_a_thread_and_next_time_at_once() ->
     for _ in range(2):
         await turns.run("slow", moment(), lambda _: threads.append(threading.get_ident()))
     assert [thread == own for thread in threads] == [False, True]
+
+
+async def test_what_another_thread_takes_counts_for_a_render_on_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds, threads = [0.0], list[int]()
+    monkeypatch.setattr(time, "process_time", lambda: seconds[0])
+
+    def render(_: ClusterView) -> None:
+        threads.append(threading.get_ident())
+        seconds[0] += 2 * render_turns.SLOW  # as if a thread had them
+        limits.current().check_time()
+
+    await RenderTurns().run("web", moment(), render)
+    assert [thread == threading.get_ident() for thread in threads] == [True, False]
+
+
+async def test_a_render_that_takes_half_of_the_time_begins_in_the_thread_the_next_time() -> None:
+    turns, render = RenderTurns(), LongRender(seconds=0.6 * render_turns.SLOW)
+    for _ in range(2):
+        await turns.run("slow", moment(), render)
+    assert [thread == threading.get_ident() for thread in render.threads] == [True, False, False]
 
 
 async def test_one_render_is_in_a_thread_at_a_time_and_a_fast_one_waits_for_none() -> None:

@@ -15,6 +15,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.managed_fields import lost_fields, path_text
 from ssa_operator.core.objects.merge_keys import IndexedBody
 from ssa_operator.core.policies.field_conflicts import (
+    RECORDED_FIELDS,
     AppliedChildren,
     ConflictHistory,
     ConflictPolicy,
@@ -308,6 +309,23 @@ def test_a_foreign_change_is_counted_once_however_often_the_operator_reconciles(
     again = update_histories(histories, children(changed), 1.0, POLICY)
     assert histories == again
     assert len(again[changed.identity].changes) == 1
+
+
+def test_a_change_of_thousands_of_fields_records_the_first_and_the_number_of_the_others() -> None:
+    names = [f"k{at:04}" for at in range(4000)]
+    before = child(managedFields=[{**own_entry(), "fieldsV1": {"f:data": {f"f:{name}": {} for name in names}}}])
+    live = child(managedFields=[other_entry("rival", {"f:data": {f"f:{name}": {} for name in names}})])
+    (found,) = find_field_changes(before.own_entry(), before, live)
+    assert found.fields == tuple(f"data.{name}" for name in names[:RECORDED_FIELDS])
+    change = ForeignChange((found,))
+    expected = "data.k0000, data.k0001, data.k0002, data.k0003 and 3996 more"
+    assert change.text() == f"rival (Update) changed {expected}"
+    history = None
+    for now in range(POLICY.allowed_changes + 1):
+        history = with_foreign_change(history, b"m", change, now, POLICY)
+    assert history is not None
+    assert history.in_conflict
+    assert history.text(CONFIG_MAP).startswith(f"rival (Update) repeatedly changes {expected}; ")
 
 
 def test_an_object_as_the_last_apply_left_it_shows_no_foreign_change() -> None:
