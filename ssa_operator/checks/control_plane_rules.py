@@ -31,7 +31,7 @@ def check_control_plane_fields(
     """The findings in the manifests of one parent. `namespace` is the parent's. `scale_paths` has the field with the
     number of replicas of each custom kind that is known, () where it can't be scaled.
     """
-    applied = [document for document in documents if not _is_applied_once(document)]
+    applied = [document for document in documents if not is_applied_once(document)]
     return [*_aggregated_rules(applied), *_autoscaled_replicas(applied, documents, namespace, scale_paths)]
 
 
@@ -97,7 +97,8 @@ def _reads(document: Document, autoscaler: Document) -> bool:
     return document.reads_itself or any(each.query == scaler and not each.after for each in document.dependencies)
 
 
-def _is_applied_once(document: Document) -> bool:
+def is_applied_once(document: Document) -> bool:
+    """Whether a manifest is applied only once, or only if its object is absent."""
     annotations = document.body["metadata"].get("annotations")
     return isinstance(annotations, Mapping) and annotations.get(f"{PREFIX}apply") in _APPLIED_ONCE
 

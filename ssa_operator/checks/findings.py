@@ -287,6 +287,23 @@ CODES: Mapping[str, Code] = {
             'there: replicas: {{ live("Deployment", name).spec.replicas | default(2) }}'
         ),
     ),
+    "server-field": Code(
+        severity=Severity.WARNING,
+        title="a field that the API server or a controller writes",
+        explanation=(
+            "The manifest has a field that Kubernetes fills in each object, as what kubectl get prints. The operator "
+            "drops status and the server's fields of metadata. Any other one is of one object only, or a controller "
+            "writes it again, and the operator reverts that with each resync. Remove the field."
+        ),
+    ),
+    "injected-ca-bundle": Code(
+        severity=Severity.WARNING,
+        title="a CA bundle that is injected, too",
+        explanation=(
+            "An annotation of the object has cert-manager, or OpenShift, write the CA bundle, and the manifest sets "
+            "it, too: both revert each other. Remove caBundle from the manifest, or the annotation."
+        ),
+    ),
     "repeated-change": Code(
         severity=Severity.WARNING,
         title="an empty list or mapping because of which each apply is a change",

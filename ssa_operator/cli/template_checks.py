@@ -31,6 +31,7 @@ from ssa_operator.checks.manifest_rules import check_manifests
 from ssa_operator.checks.name_rules import check_names, parse_files
 from ssa_operator.checks.ready_objects import ready_object
 from ssa_operator.checks.schema_rules import check_schemas
+from ssa_operator.checks.server_field_rules import check_server_fields
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.nested_examples import check_nesting
 from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent
@@ -57,7 +58,9 @@ from ssa_operator.rendering.possible_manifests import template_contents
 ROUNDS = 100
 """A chain of more manifests than this is not followed to its end."""
 
-SHOWN_IN_VARIANTS = frozenset({"aggregated-rules", "autoscaled-replicas", "repeated-change"})
+SHOWN_IN_VARIANTS = frozenset(
+    {"aggregated-rules", "autoscaled-replicas", "server-field", "injected-ca-bundle", "repeated-change"}
+)
 """The codes of warnings about the variants of an example; of all others only errors are reported."""
 
 
@@ -318,6 +321,8 @@ def _findings_of(parent: OfflineParent, project: Project) -> Iterator[Finding]:
     yield from check_empty_values(parent.rendered.documents, project.schemas)
     namespace = parent.observed.parent.identity.namespace
     yield from check_control_plane_fields(parent.rendered.documents, namespace, project.scale_paths)
+    values = parent.folder.templates.surroundings.values if parent.folder.templates is not None else {}
+    yield from check_server_fields(parent.rendered.documents, parent.observed.parent.body, values)
 
 
 def _settings(folder: Folder) -> str:

@@ -3,7 +3,7 @@
 Promises:
 - A CRD that can't be read or that the API server refuses stops no other CRD, and no folder but its own: that runs with
   the CRD that the cluster has, or waits for it.
-- The log, `/readyz` and the status of the folder's parents name each refusal.
+- The log, `/readyz`, a metric and the status of the folder's parents name each refusal.
 - A refused CRD is applied again with growing pauses, from the file as it is then, and at once when it changes in the
   cluster.
 """
@@ -38,9 +38,10 @@ class CRDInstaller:
         self.refused: Mapping[str, str] = {}
         self.on_change: Callable[[Mapping[str, str]], None] = lambda _refused: None
         """Called with the reasons when they changed."""
+        self.applied: frozenset[str] = frozenset()
+        """The names of those that are applied."""
         self._client = client
         self._folders = tuple(folders)
-        self._applied: set[str] = set()
         self._changed = asyncio.Event()
 
     async def install(self) -> None:
@@ -49,12 +50,12 @@ class CRDInstaller:
         """
         documents, refused = crd_installation.read(*self._folders)
         names = {document.body["metadata"]["name"]: document for document in documents}
-        pending = [document for name, document in names.items() if name not in self._applied and name not in refused]
+        pending = [document for name, document in names.items() if name not in self.applied and name not in refused]
         refused = {**refused, **await crd_installation.refusals(self._client, pending)}
         applied = [document for document in pending if document.body["metadata"]["name"] not in refused]
         for remark in crd_installation.remarks(applied):
             log.warning("%s", remark)
-        self._applied |= {document.body["metadata"]["name"] for document in applied}
+        self.applied |= {document.body["metadata"]["name"] for document in applied}
         self._take({name: " ".join(bounded(reason, REASON_LIMIT).split()) for name, reason in refused.items()})
 
     def _take(self, refused: Mapping[str, str]) -> None:
@@ -64,7 +65,7 @@ class CRDInstaller:
             if self.refused.get(name) != reason:
                 log.error("the CRD %s is not applied, and is tried again: %s", name, reason)
         for name in self.refused.keys() - refused.keys():
-            log.info("the CRD %s is applied", name)
+            log.info("the CRD %s is %s", name, "applied" if name in self.applied else "no longer in a file")
         self.refused = refused
         self.on_change(refused)
 

@@ -242,6 +242,13 @@ class Metrics:
             ("folder",),
             registry=self._registry,
         )
+        self.crd_applied = Gauge(
+            "ssa_operator_crd_applied",
+            "1 if a CRD of --install-crds is applied, 0 if the API server refuses it or its file can't be read. Absent"
+            " without --install-crds and on a standby.",
+            ("crd",),
+            registry=self._registry,
+        )
         self.build_info = Gauge(
             "ssa_operator_build_info", "1, with the operator's version.", ("version",), registry=self._registry
         )
@@ -312,6 +319,13 @@ class Metrics:
             self.watch_restarts.labels(*labels).set(count)
         for labels, age in ages.items():
             self.watch_age.labels(*labels).set(age)
+
+    def set_crds(self, applied: Iterable[str], refused: Iterable[str]) -> None:
+        """Set the metric of the CRDs that the operator installs, by their names."""
+        self.crd_applied.clear()
+        for value, names in ((1, applied), (0, refused)):
+            for name in names:
+                self.crd_applied.labels(name).set(value)
 
     def forget(self, folder: str) -> None:
         """Remove the gauges of a folder that has stopped."""

@@ -359,6 +359,8 @@ class Operator:
             metrics.parents.labels(name).set(len(parents))
             metrics.ready.labels(name).set(parents.ready_count)
             metrics.templates_loaded.labels(name).set(0 if parents.folder.problems else 1)
+        if self._crds is not None:
+            metrics.set_crds(self._crds.applied, self._crds.refused)
         metrics.set_watches(self.reflectors, time.monotonic())
 
     @property

@@ -75,12 +75,21 @@ def test_a_role_that_nothing_else_fills_is_no_finding(text: str) -> None:
     [
         WEB + HPA,
         WEB + HPA.replace("autoscaling/v2", "autoscaling/v1"),
+        WEB + HPA.replace("apps/v1", "apps/v1beta1"),
         WEB + SCALED,
         WEB.replace("Deployment", "StatefulSet") + SCALED.replace("{name: web}", "{name: web, kind: StatefulSet}"),
         WEB.replace("{name: web}", "{name: web, namespace: default}") + HPA,
         WEB.replace("replicas: 2", "replicas: 0") + HPA,
     ],
-    ids=["HPA", "HPA of v1", "ScaledObject", "ScaledObject of another kind", "with its namespace", "no replica"],
+    ids=[
+        "HPA",
+        "HPA of v1",
+        "another version of the target",
+        "ScaledObject",
+        "ScaledObject of another kind",
+        "with its namespace",
+        "no replica",
+    ],
 )
 def test_replicas_beside_an_autoscaler_are_found_at_their_line_with_the_autoscalers(text: str) -> None:
     [found] = check(text)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.controller.conftest import client, desk, templates
+from tests.controller.conftest import client, desk, group, templates
 
-__all__ = ["client", "desk", "templates"]
+__all__ = ["client", "desk", "group", "templates"]

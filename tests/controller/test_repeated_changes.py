@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.controller.harness import ECHOES, Desk, Operate, Running, echo, only
+from tests.controller.harness import ECHOES, Desk, Operate, Running, definition, echo, entries, only
 
 pytestmark = pytest.mark.cluster
 
@@ -120,3 +120,94 @@ async def test_a_change_of_the_manifest_and_a_new_reconcile_at_apply_such_an_obj
         assert await desk.find(POLICIES, "web") == repeated
         await desk.patch("echo", "web", spec={"replicas": 2})
         await desk.until(POLICIES, "web", lambda body: body["metadata"]["labels"]["replicas"] == "2")
+
+
+THING = """\
+apiVersion: {{ annotations.api }}
+kind: Thing
+metadata: {name: NAME}
+spec: SPEC
+"""
+SPECS = {
+    "defaults": "{}",
+    "empty": "{items: [], words: {}, free: {a: {}, b: [], c: ''}}",
+    "nulls": "{size: null, words: {a: null}, free: {a: null, b: [null]}}",
+    "numbers": "{size: 2, quantity: 1000m, port: '80'}",
+    "whole": "{quantity: 1, port: 80, items: [a, a]}",
+}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "size": {"type": "integer", "default": 1},
+        "nested": {"type": "object", "default": {}, "properties": {"a": {"type": "string", "default": "b"}}},
+        "items": {"type": "array", "items": {"type": "string"}},
+        "words": {"type": "object", "additionalProperties": {"type": "string", "nullable": True}},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "quantity": {"x-kubernetes-int-or-string": True},
+        "port": {"x-kubernetes-int-or-string": True},
+    },
+}
+SPELLINGS = {
+    "quota": "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: a}\n"
+    "spec: {hard: {requests.cpu: 1000m, pods: '10'}}\n",
+    "limits": "apiVersion: v1\nkind: LimitRange\nmetadata: {name: a}\n"
+    "spec: {limits: [{type: Container, max: {memory: 1024Mi}}]}\n",
+    "secret": "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {a: b}\ndata: {}\n",
+    "account": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: a}\nimagePullSecrets: []\nsecrets: []\n",
+    "role": "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: a, labels: {}, annotations: {}}\n"
+    "rules: [{apiGroups: [''], resources: [pods, pods], verbs: [get, get], resourceNames: []}]\n",
+    "deployment": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec:\n  replicas: 0\n"
+    "  selector: {matchLabels: {a: b}}\n  template:\n    metadata: {labels: {a: b}, annotations: {}}\n"
+    "    spec:\n      nodeSelector: {}\n      volumes: []\n"
+    "      tolerations: [{key: a, operator: Exists}, {key: a, operator: Exists}]\n"
+    "      containers: [{name: a, image: a, env: [], resources: {limits: {cpu: 1000m, memory: 1024Mi}}}]\n",
+    "service": "apiVersion: v1\nkind: Service\nmetadata: {name: a}\n"
+    "spec: {selector: {}, externalIPs: [], ports: [{port: 80}]}\n",
+    "scaler": "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\n"
+    "spec: {maxReplicas: 2, metrics: [], scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: a}}\n",
+}
+
+
+async def test_defaults_empty_values_nulls_and_other_spellings_are_written_once(
+    desk: Desk, operate: Operate, templates: Path, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    crd = definition("things", group, "Thing")
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = SCHEMA
+    await desk.define(crd)
+    things = {
+        f"thing-{name}": THING.replace("NAME", name)
+        .replace("SPEC", spec)
+        .replace("}\nspec", ", annotations: {}}\nspec")
+        for name, spec in SPECS.items()
+    }
+    only(templates, **things, **SPELLINGS)
+    parent = echo("web")
+    parent["metadata"]["annotations"] = {"api": f"{group}/v1"}
+    resources = {
+        f"things.{group}": SPECS.keys(),
+        **dict.fromkeys(("resourcequotas", "limitranges", "secrets", "serviceaccounts", "services"), "a"),
+        **dict.fromkeys(("roles.rbac.authorization.k8s.io", "deployments.apps"), "a"),
+        "horizontalpodautoscalers.autoscaling": "a",
+    }
+
+    async def written() -> dict[tuple[str, str], Any]:
+        """What the operator's own entry in managedFields says, which changes with each write of the operator."""
+        found = {}
+        for resource, names in resources.items():
+            for name in names:
+                metadata = (await desk.read(resource, name))["metadata"]
+                own = [each for each in metadata["managedFields"] if each["manager"] == "ssa-operator"]
+                found[resource, name] = (metadata.get("generation"), own)
+        return found
+
+    async with operate(**TICKS) as running:
+        await desk.apply(parent)
+        await written()
+        await ticks(running, 3)
+        before = await written()
+        await ticks(running)
+        assert await written() == before
+        assert "counts each apply as a change" not in caplog.text
+        found = entries(await desk.read(ECHOES, "web"))
+        assert not [name for name, each in found.items() if each["state"] == "Failed"]

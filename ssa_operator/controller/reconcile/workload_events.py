@@ -1,7 +1,7 @@
-"""Asks for the Warning Events of one workload that lacks pods.
+"""Asks for the Events of one object that isn't ready.
 
 Promises:
-- The operator never watches Events. It lists those of one workload, by its uid, when it has looked at its pods.
+- The operator never watches Events. It lists those of one object, by its uid, in one request.
 - If the Events can't be listed, no cause is reported and no verdict changes. That the permission is missing is logged
   once a namespace.
 """
@@ -16,7 +16,7 @@ from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.readiness.workload_events import WarningEvents, event_cause
+from ssa_operator.core.readiness.workload_events import CLUSTER_SCOPED, ObjectEvents, event_cause, events_selector
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
@@ -27,29 +27,28 @@ log = logging.getLogger("ssa_operator")
 EVENT = GroupKind("", "Event")
 
 LIMIT = 500
-"""Events that are read of one workload at most. Its controller aggregates them, so there are a few."""
+"""Events that are read of one object at most. Its controller aggregates them, so there are a few."""
 
 _NAMESPACES = 1000
 """The most namespaces whose missing permission is remembered."""
 
-_decode = decoder(WarningEvents)
+_decode = decoder(ObjectEvents)
 
 
 class WorkloadEvents:
-    """Reads the Events of workloads."""
+    """Reads the Events of objects that are not ready."""
 
     def __init__(self) -> None:
         self._forbidden: set[tuple[str, str]] = set()
 
     async def cause(self, live: LiveObject, cluster: ClusterAccess, reported: str) -> str:
-        """Why a workload lacks pods, by its newest Warning Event; '' where that is unknown. `reported` is the cause
+        """Why an object isn't ready, by its newest Warning Event; '' where that is unknown. `reported` is the cause
         that was found before.
         """
-        namespace = live.identity.namespace
+        namespace = live.identity.namespace or CLUSTER_SCOPED
         try:
             resource = await cluster.children.resource(EVENT, "v1")
-            selector = f"involvedObject.uid={live.uid},type=Warning"
-            scope = calls.Scope(resource, namespace, field_selector=selector)
+            scope = calls.Scope(resource, namespace, field_selector=events_selector(live))
             response = await cluster.client.send(calls.list_page(scope, limit=LIMIT))
             return event_cause(_decode(response.body).items or (), reported)
         except (ApiError, CredentialsError, UnknownKind, msgspec.DecodeError) as error:
@@ -60,9 +59,9 @@ class WorkloadEvents:
         where = (account, namespace)
         is_forbidden = isinstance(error, ApiError) and error.forbidden
         if not is_forbidden or where in self._forbidden:
-            log.debug("the Events of a workload in %s can't be listed: %s", namespace, error)
+            log.debug("the Events of an object in %s can't be listed: %s", namespace, error)
             return
         if len(self._forbidden) < _NAMESPACES:
             self._forbidden.add(where)
             who = account or "the operator"
-            log.warning("%s: %s may not list events, so no status says why a workload lacks pods", namespace, who)
+            log.warning("%s: %s may not list events, so no status quotes why an object isn't ready", namespace, who)

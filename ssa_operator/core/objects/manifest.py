@@ -41,7 +41,7 @@ must have no owner then (https://kubernetes.io/docs/concepts/architecture/garbag
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 """The label of a child whose value is `ssa-operator`."""
 
-_SERVER_OWNED = (
+SERVER_OWNED = (
     "creationTimestamp",
     "managedFields",
     "resourceVersion",
@@ -50,6 +50,7 @@ _SERVER_OWNED = (
     "selfLink",
     "deletionTimestamp",
 )
+"""The fields of `metadata` that only the API server writes. A manifest's are dropped."""
 
 # The path of the pod spec in each built-in kind that has one.
 _POD_SPECS: Mapping[GroupKind, tuple[str, ...]] = {
@@ -139,7 +140,7 @@ def manifest(document: Document, parent: LiveObject, rules: Rules) -> Manifest:
     body = without_nulls(document.body)
     body.pop("status", None)
     metadata = body["metadata"]
-    for field in _SERVER_OWNED:
+    for field in SERVER_OWNED:
         metadata.pop(field, None)
     kind = group_kind(document)
     identity = Identity(kind.group, kind.kind, _namespace(metadata, parent, rules), metadata["name"])

@@ -32,6 +32,7 @@ from ssa_operator.core.objects.template_contents import (
 )
 from ssa_operator.core.policies.webhook_configuration import CERTIFICATE, CONFIGURATION
 from ssa_operator.core.readiness.pod_failures import WORKLOADS
+from ssa_operator.core.readiness.workload_events import CLUSTER_SCOPED, has_events
 
 LEASE = "ssa-operator"
 """The name of the Lease of leader election."""
@@ -303,8 +304,10 @@ class _Derivation:
         where = tuple(where)
         if kind in WORKLOADS:
             yield from self._needs_acting("pods of workloads that aren't ready", "", "pods", where, ("list",), location)
+        if has_events(kind) and (self._kinds[kind].namespaced or not self._account):
+            events = where if self._kinds[kind].namespaced else (CLUSTER_SCOPED,)
             yield from self._needs_acting(
-                "Events of workloads that lack pods", "", "events", where, ("list",), location
+                "Events on objects that aren't ready", "", "events", events, ("list",), location
             )
         if kind == _STATEFUL_SET and manifest.recreated:
             purpose = "volumes to grow before a StatefulSet is recreated"

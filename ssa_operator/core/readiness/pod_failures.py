@@ -1,7 +1,8 @@
 """Finds the failed pod because of which a workload isn't ready: the workload's own status only counts its pods.
 
 Promises:
-- The operator checks the pods of a workload only after it hasn't been ready for a while, and then at growing intervals.
+- The operator checks the pods of a workload, and the Events of an object, only after it hasn't been ready for a while,
+  and then at growing intervals. For an object that is ready, it sends no request.
 - The operator doesn't check the pods of a workload that its controller hasn't observed.
 """
 
@@ -12,10 +13,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.core.objects.identity import GroupKind, is_built_in
+from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.readiness.rules import UNSCHEDULABLE_GRACE, Readiness, ReadinessState, readiness
-from ssa_operator.core.readiness.workload_events import lacks_pods
+from ssa_operator.core.readiness.workload_events import has_events, is_paused, lacks_pods
 
 POD = GroupKind("", "Pod")
 
@@ -51,13 +52,13 @@ class PodCheck(Struct, frozen=True):
 
 
 def pod_check(live: LiveObject, before: PodCheck | None, found: Readiness, monotonic: float) -> PodCheck | None:
-    """The checks of a live object's pods; None where it is no workload, is ready, or its own status has the cause.
-    `found` is its readiness, `monotonic` is in seconds on the process's monotonic clock.
+    """The checks of a live object's pods or Events; None where it is ready or paused, its own status has the cause, or
+    its kind has none. `found` is its readiness, `monotonic` is in seconds on the process's monotonic clock.
     """
     if live.identity.group_kind in WORKLOADS:
         if not _is_observed(live.body) or not (selector(live) or lacks_pods(live.body)):
             return None
-    elif is_built_in(live.identity.group) or not lacks_pods(live.body):
+    elif is_paused(live.body) or not has_events(live.identity.group_kind):
         return None
     state = found.state
     if state is ReadinessState.IN_PROGRESS or (state is ReadinessState.FAILED and live.identity.kind != "Job"):
@@ -83,6 +84,12 @@ def failure_cause(pods: Iterable[LiveObject], now: float) -> str:
         if found.state is ReadinessState.FAILED:
             return f"pod {pod.identity.name}: {found.message}"
     return ""
+
+
+def unready_pod(pods: Iterable[LiveObject], now: float) -> LiveObject | None:
+    """The first pod by name that is not ready, None without one."""
+    unready = (pod for pod in pods if readiness(pod.body, now).state is ReadinessState.IN_PROGRESS)
+    return min(unready, key=lambda pod: pod.identity, default=None)
 
 
 def _is_observed(body: Mapping[str, Any]) -> bool:

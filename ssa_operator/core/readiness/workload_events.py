@@ -1,8 +1,10 @@
-"""Finds why a workload has fewer pods than it wants: its controller writes that into a Warning Event only.
+"""Finds why an object isn't ready by its Events: many controllers write the reason into a Warning Event only.
 
 Promises:
-- Only a workload that lacks pods, and of which no pod shows a failure, has such a cause. A paused or suspended one
-  lacks none.
+- The newest Warning Event is the cause. Of a claim that has none it is the newest Event: that it waits for its first
+  pod, or for an external provisioner, is a Normal one.
+- Only an object that isn't ready has a cause, and a workload only if no pod of it shows a failure. A paused or
+  suspended one has none.
 - The text of an Event is foreign text: it is one line, without control characters, and has a limit.
 - If an Event differs from the reported one only in what it quotes, such as the random name of a pod, the reported one
   stays, so that the status isn't written for it.
@@ -16,19 +18,30 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.core.objects.identity import GroupKind, split_api_version
-from ssa_operator.core.objects.live_object import MANAGER
+from ssa_operator.core.objects.identity import GroupKind, is_built_in, split_api_version
+from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.objects.messages import shortened
 from ssa_operator.core.objects.visible_text import visible_line
 
 CAUSE_LIMIT = 512
 """Characters of a cause."""
 
+CLUSTER_SCOPED = "default"
+"""The namespace of the Events on cluster-scoped objects."""
+
+_CLAIM = GroupKind("", "PersistentVolumeClaim")
+_CRON_JOB = GroupKind("batch", "CronJob")
+_REPORTING = frozenset({
+    *(GroupKind("apps", kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")),
+    GroupKind("batch", "Job"), _CRON_JOB, _CLAIM, GroupKind("", "Pod"), GroupKind("", "Service"),
+    GroupKind("networking.k8s.io", "Ingress"), GroupKind("autoscaling", "HorizontalPodAutoscaler"),
+    GroupKind("policy", "PodDisruptionBudget"),
+})  # fmt: skip
+"""The built-in kinds about which controllers write why they are not ready."""
+
 _DAEMON_SET, _JOB = GroupKind("apps", "DaemonSet"), GroupKind("batch", "Job")
 _QUOTED = re.compile(r'"[^"]*"')
 _AGGREGATED = "(combined from similar events): "
-_COUNT = re.compile(r"(?i)^(?!desired|max|min)\w*replicas$")
-_WANTED = re.compile(r"(?i)^desired\w*replicas$")
 
 
 class _Metadata(Struct, frozen=True, rename="camel"):
@@ -43,9 +56,10 @@ class _Source(Struct, frozen=True):
     component: str | None = None
 
 
-class WarningEvent(Struct, frozen=True, rename="camel"):
-    """An Event of type Warning, as the core API has it."""
+class ObjectEvent(Struct, frozen=True, rename="camel"):
+    """An Event, as the core API has it."""
 
+    type: str | None = None
     metadata: _Metadata = _Metadata()
     reason: str | None = None
     message: str | None = None
@@ -70,44 +84,65 @@ class WarningEvent(Struct, frozen=True, rename="camel"):
         return shortened(f"{visible_line(self.reason or 'Warning')}: {message}", CAUSE_LIMIT)
 
 
-class WarningEvents(Struct, frozen=True):
+class ObjectEvents(Struct, frozen=True):
     """A list of Events."""
 
-    items: list[WarningEvent] | None = None
+    items: list[ObjectEvent] | None = None
+
+
+def has_events(kind: GroupKind) -> bool:
+    """Whether controllers may write Events about the objects of a kind: a custom one, or a built-in one that is known
+    for it.
+    """
+    return kind in _REPORTING or not is_built_in(kind.group)
+
+
+def events_selector(live: LiveObject) -> str:
+    """The field selector of the Events that may say why an object isn't ready. A CronJob's are those of the Job that it
+    created last, while that runs.
+    """
+    if live.identity.group_kind == _CLAIM:
+        return f"involvedObject.uid={live.uid}"
+    uid = live.uid
+    active = _mapping(live.body.get("status")).get("active")
+    if live.identity.group_kind == _CRON_JOB and active:
+        uid = _mapping(active[-1]).get("uid") or uid
+    return f"involvedObject.uid={uid},type=Warning"
+
+
+def is_paused(body: Mapping[str, Any]) -> bool:
+    """Whether an object is not ready because its author wants it so."""
+    spec = _mapping(body.get("spec"))
+    return bool(spec.get("paused") or spec.get("suspend"))
 
 
 def lacks_pods(body: Mapping[str, Any]) -> bool:
-    """Whether the status of an object counts fewer pods than it wants. Of a kind that this package doesn't know, it
-    counts them in fields such as `readyReplicas` and `desiredWorkerReplicas`.
-    """
+    """Whether the status of a built-in workload counts fewer pods than it wants."""
     kind = GroupKind(split_api_version(body.get("apiVersion", ""))[0], body.get("kind", ""))
     spec, status = _mapping(body.get("spec")), _mapping(body.get("status"))
-    if spec.get("paused") or spec.get("suspend"):
+    if is_paused(body):
         return False
     if kind == _DAEMON_SET:
         return _number(status, "currentNumberScheduled") < _number(status, "desiredNumberScheduled")
     if kind == _JOB:
         left = _number(spec, "completions", _number(spec, "parallelism", 1)) - _number(status, "succeeded")
         return _number(status, "active") < min(_number(spec, "parallelism", 1), left)
-    if kind.group == "apps":
-        return _number(status, "replicas") < _number(spec, "replicas", 1)
-    counts = [value for name, value in status.items() if _COUNT.match(name) and type(value) is int]
-    wanted = [value for name, value in status.items() if _WANTED.match(name) and type(value) is int]
-    wanted.append(_number(spec, "replicas"))
-    return bool(counts or len(wanted) > 1) and min(counts, default=0) < max(wanted)
+    return kind.group == "apps" and _number(status, "replicas") < _number(spec, "replicas", 1)
 
 
-def event_cause(events: Iterable[WarningEvent], reported: str) -> str:
-    """The text of the newest Event, '' without any. `reported` is the cause that was found before."""
+def event_cause(events: Iterable[ObjectEvent], reported: str) -> str:
+    """The text of the newest Warning Event, without one of the newest Event, '' without any. `reported` is the cause
+    that was found before.
+    """
     others = [event for event in events if MANAGER not in (event.reporting_component, _component(event))]
-    newest = max(others, key=lambda event: event.time, default=None)
+    newest = max(others, key=lambda event: (event.type == "Warning", event.time), default=None)
     if newest is None:
         return ""
     found = newest.text
     return reported if _QUOTED.sub("", reported) == _QUOTED.sub("", found) else found
 
 
-def _component(event: WarningEvent) -> str | None:
+def _component(event: ObjectEvent) -> str | None:
     return event.source.component if event.source is not None else None
 
 

@@ -65,7 +65,7 @@ def test_the_pods_of_a_workload_that_is_not_ready_are_checked_after_a_while_and_
         ),
         deployment(kind="Thing"),
         deployment(kind="Job", apiVersion="batch/v1", status={"conditions": [{"type": "Failed", "status": "True"}]}),
-        pod("a", phase="Pending"),
+        deployment(kind="ConfigMap", apiVersion="v1"),
     ],
 )
 def test_no_pods_are_checked_of_a_workload_that_is_ready_or_unobserved_or_has_the_cause_itself_or_of_another_kind(

@@ -7,11 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.readiness.workload_events import (
     CAUSE_LIMIT,
-    WarningEvent,
-    WarningEvents,
+    ObjectEvent,
+    ObjectEvents,
     event_cause,
+    events_selector,
+    has_events,
     lacks_pods,
 )
 
@@ -36,24 +40,61 @@ def workload(kind: str, spec: dict[str, Any], status: Any, group: str = "apps") 
         (workload("Job", {"suspend": True}, {}, "batch"), False),
         (workload("Job", {"completions": 5, "parallelism": 3}, {"active": 1, "succeeded": 4}, "batch"), False),
         (workload("Job", {"completions": 5, "parallelism": 3}, {"active": 1, "succeeded": 3}, "batch"), True),
-        (workload("Cache", {"replicas": 2}, {"replicas": 1}, "a.example.com"), True),
-        (workload("Cache", {"replicas": 2}, {"readyReplicas": 0, "replicas": 2}, "a.example.com"), True),
-        (workload("Cache", {"replicas": 2}, {"readyReplicas": 2, "maxReplicas": 0}, "a.example.com"), False),
-        (workload("Cache", {"replicas": 2}, {"phase": "Pending"}, "a.example.com"), False),
-        (workload("Ray", {}, {"desiredWorkerReplicas": 1, "readyWorkerReplicas": 0}, "a.example.com"), True),
-        (workload("Ray", {}, {"desiredWorkerReplicas": 1}, "a.example.com"), True),
-        (workload("Ray", {}, [], "a.example.com"), False),
-        (workload("Ray", {"replicas": "2"}, {"replicas": None, "readyReplicas": True}, "a.example.com"), False),
+        (workload("StatefulSet", {}, []), True),
+        (workload("Cache", {"replicas": 2}, {"replicas": 1}, "a.example.com"), False),
     ],
 )
 def test_a_workload_lacks_pods_if_its_status_counts_fewer_than_it_wants(body: dict[str, Any], lacking: bool) -> None:
     assert lacks_pods(body) is lacking
 
 
-def event(message: str, time: str = "2026-01-01T00:00:00Z", **fields: Any) -> WarningEvent:
-    return msgspec.convert(
-        {"reason": "FailedCreate", "message": message, "lastTimestamp": time, **fields}, WarningEvent
-    )
+@pytest.mark.parametrize(
+    ("group", "kind", "expected"),
+    [
+        ("a.example.com", "Cache", True),
+        ("cert-manager.io", "Certificate", True),
+        ("", "PersistentVolumeClaim", True),
+        ("", "Service", True),
+        ("autoscaling", "HorizontalPodAutoscaler", True),
+        ("", "ConfigMap", False),
+        ("", "Secret", False),
+        ("rbac.authorization.k8s.io", "Role", False),
+    ],
+)
+def test_of_built_in_kinds_only_those_have_events_about_which_controllers_write_them(
+    group: str, kind: str, expected: bool
+) -> None:
+    assert has_events(GroupKind(group, kind)) is expected
+
+
+def live(kind: str, group: str, status: Any) -> LiveObject:
+    body = workload(kind, {}, status, group)
+    body["metadata"] = {"name": "web", "namespace": "a", "uid": "u", "resourceVersion": "1"}
+    return LiveObject.of(body)
+
+
+@pytest.mark.parametrize(
+    ("found", "selector"),
+    [
+        (live("StatefulSet", "apps", {}), "involvedObject.uid=u,type=Warning"),
+        (live("CronJob", "batch", {}), "involvedObject.uid=u,type=Warning"),
+        (live("CronJob", "batch", {"active": [{"uid": "a"}, {"uid": "b"}]}), "involvedObject.uid=b,type=Warning"),
+        (live("PersistentVolumeClaim", "", {}), "involvedObject.uid=u"),
+    ],
+)
+def test_the_events_of_one_object_are_selected(found: LiveObject, selector: str) -> None:
+    assert events_selector(found) == selector
+
+
+def test_a_warning_is_the_cause_before_a_newer_normal_event() -> None:
+    normal = event("waiting for first consumer", "2026-01-02T00:00:00Z", type="Normal")
+    warning = event("no volume plugin matched", type="Warning")
+    assert event_cause([normal], "") == "FailedCreate: waiting for first consumer"
+    assert event_cause([warning, normal], "") == "FailedCreate: no volume plugin matched"
+
+
+def event(message: str, time: str = "2026-01-01T00:00:00Z", **fields: Any) -> ObjectEvent:
+    return msgspec.convert({"reason": "FailedCreate", "message": message, "lastTimestamp": time, **fields}, ObjectEvent)
 
 
 def test_the_newest_event_of_others_is_the_cause() -> None:
@@ -81,6 +122,6 @@ def test_the_text_of_an_event_is_one_bounded_line_without_control_characters() -
 
 def test_an_event_of_any_shape_is_read() -> None:
     listed = msgspec.json.decode(
-        b'{"items": [{"metadata": {}, "reason": null, "message": null, "series": null}]}', type=WarningEvents
+        b'{"items": [{"metadata": {}, "reason": null, "message": null, "series": null}]}', type=ObjectEvents
     )
     assert event_cause(listed.items or (), "") == "Warning: "
