@@ -63,7 +63,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """`make test-slow` imports only the files with slow tests: all files take each worker half a minute of CPU."""
-    if config.option.markexpr != "slow" or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+    if not config.option.markexpr.startswith("slow") or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return None
     return (collection_path.match("test_*.py") and "mark.slow" not in collection_path.read_text()) or None
 
