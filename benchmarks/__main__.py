@@ -30,13 +30,13 @@ class Result:
     convergence: Convergence
 
 
-def run(parents: int, rounds: int) -> Result:
-    """Run all benchmarks. Raises what they raise."""
+def run(parents: int, rounds: int, *, shared: bool) -> Result:
+    """Run all benchmarks. `shared` is that of `convergence.measure`. Raises what they raise."""
     began, described = dt.datetime.now(dt.UTC), machine.description()
     with tempfile.TemporaryDirectory(prefix="ssa-operator-benchmark-") as folder:
         templates = workload.write_templates(Path(folder) / "templates")
         rendered = rendering.measure(templates, parents=parents, rounds=max(rounds, 3))
-        converged = asyncio.run(convergence.measure(templates, parents=parents, rounds=rounds))
+        converged = asyncio.run(convergence.measure(templates, parents=parents, rounds=rounds, shared=shared))
     return Result(
         date=began.isoformat(timespec="seconds"), machine=described, rendering=rendered, convergence=converged
     )
@@ -79,9 +79,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--parents", type=int, default=1000, help="Echos of each contender")
     parser.add_argument("--rounds", type=int, default=5, help="how often each contender runs")
+    parser.add_argument(
+        "--shared", action="store_true", help="one API server for all contenders: sooner, and less fair"
+    )
     parser.add_argument("--output", type=Path, help="the JSON file to write")
     options = parser.parse_args()
-    result = run(options.parents, options.rounds)
+    result = run(options.parents, options.rounds, shared=options.shared)
     show(result, Console(width=120))
     if options.output:
         options.output.parent.mkdir(parents=True, exist_ok=True)

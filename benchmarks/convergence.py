@@ -19,7 +19,8 @@ Promises:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -106,8 +107,9 @@ class Convergence:
     rounds: tuple[tuple[Measurement, ...], ...]
 
 
-async def measure(templates: Path, *, parents: int, rounds: int) -> Convergence:
-    """Let all contenders converge `parents` Echos in each round. `templates` is of `workload.write_templates`.
+async def measure(templates: Path, *, parents: int, rounds: int, shared: bool = False) -> Convergence:
+    """Let all contenders converge `parents` Echos in each round. `templates` is of `workload.write_templates`. With
+    `shared`, the contenders of a round have the same API server, which is sooner and less fair.
 
     Raises RuntimeError if a contender fails or creates other objects than the raw client, and the errors of a
     cluster's start.
@@ -116,10 +118,11 @@ async def measure(templates: Path, *, parents: int, rounds: int) -> Convergence:
     rehearsed = await rehearse(templates)
     for turn in range(rounds):
         order = [*Contender][turn % len(Contender) :] + [*Contender][: turn % len(Contender)]
-        measured = {}
-        for contender in order:
-            measured[contender] = await once(templates, contender, parents, rehearsed)
-        done.append(measured)
+        if shared:
+            async with warmed_up(templates, rehearsed) as stage:
+                done.append({each: await _measure(stage, each, parents, rehearsed.sample) for each in order})
+        else:
+            done.append({each: await once(templates, each, parents, rehearsed) for each in order})
     return _summary(rehearsed, parents, done)
 
 
@@ -133,9 +136,16 @@ async def rehearse(templates: Path) -> Rehearsal:
 
 async def once(templates: Path, contender: Contender, parents: int, rehearsed: Rehearsal) -> Measurement:
     """One contender, on an API server of its own. Raises what `measure` raises."""
+    async with warmed_up(templates, rehearsed) as stage:
+        return await _measure(stage, contender, parents, rehearsed.sample)
+
+
+@asynccontextmanager
+async def warmed_up(templates: Path, rehearsed: Rehearsal) -> AsyncIterator[Bench]:
+    """An API server that has answered its first requests."""
     async with bench(templates) as stage:
         await _send(stage, Contender.RAW, _WARM_UP, WARM_UP, rehearsed.sample)
-        return await _measure(stage, contender, parents, rehearsed.sample)
+        yield stage
 
 
 async def _measure(stage: Bench, contender: Contender, parents: int, sample: LiveObject) -> Measurement:

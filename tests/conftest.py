@@ -40,6 +40,10 @@ settings.load_profile("untimed")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Programs in Go collect garbage less often. Their memory grows, and an API server takes a sixth less CPU.
+os.environ.setdefault("GOGC", "400")
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Each worker of pytest-xdist first imports its share of the test files.
 
@@ -51,10 +55,18 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         return
     number, workers = int(own["workerid"].removeprefix("gw")), own["workercount"]
     root = Path(__file__).parent
-    for path in sorted(root.rglob("test_*.py"))[number::workers]:
+    files = [path for path in sorted(root.rglob("test_*.py")) if not pytest_ignore_collect(path, session.config)]
+    for path in files[number::workers]:
         # The collection reports a file that can't be imported.
         with contextlib.suppress(Exception):
             importlib.import_module(".".join(path.relative_to(root.parent).with_suffix("").parts))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`make test-slow` imports only the files with slow tests: all files take each worker half a minute of CPU."""
+    if not config.option.markexpr.startswith("slow") or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return None
+    return (collection_path.match("test_*.py") and "mark.slow" not in collection_path.read_text()) or None
 
 
 Kubectl = Callable[..., str]
@@ -98,8 +110,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """The session's control plane, with an audit log and the project's CRDs. Its programs are in the user's folders."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSA_OPERATOR_STATE_DIR", str(tmp_path_factory.mktemp("state")))
-        # Programs in Go collect garbage less often. Their memory grows, and the API server takes a sixth less CPU.
-        patch.setenv("GOGC", "400")
         patch.setattr(components, "AUDIT_POLICY", Path(__file__).parent / "devcluster" / "audit-policy.yaml")
         spec = ClusterSpec(
             name="tests",
@@ -162,6 +172,13 @@ def current_kubernetes(kubectl: Kubectl) -> None:
 @pytest.fixture
 async def namespace(cluster: Cluster) -> AsyncIterator[str]:
     """The name of a new namespace in which pods can be created. What the test wrote there is deleted without a wait."""
+    async with new_namespace(cluster) as name:
+        yield name
+
+
+@contextlib.asynccontextmanager
+async def new_namespace(cluster: Cluster) -> AsyncIterator[str]:
+    """The name of a new namespace until the block ends. What was written there is deleted then, without a wait."""
     name = f"test-{uuid.uuid4().hex[:10]}"
     begin = end_of_log(cluster)
     async with cluster.connect() as server:

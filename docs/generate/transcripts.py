@@ -2,6 +2,8 @@
 
 Promises:
 - The commands run on a real control plane with a real operator, in a copy of the checkout's templates and examples.
+- The pages share the control plane and the CRDs of the checkout. All else that a page leaves behind is deleted before
+  the next one.
 - A template or an example that the page shows after its path is saved there before the commands after it run.
 - Output that differs only in times, addresses, ages, random names and the width of columns stays as it is in the page.
 - A command that reads is repeated until it prints what the page shows. It gets another output only if that lasts: under
@@ -255,25 +257,40 @@ async def operator(folder: Path, kubeconfig: Path) -> AsyncIterator[None]:
 
 
 async def made_again(names: Iterable[str]) -> Sequence[tuple[Path, str]]:
-    """The pages that change when their commands run again, with their new text: of some pages, or of all. Each page has
-    a cluster of its own, so that nothing of another page is in its output.
-    """
+    """The pages that change when their commands run again, with their new text: of some pages, or of all."""
     chosen = {page: page.read_text(encoding="utf-8") for page in [ROOT / name for name in names] or pages()}
     changed: list[tuple[Path, str]] = []
-    for page, text in chosen.items():
-        cluster = await start(ClusterSpec(name=f"transcripts-{os.getpid()}"))
-        try:
+    cluster = await start(ClusterSpec(name=f"transcripts-{os.getpid()}"))
+    try:
+        for page, text in chosen.items():
             with tempfile.TemporaryDirectory(prefix="ssa-operator-transcripts-") as temporary:
                 new = await played(page, text, Path(temporary), cluster.kubeconfig)
-        finally:
-            await cluster.stop()
-        if new != text:
-            changed.append((page, new))
+            if new != text:
+                changed.append((page, new))
+    finally:
+        await cluster.stop()
     return changed
 
 
 async def played(page: Path, text: str, folder: Path, kubeconfig: Path) -> str:
     """The page with what its commands print, typed in an empty folder or in a copy of the checkout's."""
+    try:
+        return await _typed(page, text, folder, kubeconfig)
+    finally:
+        await _clear(folder, kubeconfig)
+
+
+async def _clear(folder: Path, kubeconfig: Path) -> None:
+    """Wait until the garbage collector has deleted the children, and delete the Events."""
+    for command in (
+        "kubectl wait --for=delete deployments,statefulsets,jobs,pods --all --timeout=2m",
+        "kubectl delete events --all",
+    ):
+        with contextlib.suppress(CommandFailed):  # kubectl calls it an error if there is no object
+            await type_in(command, folder, kubeconfig)
+
+
+async def _typed(page: Path, text: str, folder: Path, kubeconfig: Path) -> str:
     before, block, after = text.partition(_OWN_PROJECT)
     if not block:
         async with operator(copied(folder), kubeconfig):
@@ -288,7 +305,7 @@ async def played(page: Path, text: str, folder: Path, kubeconfig: Path) -> str:
         try:
             return made + block + await rewritten(after, folder, run)
         finally:
-            await run("kubectl delete --ignore-not-found --timeout=2m -f examples")
+            await run("kubectl delete --ignore-not-found --timeout=2m -f examples -f crds")
 
 
 async def on_cluster(page: Path, text: str, folder: Path, kubeconfig: Path) -> str:
@@ -304,3 +321,6 @@ async def on_cluster(page: Path, text: str, folder: Path, kubeconfig: Path) -> s
     finally:
         whole = page.parent.relative_to(ROOT) if page.parent.parent == ROOT / "examples" else objects
         await run(f"kubectl delete --ignore-not-found --timeout=2m -f {whole}")
+        # The page may have applied others.
+        kinds = ",".join(each.partition("/")[2] for each in (await run("kubectl get crds --output=name")).split())
+        await run(f"kubectl delete {kinds} --all --timeout=2m")

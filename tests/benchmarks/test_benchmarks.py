@@ -27,7 +27,8 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("benchmarks")
     output = folder / "results" / "small.json"
     environment = os.environ | {STATE_DIRECTORY_VARIABLE: str(folder)}
-    command = [sys.executable, "-m", "benchmarks", f"--parents={ECHOS}", "--rounds=1", f"--output={output}"]
+    sizes = [f"--parents={ECHOS}", "--rounds=1", "--shared"]
+    command = [sys.executable, "-m", "benchmarks", *sizes, f"--output={output}"]
     ended = subprocess.run(command, cwd=workload.ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert "share of raw" in ended.stdout

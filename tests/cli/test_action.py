@@ -20,6 +20,7 @@ import yaml
 from ssa_operator import __version__
 from tests.cli.process import run
 from tests.controller.harness import ROOT, Desk
+from tests.packaging.wheels import offline_pip
 
 GROUP = "action.example.com"
 MARK = "<!-- ssa-operator plan of {} -->"
@@ -304,7 +305,8 @@ async def test_a_change_of_a_template_is_planned_and_commented_once(
 
 @pytest.mark.slow
 def test_the_action_installs_this_version(runner: Runner, tmp_path: Path) -> None:
-    done = runner.execute(steps_of(ROOT / "action.yaml")["Install"], tmp_path, GITHUB_ACTION_PATH=str(ROOT))
+    step, environment = steps_of(ROOT / "action.yaml")["Install"], offline_pip("build.txt", "runtime.txt")
+    done = runner.execute(step, tmp_path, GITHUB_ACTION_PATH=str(ROOT), **environment)
     assert done.returncode == 0, done.stderr
     program = Path(runner.written("GITHUB_PATH").strip()) / "ssa-operator"
     shown = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout

@@ -71,10 +71,10 @@ class Replicas:
             f"--kubeconfig={limited(kubeconfig or self.desk.kubeconfig, self._folder, user)}",
             "--leader-elect",
             *TIMING,
-            # Children are applied fifty times a second, so a process that writes when it must not is seen. If more, the
-            # reconciles of a busy machine don't end in time when a leader stops, and it does not release its Lease.
+            # Children are applied twenty times a second, so a process that writes when it must not is seen. If more
+            # often, the reconciles of a busy machine don't end in time when a leader stops: it releases no Lease.
             "--interval=200ms",
-            "--tick-rate=50",
+            "--tick-rate=20",
             "--listen=127.0.0.1:0",
             *more,
         )

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from ssa_operator.controller import crd_installation
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.resource import Resource
 from tests.controller.harness import ROOT, Desk, definition
 from tests.core.objects.random_objects import random_object
-from tests.object_comparison import compare, versions
+from tests.object_comparison import compare, served_resource, versions
 
 pytestmark = pytest.mark.cluster
 
@@ -106,6 +107,10 @@ async def test_each_kind_of_validation_has_the_verdict_and_the_words_of_the_api_
     assert not compared.differences, "\n".join(compared.differences)
 
 
+_installed: dict[str, Resource] = {}
+"""The resources of the CRDs that were installed: once is enough for all seeds."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("document", CRDS, ids=lambda document: Path(document.location.file).stem)
 @given(seed=st.integers(0, 2**32))
@@ -113,8 +118,11 @@ async def test_each_kind_of_validation_has_the_verdict_and_the_words_of_the_api_
 async def test_random_objects_of_the_project_s_crds_are_as_in_the_cluster(
     document: Document, client: Client, namespace: str, seed: int
 ) -> None:
-    await crd_installation.install(client, [document])
+    name = document.body["metadata"]["name"]
+    if name not in _installed:
+        await crd_installation.install(client, [document])
+        _installed[name] = await served_resource(client, document.body)
     for version in versions(document.body):
         bodies = [random_object(document.body, version, random.Random(seed))]
-        compared = await compare(client, namespace, document.body, version, bodies)
+        compared = await compare(client, namespace, document.body, version, bodies, resource=_installed[name])
         assert not compared.differences, "\n".join(compared.differences)

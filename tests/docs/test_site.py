@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from markdown_it import MarkdownIt
 
 from docs.generate.site import sources, with_links_of_the_site, write
 from tests.packaging.checkout import ROOT
+from tests.packaging.wheels import offline_pip
 
 REPOSITORY = "https://git.example/ssa"
 
@@ -101,7 +103,8 @@ class _Html(HTMLParser):
 @pytest.fixture(scope="module")
 def site() -> Path:
     """The site as `make site` builds it; a warning fails the build."""
-    done = subprocess.run(["make", "site"], cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = os.environ | offline_pip("site.txt")
+    done = subprocess.run(["make", "site"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return ROOT / "build" / "html"
 

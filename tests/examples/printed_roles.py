@@ -4,41 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import uuid
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 import yaml
 
+from ssa_operator.core.objects.identity import GroupKind, split_api_version
+from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.auth import credentials
 from tests.cli.process import run
-from tests.conftest import Kubectl
-from tests.controller.harness import Desk
+from tests.controller.harness import PATIENCE, Desk
 from tests.controller.permissions import with_token
-from tests.devcluster.audit import audited
+from tests.devcluster.audit import audited_after, end_of_log
 
 Grant = tuple[str, str, str]
 """Group, resource with subresource, and verb."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Account:
-    """A service account with the permissions that the command prints."""
+    """A service account with the permissions that the command prints. No part of the audit log is read twice: tests
+    poll its requests.
+    """
 
     name: str
     client: Client
     kubeconfig: Path
     granted: frozenset[Grant]
+    _position: int
+    _requests: list[dict[str, Any]] = field(default_factory=list)
 
     def requests(self, cluster: Cluster) -> list[dict[str, Any]]:
         """Its requests for objects."""
-        return [each for each in audited(cluster) if each["user"]["username"] == self.name and "objectRef" in each]
+        found, self._position = audited_after(cluster, self._position)
+        self._requests += [each for each in found if each["user"]["username"] == self.name and "objectRef" in each]
+        return self._requests
 
     def used(self, cluster: Cluster) -> frozenset[Grant]:
         found = set()
@@ -88,8 +98,70 @@ class MakeAccount(Protocol):
     def __call__(self, *arguments: str, removed: Grant | None = None) -> AbstractAsyncContextManager[Account]: ...
 
 
+async def token_of(desk: Desk, name: str) -> str:
+    """A token of a service account in the test's namespace."""
+    path = f"/api/v1/namespaces/{desk.namespace}/serviceaccounts/{name}/token"
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    response = await desk.client.send(Request(method="POST", path=path, subject=f"token of {name}", body=encode(body)))
+    return str(json.loads(response.body)["status"]["token"])
+
+
+async def _until_granted(client: Client, manifests: Iterable[dict[str, Any]]) -> None:
+    """Return once the API server's authorizer knows all bindings, and their roles: it watches them. `client` is the
+    account's.
+    """
+    bodies = list(manifests)
+    rules = {
+        (body["kind"], _place(body), body["metadata"]["name"]): body["rules"] for body in bodies if "rules" in body
+    }
+    for body in bodies:
+        if "roleRef" not in body:
+            continue
+        role = body["roleRef"]
+        place = _place(body) if role["kind"] == "Role" else ""
+        for rule in rules[role["kind"], place, role["name"]][:1]:
+            resource, _, subresource = rule["resources"][0].partition("/")
+            asked = {
+                "namespace": _place(body),
+                "group": rule["apiGroups"][0],
+                "resource": resource,
+                "subresource": subresource,
+                "verb": rule["verbs"][0],
+                "name": rule.get("resourceNames", [""])[0],
+            }
+            async with asyncio.timeout(PATIENCE):
+                while not await _allowed(client, asked):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+
+
+def _place(body: dict[str, Any]) -> str:
+    return str(body["metadata"].get("namespace", ""))
+
+
+async def _allowed(client: Client, attributes: dict[str, str]) -> bool:
+    """Whether the API server would carry out a request of the client's user."""
+    api = "authorization.k8s.io/v1"
+    body = {"apiVersion": api, "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}}
+    path = f"/apis/{api}/selfsubjectaccessreviews"
+    response = await client.send(Request(method="POST", path=path, subject="review", body=encode(body), review=True))
+    return bool(json.loads(response.body)["status"]["allowed"])
+
+
+async def _delete(desk: Desk, body: dict[str, Any]) -> None:
+    """Delete an object if it is there."""
+    group, version = split_api_version(body["apiVersion"])
+    resource = await desk.mapper.resource(GroupKind(group, body["kind"]), version)
+    metadata = body["metadata"]
+    path = resource.path(metadata.get("namespace", desk.namespace) if resource.namespaced else "", metadata["name"])
+    try:
+        await desk.client.send(Request(method="DELETE", path=path, subject=f"delete of {path}"))
+    except ApiError as error:
+        if not error.not_found:
+            raise
+
+
 @pytest.fixture
-def account(desk: Desk, kubectl: Kubectl, tmp_path: Path) -> MakeAccount:
+def account(cluster: Cluster, desk: Desk, tmp_path: Path) -> MakeAccount:
     """Makes accounts in the test's namespace."""
 
     @contextlib.asynccontextmanager
@@ -102,13 +174,16 @@ def account(desk: Desk, kubectl: Kubectl, tmp_path: Path) -> MakeAccount:
         if removed is not None:
             assert removed in grants(manifests)
             manifests = without(manifests, removed)
-        text = yaml.safe_dump_all(manifests)
-        await asyncio.to_thread(kubectl, "apply", "--filename=-", input=text)
+        begin = end_of_log(cluster)
+        await desk.apply(*manifests)
         try:
-            path = with_token(desk.kubeconfig, tmp_path, await desk.kubectl("create", "token", name))
+            path = with_token(desk.kubeconfig, tmp_path, await token_of(desk, name))
             async with Client(await credentials.load(str(path), None)) as client:
-                yield Account(f"system:serviceaccount:{desk.namespace}:{name}", client, path, grants(manifests))
+                await _until_granted(client, manifests)
+                user = f"system:serviceaccount:{desk.namespace}:{name}"
+                yield Account(user, client, path, grants(manifests), begin)
         finally:
-            await asyncio.to_thread(kubectl, "delete", "--ignore-not-found", "--filename=-", input=text)
+            for body in manifests:
+                await _delete(desk, body)
 
     return make

@@ -8,11 +8,10 @@ import pytest
 
 from docs.generate.transcripts import commands, lasting, resource, type_in
 from ssa_operator.devcluster.cluster import Cluster
-from tests.cli.process import Command as Process
-from tests.controller.harness import PATIENCE, Desk
+from tests.controller.harness import PATIENCE
 from tests.examples.example_catalog import GALLERY, NAMES, RESOURCES, ROOT
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("desk", "operator")]
 
 
 async def typed(text: str, cluster: Cluster) -> str:
@@ -23,7 +22,7 @@ async def typed(text: str, cluster: Cluster) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_page_prints_what_it_says(name: str, cluster: Cluster, desk: Desk, operator: Process) -> None:
+async def test_a_page_prints_what_it_says(name: str, cluster: Cluster) -> None:
     page = GALLERY / name / "README.md"
     await typed(f"kubectl apply -f {resource(page)}", cluster)
     try:
@@ -34,7 +33,7 @@ async def test_a_page_prints_what_it_says(name: str, cluster: Cluster, desk: Des
 
 
 @pytest.mark.slow
-async def test_all_examples_become_ready_in_one_operator(cluster: Cluster, desk: Desk, operator: Process) -> None:
+async def test_all_examples_become_ready_in_one_operator(cluster: Cluster) -> None:
     """Those of the project's own templates, too."""
     files = [resource(GALLERY / name / "README.md") for name in NAMES]
     files += ["examples/namespaces/registry.yaml", "examples/echo.yaml", "examples/neondatabase.yaml"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from ssa_operator.controller import folder_controllers
+from ssa_operator.rendering.folder.installation import Installation
+from ssa_operator.rendering.folder.sources import Sources, load_all
 from tests.controller.conftest import client, desk, options
 from tests.controller.harness import ROOT
 
@@ -14,6 +17,21 @@ __all__ = ["client", "desk", "options"]
 
 
 @pytest.fixture
-def templates(tmp_path: Path) -> Path:
-    """A copy of the project's templates."""
-    return Path(shutil.copytree(ROOT / "templates", tmp_path / "templates"))
+def templates() -> Path:
+    """The project's templates, which no test changes."""
+    return ROOT / "templates"
+
+
+_compiled: list[Sources] = []
+
+
+@pytest.fixture(autouse=True)
+def compiled_templates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operators of all tests begin with the templates that the first one compiled."""
+
+    def load_changed(roots: Sequence[Path], previous: Sources | None, installation: Installation) -> Sources:
+        found = load_all(roots, previous or next(iter(_compiled), None), installation)
+        _compiled[:] = [found]
+        return found
+
+    monkeypatch.setattr(folder_controllers, "load_all", load_changed)

@@ -12,7 +12,7 @@ import pytest
 from ssa_operator.controller.options import Options
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
-from tests.controller.harness import Desk, View, not_ready_because, operating
+from tests.controller.harness import Desk, not_ready_because, operating
 from tests.devcluster.audit import audited
 
 pytestmark = pytest.mark.cluster
@@ -34,6 +34,15 @@ ORDER = [
 """The workloads of a database in the order in which they begin."""
 
 
+KINDS = "statefulsets,deployments,jobs,services,configmaps,networkpolicies,poddisruptionbudgets"
+
+
+async def objects(desk: Desk, kinds: str = KINDS) -> dict[str, dict[str, Any]]:
+    """The objects of a namespace by `Kind/name`."""
+    found = json.loads(await desk.kubectl("get", kinds, "--output=json"))["items"]
+    return {f"{body['kind']}/{body['metadata']['name']}": body for body in found}
+
+
 def database(name: str = "db", **spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "melenion.com/v1",
@@ -41,6 +50,11 @@ def database(name: str = "db", **spec: Any) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": {"postgres_version": 17, **spec},
     }
+
+
+def owners(body: dict[str, Any]) -> list[str]:
+    """The uids of an object's owners."""
+    return [owner["uid"] for owner in body["metadata"].get("ownerReferences", ())]
 
 
 def branch(name: str, **spec: Any) -> dict[str, Any]:
@@ -66,22 +80,6 @@ def applied(cluster: Cluster, namespace: str) -> list[tuple[str, int]]:
 def created(cluster: Cluster, namespace: str) -> list[str]:
     """The children that were created in a namespace, in order."""
     return [name for name, code in applied(cluster, namespace) if code == 201]
-
-
-@pytest.mark.slow
-async def test_a_database_begins_part_by_part(
-    cluster: Cluster, client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    async with operating(client, options()):
-        await desk.apply(database())
-        body = await desk.ready(PARENTS, "db")
-    assert body["status"]["phase"] == "Ready"
-    assert all(component["ready"] for component in body["status"]["components"].values())
-    assert body["status"]["tenantId"] == body["metadata"]["uid"].replace("-", "")
-    made = created(cluster, desk.namespace)
-    assert [each for each in made if each in ORDER] == ORDER
-    # One request a child, whatever was waited for.
-    assert len(applied(cluster, desk.namespace)) == len(made) == len(set(made)) == len(body["status"]["resources"])
 
 
 @pytest.mark.slow
@@ -212,64 +210,6 @@ async def test_databases_stand_side_by_side_where_pod_security_is_restricted(
     assert len(claims) == 3 * len(names)
 
 
-KINDS = "statefulsets,deployments,jobs,services,configmaps,networkpolicies,poddisruptionbudgets"
-
-
-async def objects(desk: Desk, kinds: str = KINDS) -> dict[str, dict[str, Any]]:
-    """The objects of a namespace by `Kind/name`."""
-    found = json.loads(await desk.kubectl("get", kinds, "--output=json"))["items"]
-    return {f"{body['kind']}/{body['metadata']['name']}": body for body in found}
-
-
-@pytest.mark.slow
-async def test_a_restarted_operator_changes_what_it_is_asked_to_and_nothing_else(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    def states(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
-        # What has no generation has no status either that others write.
-        metadata = {name: body["metadata"] for name, body in found.items()}
-        return {
-            name: (each["uid"], each.get("generation") or each["resourceVersion"]) for name, each in metadata.items()
-        }
-
-    kinds = f"{KINDS},secrets"
-    async with operating(client, options()):
-        await desk.apply(database(safekeepers={"count": 1}))
-        first = await desk.ready(PARENTS, "db")
-    before = states(await objects(desk, kinds))
-    async with operating(client, options()):
-        await desk.apply(database(safekeepers={"count": 1}, compute={"max_connections": 50}))
-        second = await desk.ready(PARENTS, "db")
-    after = states(await objects(desk, kinds))
-    assert {name for name in before | after if before.get(name) != after.get(name)} == {
-        "Secret/db-compute",
-        "Deployment/db-compute",
-    }
-    for field in ("tenantId", "timelineId", "connectionString", "secretName", "endpoints"):
-        assert second["status"][field] == first["status"][field]
-    assert "finalizers" not in second["metadata"]
-
-
-@pytest.mark.slow
-async def test_nobody_sees_a_password_who_may_not_read_secrets(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    async with operating(client, options()):
-        await desk.apply(database(safekeepers={"count": 1}))
-        await desk.ready(PARENTS, "db")
-        secrets = await objects(desk, "secrets")
-    shown = await desk.kubectl(
-        *("get", f"{KINDS},nd,pods,replicasets,events,persistentvolumeclaims,controllerrevisions"),
-        *("--output=json", "--show-managed-fields"),
-    )
-    fields = {"db-credentials": ("password", "uri"), "db-minio": ("AWS_SECRET_ACCESS_KEY",)}
-    for name, keys in fields.items():
-        for key in keys:
-            encoded = secrets[f"Secret/{name}"]["data"][key]
-            assert encoded not in shown
-            assert base64.b64decode(encoded).decode() not in shown
-
-
 @pytest.mark.slow
 async def test_what_can_not_run_is_replaced_once_the_database_is_corrected(
     client: Client, desk: Desk, options: MakeOptions
@@ -300,29 +240,6 @@ async def test_what_can_not_run_is_replaced_once_the_database_is_corrected(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("before", "after", "kept"), [("Retain", "Delete", 0), ("Delete", "Retain", 3)])
-async def test_the_last_word_on_its_volumes_counts(
-    client: Client, desk: Desk, options: MakeOptions, before: str, after: str, kept: int
-) -> None:
-    async with operating(client, options()):
-        for policy in (before, after):
-            await desk.apply(database(deletion_policy=policy, safekeepers={"count": 1}))
-            await desk.ready(PARENTS, "db")
-        claims = await desk.view("persistentvolumeclaims")
-        names = sorted(live.identity.name for live in claims.cache)
-        assert len(names) == 3
-        for name in names:
-            await desk.until("persistentvolumeclaims", name, lambda body: bool(owners(body)) == (after == "Delete"))
-        await desk.delete("nd", "db", wait=False)
-        for component in ("minio", "safekeeper", "pageserver"):
-            await desk.gone("pods", f"db-{component}-{int(component == 'safekeeper')}")
-        if not kept:
-            for name in names:
-                await desk.gone("persistentvolumeclaims", name)
-    assert [bool(live.body["metadata"].get("deletionTimestamp")) for live in claims.cache] == [False] * kept
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "kept"), [("Retain", 3), ("Delete", 0)])
 async def test_its_volumes_are_kept_or_go_with_a_database(
     client: Client, desk: Desk, options: MakeOptions, policy: str, kept: int
@@ -333,6 +250,8 @@ async def test_its_volumes_are_kept_or_go_with_a_database(
         claims = await desk.view("persistentvolumeclaims")
         names = sorted(live.identity.name for live in claims.cache)
         assert names == ["data-db-minio-0", "data-db-pageserver-0", "data-db-safekeeper-1"]
+        for name in names:
+            await desk.until("persistentvolumeclaims", name, lambda body: bool(owners(body)) == (kept == 0))
         await desk.delete("nd", "db", wait=False)
         for component in ("minio", "safekeeper", "pageserver"):
             await desk.gone("statefulsets.apps", f"db-{component}")
@@ -346,108 +265,6 @@ async def test_its_volumes_are_kept_or_go_with_a_database(
                 await desk.gone("persistentvolumeclaims", name)
         await desk.gone("secrets", "db-credentials")
     assert len(claims.cache) == kept
-
-
-def safekeepers_of(pods: View) -> list[dict[str, Any]]:
-    found = [live.body for live in pods.cache if live.identity.name.startswith("db-safekeeper-")]
-    return [body for body in found if "deletionTimestamp" not in body["metadata"] and pod_is_ready(body)]
-
-
-def pod_index(body: dict[str, Any]) -> str:
-    return str(body["metadata"]["labels"]["apps.kubernetes.io/pod-index"])
-
-
-def pod_is_ready(body: dict[str, Any]) -> bool:
-    conditions = body.get("status", {}).get("conditions", ())
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-@pytest.mark.slow
-async def test_an_image_reaches_everything_and_one_safekeeper_at_a_time(
-    client: Client, desk: Desk, options: MakeOptions
-) -> None:
-    async with operating(client, options()):
-        await desk.apply(database())
-        before = await desk.ready(PARENTS, "db")
-        pods = await desk.view("pods")
-        # What a safekeeper is told to be its id.
-        ids = {body["metadata"]["name"]: pod_index(body) for body in safekeepers_of(pods)}
-        assert ids == {f"db-safekeeper-{number}": str(number) for number in (1, 2, 3)}
-        fewest = [3]
-        pods.cache.listen(lambda _old, _new: fewest.append(len(safekeepers_of(pods))))
-        await desk.apply(database(neon_image_ref="neon:2", compute_image_ref="compute:2"))
-        after = await desk.ready(PARENTS, "db")
-    components = after["status"]["components"]
-    for component in ("broker", "safekeeper", "pageserver", "tenant", "timeline"):
-        assert components[component]["image"] == "neon:2"
-    assert components["compute"]["image"] == "compute:2"
-    assert all(component["ready"] for component in components.values())
-    assert min(fewest) == 2
-    images = {body["spec"]["containers"][0]["image"] for body in safekeepers_of(pods)}
-    assert images == {"neon:2"}
-    for field in ("tenantId", "timelineId", "connectionString"):
-        assert after["status"][field] == before["status"][field]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("policy", ["Retain", "Delete"])
-async def test_a_larger_volume_makes_the_set_anew_and_keeps_its_pod_and_its_volume(
-    client: Client, desk: Desk, options: MakeOptions, policy: str
-) -> None:
-    # The cluster's own class can't.
-    name = f"grows-{desk.namespace}"
-    grows = {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": name},
-        "provisioner": "kwok.x-k8s.io/volume",
-        "allowVolumeExpansion": True,
-    }
-    await desk.apply(grows)
-    small: dict[str, Any] = {"safekeepers": {"count": 1}, "storage_class": name, "deletion_policy": policy}
-    async with operating(client, options()):
-        await desk.apply(database(**small))
-        await desk.ready(PARENTS, "db")
-        pod = await desk.until("pods", "db-pageserver-0", lambda _: True)
-        first = await desk.until("statefulsets.apps", "db-pageserver", lambda _: True)
-        of_first = [uid_of(first)] if policy == "Delete" else []
-        claim = await desk.until("persistentvolumeclaims", CLAIM, lambda body: owners(body) == of_first)
-        await desk.apply(database(**small, pageserver={"storage_size": "30Gi"}))
-        await desk.ready(PARENTS, "db")
-        second = await desk.until("statefulsets.apps", "db-pageserver", lambda body: uid_of(body) != uid_of(first))
-        # Adopted again: pod and volume belong to the new set.
-        of_second = [uid_of(second)]
-        kept = await desk.until("pods", "db-pageserver-0", lambda body: owners(body) == of_second)
-        grown = await desk.until(
-            "persistentvolumeclaims", CLAIM, lambda body: owners(body) == (of_second if of_first else [])
-        )
-        # Back again is for the next volumes: those that are there don't shrink, and nobody minds.
-        await desk.apply(database(**small))
-        await desk.ready(PARENTS, "db")
-        third = await desk.until("statefulsets.apps", "db-pageserver", lambda body: uid_of(body) != uid_of(second))
-        still = await desk.until(
-            "persistentvolumeclaims", CLAIM, lambda body: owners(body) != of_second or not of_first
-        )
-    await desk.delete("storageclass", name)
-    (again,) = third["spec"]["volumeClaimTemplates"]
-    assert again["spec"]["resources"]["requests"]["storage"] == "20Gi"
-    assert (uid_of(still), still["spec"]) == (uid_of(grown), grown["spec"])
-    (asked,) = second["spec"]["volumeClaimTemplates"]
-    for size in (asked, grown):
-        assert size["spec"]["resources"]["requests"]["storage"] == "30Gi"
-    assert (uid_of(kept), uid_of(grown)) == (uid_of(pod), uid_of(claim))
-    assert "deletionTimestamp" not in grown["metadata"]
-
-
-CLAIM = "data-db-pageserver-0"
-
-
-def uid_of(body: dict[str, Any]) -> str:
-    return str(body["metadata"]["uid"])
-
-
-def owners(body: dict[str, Any]) -> list[str]:
-    return [owner["uid"] for owner in body["metadata"].get("ownerReferences", ())]
 
 
 @pytest.mark.slow
@@ -464,23 +281,3 @@ async def test_a_database_waits_for_the_keys_of_its_bucket(client: Client, desk:
     assert not [name for name in made if "minio" in name or "bucket" in name]
     secrets = {name for name in made if name.startswith("Secret/")}
     assert secrets == {"Secret/keys", "Secret/db-compute", "Secret/db-credentials"}
-
-
-@pytest.mark.slow
-async def test_a_changed_password_restarts_postgres_with_it(client: Client, desk: Desk, options: MakeOptions) -> None:
-    async with operating(client, options()):
-        await desk.apply(database(safekeepers={"count": 1}))
-        await desk.ready(PARENTS, "db")
-        before = await desk.until("deployments.apps", "db-compute", lambda _: True)
-        patch = json.dumps({"stringData": {"password": "correct horse battery staple"}})
-        await desk.kubectl("patch", "secret", "db-credentials", f"--patch={patch}")
-        digest = annotation(before)
-        await desk.until("deployments.apps", "db-compute", lambda body: annotation(body) != digest)
-        await desk.ready(PARENTS, "db")
-        found = await desk.until("secrets", "db-credentials", lambda _: True)
-    assert base64.b64decode(found["data"]["password"]) == b"correct horse battery staple"
-    assert b":correct%20horse%20battery%20staple@" in base64.b64decode(found["data"]["uri"])
-
-
-def annotation(deployment: dict[str, Any]) -> Any:
-    return deployment["spec"]["template"]["metadata"]["annotations"]["melenion.com/config"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
@@ -20,6 +21,7 @@ import yaml
 
 from ssa_operator import __version__
 from ssa_operator.devcluster.cluster import Cluster
+from tests.cli import process
 from tests.conftest import Kubectl
 from tests.packaging.checkout import ROOT
 
@@ -173,7 +175,8 @@ class TestTemplate:
     ) -> None:
         templates = ROOT / "templates" if examples else tmp_path
         where = f"--operator-namespace={NAMESPACE}"
-        text = run(sys.executable, "-m", "ssa_operator", "rbac", f"--templates={templates}", where, *options)
+        code, text, errors = asyncio.run(process.run("rbac", f"--templates={templates}", where, *options))
+        assert code == 0, errors
         printed = permissions(list(yaml.safe_load_all(text)))
         assert permissions(objects_of(helm, examples=examples, **values)) == printed
 
@@ -393,6 +396,32 @@ class TestTemplate:
         assert message in said
 
 
+@pytest.fixture(scope="module")
+def upgrade(helm: Path, cluster: Cluster) -> Iterator[list[str]]:
+    """The command that installs or changes the release, up to the chart. All tests have the same namespace."""
+    namespace = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
+    }
+    where = f"--kubeconfig={cluster.kubeconfig}"
+    kubectl = [str(Path(sys.executable).parent / "kubectl"), where]
+    subprocess.run([*kubectl, "apply", "--filename=-"], input=json.dumps(namespace), text=True, check=True)
+    options = [where, f"--namespace={NAMESPACE}"]
+    # Other tests may have applied the CRDs already.
+    yield [
+        str(helm),
+        "upgrade",
+        "ssa-operator",
+        "--install",
+        "--take-ownership",
+        "--set=examples=true",
+        *options,
+    ]
+    run(helm, "uninstall", "ssa-operator", "--ignore-not-found", *options)
+    run(*kubectl, "delete", "namespace", NAMESPACE, PATIENCE)
+
+
 @pytest.mark.cluster
 class TestRelease:
     """The chart in a real cluster, in a namespace that admits only restricted pods."""
@@ -400,29 +429,10 @@ class TestRelease:
     pytestmark = needs_helm
 
     @pytest.fixture
-    def release(self, helm: Path, cluster: Cluster, kubectl: Kubectl) -> Iterator[list[str]]:
-        """The command that changes the release, up to the chart."""
-        namespace = {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
-        }
-        kubectl("apply", "--filename=-", input=json.dumps(namespace))
-        options = [f"--kubeconfig={cluster.kubeconfig}", f"--namespace={NAMESPACE}"]
-        # Other tests may have applied the CRDs already.
-        upgrade = [
-            str(helm),
-            "upgrade",
-            "ssa-operator",
-            "--install",
-            "--take-ownership",
-            "--set=examples=true",
-            *options,
-        ]
+    def release(self, upgrade: list[str]) -> list[str]:
+        """The command that changes the release, up to the chart. The release has no values of another test."""
         run(*upgrade, str(CHART))
-        yield upgrade
-        run(helm, "uninstall", "ssa-operator", "--ignore-not-found", *options)
-        kubectl("delete", "namespace", NAMESPACE, PATIENCE)
+        return upgrade
 
     @pytest.mark.parametrize("everything", [False, True], ids=["one pod", "every feature"])
     def test_its_account_suffices_and_its_removal_keeps_crds_and_children(

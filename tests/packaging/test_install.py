@@ -122,7 +122,8 @@ def test_the_rights_suffice_for_a_database_that_changes(
 ) -> None:
     def ready(**spec: object) -> None:
         body = {"apiVersion": "melenion.com/v1", "kind": "NeonDatabase", "metadata": {"name": "db"}}
-        whole = {**body, "spec": {"postgres_version": 17, "storage_class": growing, **spec}}
+        always = {"postgres_version": 17, "storage_class": growing, "safekeepers": {"count": 1}}
+        whole = {**body, "spec": {**always, **spec}}
         generation = kubectl(
             *("apply", f"--namespace={namespace}", "--filename=-", "--output=jsonpath={.metadata.generation}"),
             input=json.dumps(whole),
