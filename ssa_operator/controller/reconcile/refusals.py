@@ -132,7 +132,6 @@ class _Trials(Struct, frozen=True, kw_only=True):
         body, after = merged_patch(_claimed(self.refused, dropped).live, made)
         identity = made.identity
         request = calls.json_patch(self.resource, identity.namespace, identity.name, body, dry_run=True)
-        request = calls.hiding(request, made.document.secret)
         answer = LiveObject((await self.cluster.client.send(request)).body).body
         metadata = {**answer["metadata"], "managedFields": after.body["metadata"]["managedFields"]}
         return LiveObject.of({**answer, "metadata": metadata})

@@ -46,6 +46,12 @@ class FieldRefusal(Struct, frozen=True):
         end = _value_end(rest)
         return rest[end + 2 :] if rest.startswith(": ", end) else rest
 
+    @property
+    def quoted(self) -> str:
+        """The quoted value, '' without one."""
+        _, _, rest = self.message.partition(": ")
+        return rest[: _value_end(rest)] if self.label in _QUOTING else ""
+
     def has_detail(self, text: str) -> bool:
         """Whether the detail is this text. That of a Forbidden may go on, for example with the difference found.
 

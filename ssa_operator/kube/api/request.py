@@ -14,9 +14,17 @@ from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
+from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import MANAGER
-from ssa_operator.core.objects.secret_fields import HIDDEN, NO_SECRET_FIELDS, WHOLE, SecretFields
+from ssa_operator.core.objects.secret_fields import (
+    HIDDEN,
+    NO_SECRET_FIELDS,
+    NO_SECRETS,
+    WHOLE,
+    ParentSecrets,
+    SecretFields,
+)
 from ssa_operator.kube.api.resource import Resource
 
 JSON = "application/json"
@@ -64,8 +72,16 @@ class Request:
     confidential: bool = False
     """Whether the server's answer may quote a Secret's content."""
 
+    identity: Identity | None = None
+    """The object that is written, None for any other request."""
+
     secret: SecretFields = NO_SECRET_FIELDS
-    """The fields of the body that hold a Secret's content, which errors and warnings must not quote."""
+    """The fields of the object that hold a Secret's content, which errors and warnings must not quote. Admission may
+    have copied it into any other field.
+    """
+
+    quotes_sent_only: bool = False
+    """Whether errors must quote values of the body only, because the stored object may hold a Secret's content."""
 
     @property
     def target(self) -> str:
@@ -278,8 +294,13 @@ def apply(resource: Resource, namespace: str, name: str, body: bytes, options: A
         idempotent=True,
         dry_run=options.dry_run,
         confidential=resource.confidential,
+        identity=_identity(resource, namespace, name),
         secret=options.secret,
     )
+
+
+def _identity(resource: Resource, namespace: str, name: str) -> Identity:
+    return Identity(resource.group, resource.kind, namespace if resource.namespaced else "", name)
 
 
 def _described(resource: Resource, namespace: str, name: str, secret: SecretFields) -> str:
@@ -298,6 +319,7 @@ def merge_patch(resource: Resource, namespace: str, name: str, body: bytes, *, d
         content_type=MERGE_PATCH,
         dry_run=dry_run,
         confidential=resource.confidential,
+        identity=_identity(resource, namespace, name),
     )
 
 
@@ -315,12 +337,16 @@ def json_patch(
         content_type=JSON_PATCH,
         dry_run=dry_run,
         confidential=resource.confidential,
+        identity=_identity(resource, namespace, name),
     )
 
 
-def hiding(request: Request, secret: SecretFields) -> Request:
-    """The request, with these fields of its object as those that errors and warnings must not quote."""
-    return replace(request, secret=secret)
+def hiding(request: Request, secrets: ParentSecrets) -> Request:
+    """The request of a parent, whose errors and warnings quote nothing of the contents of Secrets in its object."""
+    if request.identity is None or secrets == NO_SECRETS:
+        return request
+    fields = request.secret | secrets.of(request.identity)
+    return replace(request, secret=fields, quotes_sent_only=secrets.read)
 
 
 def create(resource: Resource, namespace: str, body: bytes) -> Request:
@@ -381,4 +407,5 @@ def delete(resource: Resource, namespace: str, name: str, options: DeleteOptions
         idempotent=True,
         dry_run=options.dry_run,
         confidential=resource.confidential,
+        identity=_identity(resource, namespace, name),
     )
