@@ -67,6 +67,7 @@ SHAPE: Body = {
         "frozen": {"type": "integer", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]},
         "image": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "immutable"}]},
         "label": {"type": "string"},
+        "plain": {"type": "integer"},
     },
 }
 

@@ -9,7 +9,8 @@ Promises:
   there, is not what changes it: admission is.
 - Only a field beside or below a refused one makes way for the manifest, only if the new object would not have it, and
   only if no manager owns it, or one does that an adoption takes fields from or that is kubectl's hand.
-- A value stays only if others moved it and the API server refuses the way back.
+- A value stays only if others moved it, and the API server or admission refuses the way back and not the way on.
+- What admission denies of a new object, or of the value itself, is no way back.
 - A field of any other manager stays, and the message names that manager, since when, and what ends it.
 - The number of trials is bounded, and a trial takes no more than is needed.
 """
@@ -28,7 +29,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.managed_fields import Path, is_in_version
 from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.objects.merge_keys import IndexedBody
-from ssa_operator.core.objects.quantity import amount
+from ssa_operator.core.objects.quantity import amounts, is_percentage
 from ssa_operator.core.objects.source_location import FieldPath, parse_field
 from ssa_operator.core.planning.field_changes import FieldOwner, covers, differences, other_entries, owned_by
 from ssa_operator.core.planning.field_claims import gives_up
@@ -223,12 +224,28 @@ def _may_stay(refused: RefusedApply, steps: Path, live: object, wanted: object, 
     names = _names_of(steps)
     if not any(names[: len(field)] == field for field in refused.fields):
         return None
-    if isinstance(live, bool) or amount(live) is None or amount(wanted) is None or amount(live) == amount(wanted):
-        return None
-    path = field_of(steps, body)
-    if path is None:
-        return None
-    return KeptValue(path=path, steps=steps, wanted=wanted)
+    return _kept_value(steps, live, wanted, body)
+
+
+def _kept_value(steps: Path, live: object, wanted: object, body: IndexedBody) -> KeptValue | None:
+    found = amounts(live, wanted)
+    path = field_of(steps, body) if found is not None and found[0] != found[1] else None
+    return None if path is None else KeptValue(path=path, steps=steps, wanted=wanted)
+
+
+def moved_values(refused: RefusedApply) -> tuple[Candidate, ...]:
+    """The values of the manifest that others moved, wherever they are: a denial names no field."""
+    live, body = refused.live, IndexedBody(refused.manifest.body)
+    own, others = owned_by(live), other_entries(live)
+    found = []
+    for steps, value, wanted in differences(live, LiveObject.of({**refused.manifest.body})):
+        if steps[0] in _NOT_CONTENT or value is None or wanted is None or covers(own, steps):
+            continue
+        kept = _kept_value(steps, value, wanted, body)
+        owners = tuple(owner for owner, tree in others if covers(tree, steps)) if kept is not None else ()
+        if owners:
+            found.append(Candidate(steps=steps, owners=owners, kept=kept, live=value))
+    return tuple(found[:TRIALS])
 
 
 # Trials.
@@ -238,14 +255,33 @@ def beyond(candidate: Candidate, manifest: Manifest) -> bytes:
     """The manifest with a value that is farther than the live one, to tell a value that goes one way from an immutable
     one.
     """
+    kept, (live, wanted) = _amounts(candidate)
+    return _with_amount(manifest, kept, candidate.live, live + (1 if live > wanted else -1))
+
+
+def short_of(candidate: Candidate, manifest: Manifest) -> bytes | None:
+    """The manifest with a value a bit back from the live one, to tell a value that goes one way from one that has a
+    limit. None where nothing is between the two values.
+    """
+    kept, (live, wanted) = _amounts(candidate)
+    if live % 1 or wanted % 1:
+        return _with_amount(manifest, kept, candidate.live, (live + wanted) / 2)
+    between = live + (-1 if live > wanted else 1)
+    return None if between == wanted else _with_amount(manifest, kept, candidate.live, between)
+
+
+def _amounts(candidate: Candidate) -> tuple[KeptValue, tuple[Decimal, Decimal]]:
     kept = candidate.kept
     assert kept is not None
-    live, wanted = amount(candidate.live), amount(kept.wanted)
-    assert live is not None
-    assert wanted is not None
-    farther = live + (1 if live > wanted else -1)
-    value: Any = int(farther) if isinstance(candidate.live, int) else _text(farther)
-    return encode(_with_value(manifest.body, kept.path, value))
+    found = amounts(candidate.live, kept.wanted)
+    assert found is not None
+    return kept, found
+
+
+def _with_amount(manifest: Manifest, kept: KeptValue, live: object, number: Decimal) -> bytes:
+    """The manifest with a number, spelled as the live value is."""
+    value: Any = int(number) if isinstance(live, int) else _text(number)
+    return encode(_with_value(manifest.body, kept.path, f"{value}%" if is_percentage(live) else value))
 
 
 def _text(value: Decimal) -> str:

@@ -172,6 +172,11 @@ class ApiError(Exception):
         return self.status.denied and not self._refused_for_now
 
     @property
+    def denied_by_policy(self) -> bool:
+        """Whether it is a webhook or a ValidatingAdmissionPolicy that denies the object."""
+        return _DENIED.search(self.words.message) is not None
+
+    @property
     def terminal(self) -> bool:
         """Whether the same request fails again until the manifest or the cluster changes."""
         if self._refused_for_now:
