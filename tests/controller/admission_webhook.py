@@ -7,7 +7,7 @@ import base64
 import contextlib
 import datetime as dt
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +38,10 @@ ALLOWED: Body = {"allowed": True}
 
 @contextlib.asynccontextmanager
 async def webhook(
-    desk: Desk,
-    folder: Path,
-    group: str,
-    resource: str,
-    answer: Callable[[Body], Body],
-    form: str = "Mutating",
+    desk: Desk, folder: Path, resources: Sequence[str], answer: Callable[[Body], Body], form: str = "Mutating"
 ) -> AsyncIterator[None]:
-    """A webhook that answers creations and updates of one resource, once the API server asks it about an update of the
-    object `web`. `answer` takes an AdmissionRequest.
+    """A webhook that answers creations and updates of resources, once the API server asks it about an update of the
+    object `web` of the first one. `answer` takes an AdmissionRequest.
     """
     authority = CertificateAuthority("webhook", dt.datetime.now(dt.UTC))
     asked = asyncio.Event()
@@ -63,22 +58,26 @@ async def webhook(
     context = server_context(authority, folder)
     async with Connections(runner, "127.0.0.1", 0, context, per_peer=200) as connections:
         url = f"https://127.0.0.1:{connections.port}/review"
-        name = f"{desk.namespace}-{resource}"
+        name = f"{desk.namespace}-{form.lower()}"
         client = {"url": url, "caBundle": base64.b64encode(authority.certificate).decode()}
-        await desk.apply(_configuration(name, form, desk.namespace, group, resource, client))
+        await desk.apply(_configuration(name, form, desk.namespace, resources, client))
         try:
             async with asyncio.timeout(PATIENCE):
                 while not asked.is_set():
                     with contextlib.suppress(AssertionError):
-                        await desk.kubectl("annotate", f"{resource}.{group}", "web", "a=b", "--dry-run=server")
+                        await desk.kubectl("annotate", resources[0], "web", "a=b", "--dry-run=server")
                     await asyncio.sleep(0.1)
             yield
         finally:
             await desk.delete(f"{form.lower()}webhookconfiguration", name)
 
 
-def _configuration(name: str, form: str, namespace: str, group: str, resource: str, client: Body) -> Body:
-    rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": [resource]}
+def _configuration(name: str, form: str, namespace: str, resources: Sequence[str], client: Body) -> Body:
+    named = [resource.partition(".") for resource in resources]
+    rules = [
+        {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": [plural]}
+        for plural, _, group in named
+    ]
     return {
         "apiVersion": ADMISSION,
         "kind": f"{form}WebhookConfiguration",
@@ -87,7 +86,7 @@ def _configuration(name: str, form: str, namespace: str, group: str, resource: s
             {
                 "name": "test.example.com",
                 "clientConfig": client,
-                "rules": [rule],
+                "rules": rules,
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
                 "admissionReviewVersions": ["v1"],
                 "sideEffects": "None",

@@ -17,7 +17,7 @@ from tests.controller.admission_policies import validating
 from tests.controller.admission_webhook import ALLOWED, denied, webhook
 from tests.controller.harness import PATIENCE, Desk, Operate, entries, not_ready_because
 from tests.controller.test_recreate import box, deployment, manifest
-from tests.controller.test_refusals import BOXES, GROUP, SHAPES, again, boxes, says, shape, shown
+from tests.controller.test_refusals import BOXES, SHAPES, again, boxes, says, shape, shown
 
 __all__ = ["boxes"]
 
@@ -196,7 +196,7 @@ async def test_a_value_whose_way_back_a_webhook_denies_stays(
 
     async with operate():
         await desk.apply_until_ready(box(shape(plain=3, label="a")))
-        async with webhook(desk, tmp_path, GROUP, "shapes", answer, "Validating"):
+        async with webhook(desk, tmp_path, [SHAPES], answer, "Validating"):
             await desk.patch(SHAPES, "web", spec={"plain": 8})
             await desk.until(BOXES, "box", says("spec.plain: 8, larger than the template's 3, stays", "one way"))
             await desk.apply(box(shape(plain=3, label="b")))

@@ -90,7 +90,7 @@ async def _answer_denial(
     """The step to apply instead, where a webhook or a policy denies the way back of values that others moved."""
     assert step.live is not None
     refused = RefusedApply(
-        manifest=manifest, live=step.live, fields=(), immutable="", custom=False, former=cluster.former_managers
+        manifest=manifest, live=step.live, fields=(), immutable=(), custom=False, former=cluster.former_managers
     )
     denial = bounded(error.message, DENIAL_LIMIT)
     trials = _Trials(refused=refused, resource=resource, schema=None, cluster=cluster, denial=denial)
@@ -225,7 +225,7 @@ def _blame_admission(step: Step, refused: RefusedApply, fresh: LiveObject | None
     changes nothing else.
     """
     manifest = refused.manifest
-    field = field_text(parse_field(refused.immutable))
+    field = field_text(parse_field(refused.immutable[0]))
     text = admission_notice(manifest, field, admission_changes(refused, fresh), causes_text(error))
     known = KnownRefusal(digest=manifest.digest, uid=refused.live.uid, admission=text)
     step = replace(step, history=replace(step.history, refusal=known))

@@ -37,7 +37,7 @@ from ssa_operator.core.planning.merged_outcomes import merged
 from ssa_operator.core.policies.immutable_fields import (
     ROOT,
     FieldRefusal,
-    immutable_field,
+    immutable_fields,
     mutable_fields,
     spelled,
 )
@@ -65,8 +65,8 @@ class RefusedApply(Struct, frozen=True, kw_only=True):
     live: LiveObject
     fields: tuple[tuple[str, ...], ...]
     """The refused fields, without positions of lists; () is the whole object."""
-    immutable: str
-    """The refused field that is immutable, '' where none is."""
+    immutable: tuple[str, ...]
+    """The refused fields that are immutable."""
     custom: bool
     """Whether the object is a custom resource with a known schema."""
     former: AbstractSet[str]
@@ -108,7 +108,7 @@ def read_refusal(
         manifest=manifest,
         live=live,
         fields=tuple(dict.fromkeys(_names(path) for path in paths)),
-        immutable=immutable_field(manifest.identity.group_kind, refusals, schema),
+        immutable=immutable_fields(manifest.identity.group_kind, refusals, schema),
         custom=schema is not None,
         former=former,
     )
@@ -133,15 +133,16 @@ def changes_nothing(refused: RefusedApply, fresh: LiveObject | None) -> bool:
 
 
 def changes_nothing_immutable(refused: RefusedApply, fresh: LiveObject | None) -> bool:
-    """The same of all that the manifest says at the immutable field: to recreate the object would change nothing."""
-    path = parse_field(spelled(refused.immutable), refused.live.body)
-    field = _names(path)
-    mutable = mutable_fields(refused.manifest.identity.group_kind, path)
-    for names in _own_changes(refused, fresh):
-        below = names[: len(field)] == field and (len(names) == len(field) or names[len(field)] not in mutable)
-        if below or field[: len(names)] == names:
-            return False
-    return True
+    """The same of all that the manifest says at the immutable fields: to recreate the object would change nothing."""
+    paths = [parse_field(spelled(field), refused.live.body) for field in refused.immutable]
+    kind = refused.manifest.identity.group_kind
+    fields = [(_names(path), mutable_fields(kind, path)) for path in paths]
+    return not any(_is_at(names, *field) for names in _own_changes(refused, fresh) for field in fields)
+
+
+def _is_at(names: tuple[str, ...], field: tuple[str, ...], mutable: AbstractSet[str]) -> bool:
+    below = names[: len(field)] == field and (len(names) == len(field) or names[len(field)] not in mutable)
+    return below or field[: len(names)] == names
 
 
 def _own_changes(refused: RefusedApply, fresh: LiveObject | None) -> Iterator[tuple[str, ...]]:
@@ -162,9 +163,9 @@ def admission_changes(refused: RefusedApply, fresh: LiveObject | None) -> list[t
     for steps, live, made in differences(refused.live, fresh):
         if made is None or steps[0] in _NOT_CONTENT or _is_generated(live, made):
             continue
-        place = field_of(steps, body)
-        if live is None or place is not None:
-            found.append((steps, None if place is None else live, made))
+        wanted = body.value_at(steps)
+        if wanted != made and (live is None or wanted is not None):
+            found.append((steps, wanted, made))
     return found
 
 

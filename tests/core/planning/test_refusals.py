@@ -50,7 +50,7 @@ def refused(wanted: Manifest, found: LiveObject, *field: str, immutable: str = "
         manifest=wanted,
         live=found,
         fields=(field,),
-        immutable=immutable,
+        immutable=(immutable,) if immutable else (),
         custom=False,
         former=frozenset({"helm"}),
     )
