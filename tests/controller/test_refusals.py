@@ -63,6 +63,12 @@ SHAPE: Body = {
             "properties": {"git": {"type": "string"}, "oci": {"type": "string"}},
             "oneOf": [{"required": ["git"]}, {"required": ["oci"]}],
         },
+        "engine": {
+            "type": "object",
+            "default": {"slow": "x"},
+            "properties": {"slow": {"type": "string"}, "fast": {"type": "string"}},
+            "oneOf": [{"required": ["slow"]}, {"required": ["fast"]}],
+        },
         "size": {"type": "integer", "maximum": 100, "x-kubernetes-validations": [{"rule": "self >= oldSelf"}]},
         "frozen": {"type": "integer", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]},
         "image": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "immutable"}]},

@@ -81,7 +81,7 @@ async def answer_refusal(
         return ""  # the message about the first refusal says why
     findings = find_candidates(refused, fresh)
     chosen = await trials.choose(findings.candidates)
-    return others_message(findings.of_others) if chosen is None else await _carry_out(step, trials, *chosen)
+    return others_message(findings.named, refused.former) if chosen is None else await _carry_out(step, trials, *chosen)
 
 
 async def _answer_denial(

@@ -89,7 +89,12 @@ class Findings(Struct, frozen=True, kw_only=True):
     candidates: tuple[Candidate, ...]
     """The nearest first."""
     of_others: tuple[Candidate, ...]
-    """The fields of managers that give up nothing."""
+    """The fields of managers that give up nothing, and immutable fields and items of lists of any manager."""
+
+    @property
+    def named(self) -> tuple[Candidate, ...]:
+        """The fields of other managers that a message names where no candidate helps."""
+        return (*self.of_others, *(each for each in self.candidates[:1] if each.owners))
 
 
 def read_refusal(
@@ -194,9 +199,11 @@ def find_candidates(refused: RefusedApply, fresh: LiveObject | None) -> Findings
         if wanted is not None:
             kept = _may_stay(refused, steps, value, wanted, body) if owners and not covers(own, steps) else None
             if kept is not None:
-                candidates.append((near, Candidate(steps=steps, kept=kept, live=value)))
-            elif owners and not given_up and not covers(own, steps):
+                candidates.append((near, Candidate(steps=steps, owners=owners, kept=kept, live=value)))
+            elif owners and (refused.immutable or not given_up) and not covers(own, steps):
                 of_others.append(Candidate(steps=steps, owners=owners))
+        elif owners and not steps[-1].startswith("f:"):
+            of_others.append(Candidate(steps=steps, owners=owners))  # an item of a list: it is no field of the refusal
         elif steps[-1].startswith("f:") and (owners or not covers(own, steps)):
             found = Candidate(steps=steps, owners=owners)
             if given_up and (owners or known):
@@ -352,7 +359,7 @@ def drop_message(dropped: Sequence[Candidate]) -> str:
     return "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
 
 
-def others_message(of_others: Sequence[Candidate]) -> str:
+def others_message(of_others: Sequence[Candidate], former: AbstractSet[str]) -> str:
     """Which fields of other managers the API server refuses together with the manifest, and what ends that; '' without
     any.
     """
@@ -363,12 +370,17 @@ def others_message(of_others: Sequence[Candidate]) -> str:
         shown.append(f"{field_shown(each.steps)} is of {owner}, written{since}")
     if not shown:
         return ""
-    managers = ", ".join(dict.fromkeys(owner.manager for each in of_others[:LISTED] for owner in each.owners))
+    fields = [each for each in of_others[:LISTED] if each.steps[-1].startswith("f:")]
+    owners = [owner for each in fields for owner in each.owners if not gives_up(owner, former)]
+    managers = ", ".join(dict.fromkeys(owner.manager for owner in owners))
     more = f" and {len(of_others) - LISTED} more" if len(of_others) > LISTED else ""
+    ends = "; have that manager remove it"
+    if managers:
+        ends += (
+            f", or name {managers} in formerManagers of the folder's _settings.yaml: then the operator takes it over"
+        )
     return (
-        f"the object has what another manager wrote, which doesn't go with the manifest: {'; '.join(shown)}{more}; "
-        f"have that manager remove it, or name {managers} in formerManagers of the folder's _settings.yaml: then the "
-        "operator takes it over"
+        f"the object has what another manager wrote, which doesn't go with the manifest: {'; '.join(shown)}{more}{ends}"
     )
 
 
