@@ -8,7 +8,7 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import quote, urlencode
 
@@ -17,14 +17,7 @@ from msgspec import Struct
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import MANAGER
-from ssa_operator.core.objects.secret_fields import (
-    HIDDEN,
-    NO_SECRET_FIELDS,
-    NO_SECRETS,
-    WHOLE,
-    ParentSecrets,
-    SecretFields,
-)
+from ssa_operator.core.objects.secret_fields import HIDDEN, NO_SECRET_FIELDS, WHOLE, SecretFields
 from ssa_operator.kube.api.resource import Resource
 
 JSON = "application/json"
@@ -339,14 +332,6 @@ def json_patch(
         confidential=resource.confidential,
         identity=_identity(resource, namespace, name),
     )
-
-
-def hiding(request: Request, secrets: ParentSecrets) -> Request:
-    """The request of a parent, whose errors and warnings quote nothing of the contents of Secrets in its object."""
-    if request.identity is None or secrets == NO_SECRETS:
-        return request
-    fields = request.secret | secrets.of(request.identity)
-    return replace(request, secret=fields, quotes_sent_only=secrets.read)
 
 
 def create(resource: Resource, namespace: str, body: bytes) -> Request:

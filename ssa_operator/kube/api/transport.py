@@ -35,8 +35,9 @@ from yarl import URL
 from ssa_operator import __version__
 from ssa_operator.core.objects.secret_fields import NO_SECRETS, VALUES, ParentSecrets
 from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable, read_error_status
+from ssa_operator.kube.api.hidden_contents import hiding
 from ssa_operator.kube.api.redaction import redacted_warning
-from ssa_operator.kube.api.request import Request, hiding
+from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.request_retry import retry_delay
 from ssa_operator.kube.api.write_fence import FencedSocket, WriteFence
 from ssa_operator.kube.api.write_limiter import MAX_WRITES, WriteLimiter
