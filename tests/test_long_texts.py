@@ -112,7 +112,7 @@ READINGS: Mapping[str, Reading] = {
     "a message about a Secret": lambda text: redacted_message(403, f'secrets "{text}" is forbidden: {text}', (), WHOLE),
     "a warning about a Secret": lambda text: redacted_warning(text, WHOLE),
     "a refusal": lambda text: immutable_field(GroupKind("", "Pod"), [FieldRefusal("spec", f"Invalid value: {text}")]),
-    "a refused field": lambda text: changed_field(GroupKind("", "Pod"), f"data[{text}]", key(text), key(text)),
+    "a refused field": lambda text: changed_field(GroupKind("", "Pod"), [f"data[{text}]"], key(text), key(text)),
     "a quota": lambda text: proves_nothing(Probe("web", b""), (), f"exceeded quota: {text}, used: {text}", None),
     "a quantity": amount,
     "the filter bytes": bytes_of,

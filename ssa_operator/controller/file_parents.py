@@ -5,7 +5,7 @@ Promises:
 - The operator's own reconciler, queue and workers reconcile the parents. An operator can go on where this ends, and the
   other way round.
 - A parent counts as ready only after a reconcile of the version that was applied.
-- A failure that only a user can repair ends the wait. Everything else is waited for.
+- A failure that only a user can repair ends the wait. Everything else is waited for, also what admission denies.
 - A held prune is confirmed only if the user asks for it.
 """
 
@@ -37,8 +37,10 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Document, Rendered
 from ssa_operator.core.objects.secret_fields import ParentSecrets
 from ssa_operator.core.planning.observed import Observed
+from ssa_operator.core.planning.outcome import Result
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.render_history import RenderHistory
+from ssa_operator.core.planning.step import FailureReason
 from ssa_operator.core.redaction.redacted_report import redacted_error
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api import request as calls
@@ -111,7 +113,8 @@ class AppliedParent:
         if self.report is None:
             return False
         verdict = self.report.verdict
-        return bool(self.report.suspended) or (verdict.stalled and verdict.reason not in _STILL_WAITED_FOR)
+        waited_for = verdict.reason in _STILL_WAITED_FOR or _is_denied_only(self.report)
+        return bool(self.report.suspended) or (verdict.stalled and not waited_for)
 
     @property
     def state(self) -> str:
@@ -281,6 +284,16 @@ class FileParents:
         found.report = done.report or found.report
         self._changed.set()
         self.on_reconciled(key, done)
+
+
+def _is_denied_only(report: Report) -> bool:
+    """Whether nothing failed but what admission denied. The workers retry it: the cause may go."""
+    failed = [each for each in report.outcomes if each.result is Result.FAILED]
+    return (
+        report.denied
+        and report.verdict.reason == FailureReason.APPLY_FAILED.value
+        and all(each.denied or each.retryable for each in failed)
+    )
 
 
 def _is_held(parent: AppliedParent) -> bool:

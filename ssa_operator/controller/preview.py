@@ -232,7 +232,9 @@ class Preview:
         if planned.suspended and not as_resumed:
             return outcomes_while_suspended(planned.plan)
         settings = planned.parent.folder.settings
-        cluster = replace(self._cluster.of(planned.parent.live), former_managers=settings.former_managers)
+        cluster = replace(
+            self._cluster.of(planned.parent.live, planned.secrets), former_managers=settings.former_managers
+        )
         return await act.dry_run(planned.plan, cluster)
 
 

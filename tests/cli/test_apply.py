@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tests.controller.harness import (
     echo,
     is_ready,
     map_template,
+    not_ready_because,
     only,
     operating,
     ready_condition,
@@ -152,6 +154,47 @@ async def test_a_template_that_fails_ends_the_wait_at_once(desk: Desk, templates
     assert f"{ECHOES}/bad.yaml.j2:6: spec.nothing is missing" in err
     # Everything that does not depend on it is applied.
     await desk.read("deployments.apps", "web")
+
+
+QUOTA = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "none"},
+    "spec": {"hard": {"count/configmaps": "0"}},
+}
+
+
+@pytest.fixture
+async def full(desk: Desk, templates: Path) -> None:
+    """A namespace whose quota denies the ConfigMap that the templates render."""
+    only(templates, a=map_template("a", word="'x'"))
+    await desk.apply(QUOTA)
+    await desk.until("resourcequotas", "none", lambda body: "hard" in body.get("status", {}))
+
+
+async def test_a_denial_is_retried_until_its_cause_is_gone(desk: Desk, templates: Path, full: None) -> None:
+    applying = asyncio.create_task(apply(desk, templates, echo("web")))
+    await desk.until(ECHOES, "web", not_ready_because("ApplyFailed", "exceeded quota: none"))
+    await desk.delete("resourcequota", "none")
+    code, out, err = await applying
+    assert (code, err) == (0, "")
+    assert "exceeded quota: none" in out
+
+
+async def test_a_lasting_denial_is_named_at_the_end_of_the_timeout(desk: Desk, templates: Path, full: None) -> None:
+    code, _, err = await apply(desk, templates, echo("web"), options=("--timeout=2",))
+    assert code == 1
+    assert f"Echo {desk.namespace}/web is not ready after 2 s: ApplyFailed: " in err
+    assert "exceeded quota: none" in err
+
+
+async def test_beside_a_denial_what_fails_for_good_ends_the_wait(desk: Desk, templates: Path, full: None) -> None:
+    (templates / ECHOES / "bad.yaml.j2").write_text(
+        "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 99999999}]}\n"
+    )
+    code, _, err = await apply(desk, templates, echo("web"))
+    assert code == 1
+    assert "spec.ports[0].port" in err
 
 
 async def test_if_one_parent_is_refused_none_is_applied(desk: Desk, templates: Path) -> None:

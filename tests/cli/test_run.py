@@ -17,12 +17,12 @@ import pytest
 
 from ssa_operator.cli.session import MAX_OPEN_FILES, raise_open_files
 from tests.cli.process import run, started
-from tests.controller.harness import ECHOES, PATIENCE, Desk, echo, not_ready_because, only, uid
+from tests.controller.harness import ECHOES, PATIENCE, Desk, echo, not_ready_because, only, plain_template, uid
 from tests.controller.permissions import allowed_everywhere, limited
 
 pytestmark = pytest.mark.cluster
 
-CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\n"
+CONFIG_MAP = plain_template("ConfigMap")
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: {{ name }}\nstringData:\n  word: hidden-content\n"
 
 KUBECONFIG = """

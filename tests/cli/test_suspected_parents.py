@@ -21,13 +21,13 @@ import pytest
 
 from ssa_operator.cli.watchdog import place_in
 from tests.cli.process import Command
-from tests.controller.harness import ECHOES, ROOT, Desk, echo, not_ready_because, only
+from tests.controller.harness import ECHOES, ROOT, Desk, echo, not_ready_because, only, plain_template
 
 pytestmark = pytest.mark.cluster
 
 LEASES = "leases.coordination.k8s.io"
 
-CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\n"
+CONFIG_MAP = plain_template("ConfigMap")
 
 PATCHED = """
 import asyncio, os, re, signal, sys

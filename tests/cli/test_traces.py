@@ -17,9 +17,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from ssa_operator.cli.tracing_setup import traces_of, wanted
 from tests.cli.process import started
-from tests.controller.harness import ECHOES, PATIENCE, Desk, echo, only
+from tests.controller.harness import ECHOES, PATIENCE, Desk, echo, only, plain_template
 
-CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\n"
+CONFIG_MAP = plain_template("ConfigMap")
 SECRET = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: {{ name }}\nstringData:\n  word: hidden-content\n"
 REFUSED = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: HIDDEN-NAME}\n"
 

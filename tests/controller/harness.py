@@ -517,6 +517,11 @@ def echo(name: str, replicas: int = 1) -> dict[str, Any]:
     return {"apiVersion": "example.com/v1", "kind": "Echo", "metadata": {"name": name}, "spec": {"replicas": replicas}}
 
 
+def plain_template(kind: str) -> str:
+    """A template of a core object of this kind, called after the parent, with nothing in it."""
+    return f"apiVersion: v1\nkind: {kind}\nmetadata:\n  name: {{{{ name }}}}\n"
+
+
 def map_template(name: str, **data: str) -> str:
     """A template of a ConfigMap called after the parent and `name`; the data are expressions."""
     lines = "".join(f'  {key}: "{{{{ {expression} }}}}"\n' for key, expression in data.items())

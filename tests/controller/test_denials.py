@@ -6,12 +6,22 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.controller.harness import ECHOES, Desk, MakeOptions, Operate, echo, not_ready_because, only, ready_condition
+from tests.controller.harness import (
+    ECHOES,
+    Desk,
+    MakeOptions,
+    Operate,
+    echo,
+    not_ready_because,
+    only,
+    plain_template,
+    ready_condition,
+)
 
 pytestmark = pytest.mark.cluster
 
-MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\n"
-SECRET = "apiVersion: v1\nkind: Secret\nmetadata:\n  name: {{ name }}\nstringData: {a: hunter2}\n"
+MAP = plain_template("ConfigMap")
+SECRET = plain_template("Secret") + "stringData: {a: hunter2}\n"
 POD = """\
 apiVersion: v1
 kind: Pod
@@ -21,7 +31,7 @@ metadata:
 spec:
   containers: [{name: a, image: a}]
 """
-ACCOUNT = "apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: {{ name }}\n"
+ACCOUNT = plain_template("ServiceAccount")
 CLAIM = """\
 apiVersion: v1
 kind: PersistentVolumeClaim

@@ -19,6 +19,7 @@ from tests.controller.harness import (
     is_ready,
     not_ready_because,
     other_than,
+    plain_template,
     uid,
     version,
 )
@@ -31,7 +32,7 @@ SERVICE = re.findall(r"(?s)`templates/\S+`:\n\n```yaml\n(.*?)```", (ROOT / "READ
 TEMPLATE = f"{ECHOES}/deployment.yaml.j2"
 EXTRA = f"{ECHOES}/extra.yaml.j2"
 
-PLAIN = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\n"
+PLAIN = plain_template("ConfigMap")
 SHARED = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: shared\n"
 
 

@@ -4,8 +4,6 @@ that only go one way.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -13,12 +11,10 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.kube.api import request as calls
-from ssa_operator.kube.api.errors import ApiError
 from tests.cli.process import run
+from tests.controller.admission_policies import mutating
 from tests.controller.harness import (
-    PATIENCE,
     Desk,
     Operate,
     definition,
@@ -47,8 +43,6 @@ TEMPLATE = """\
 {% endfor %}
 """
 
-ADMISSION = "admissionregistration.k8s.io/v1"
-
 UNION: Body = {
     "type": "object",
     "default": {"type": "Rolling", "rolling": {"max": 1}},
@@ -69,10 +63,17 @@ SHAPE: Body = {
             "properties": {"git": {"type": "string"}, "oci": {"type": "string"}},
             "oneOf": [{"required": ["git"]}, {"required": ["oci"]}],
         },
+        "engine": {
+            "type": "object",
+            "default": {"slow": "x"},
+            "properties": {"slow": {"type": "string"}, "fast": {"type": "string"}},
+            "oneOf": [{"required": ["slow"]}, {"required": ["fast"]}],
+        },
         "size": {"type": "integer", "maximum": 100, "x-kubernetes-validations": [{"rule": "self >= oldSelf"}]},
         "frozen": {"type": "integer", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]},
         "image": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "immutable"}]},
         "label": {"type": "string"},
+        "plain": {"type": "integer"},
     },
 }
 
@@ -128,67 +129,6 @@ async def shown(desk: Desk, templates: Path, command: str, *arguments: str, code
     assert err == ""
     assert code is None or found == code, out
     return out
-
-
-@contextlib.asynccontextmanager
-async def mutating(desk: Desk, group: str, resource: str, expression: str, **spec: Any) -> AsyncIterator[None]:
-    """A MutatingAdmissionPolicy for one resource in the test's namespace, once it is in force."""
-    name = f"{desk.namespace}-{resource}"
-    operations, sample = spec.pop("operations", ["CREATE", "UPDATE"]), spec.pop("sample", None)
-    rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": [resource]}
-    selector = {"matchLabels": {"kubernetes.io/metadata.name": desk.namespace}}
-    policy = {
-        "apiVersion": ADMISSION,
-        "kind": "MutatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
-            "matchConstraints": {"namespaceSelector": selector, "resourceRules": [rule]},
-            "failurePolicy": "Fail",
-            "reinvocationPolicy": "Never",
-            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
-        },
-    }
-    binding = {
-        "apiVersion": ADMISSION,
-        "kind": "MutatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
-        "spec": {"policyName": name},
-    }
-    await desk.apply(policy, binding)
-    try:
-        if sample is None:
-            await _in_force(desk, group, resource)
-        else:
-            await _changes(desk, group, resource, sample)
-        yield
-    finally:
-        await desk.delete("mutatingadmissionpolicybinding", name, wait=False)
-        await desk.delete("mutatingadmissionpolicy", name, wait=False)
-
-
-async def _in_force(desk: Desk, group: str, resource: str) -> None:
-    """Return once an update of the object `web` that changes nothing is refused, as the policy changes it."""
-    found = await desk.mapper.resource_by_name(f"{resource}.{group}")
-    request = calls.merge_patch(found, desk.namespace, "web", b'{"metadata":{"labels":{"a":"b"}}}', dry_run=True)
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            with contextlib.suppress(ApiError):
-                await desk.client.send(request)
-                await asyncio.sleep(0.1)
-                continue
-            return
-
-
-async def _changes(desk: Desk, group: str, resource: str, sample: Body) -> None:
-    """Return once a policy changes an object that is created."""
-    found = await desk.mapper.resource_by_name(f"{resource}.{group}")
-    options, body = calls.ApplyOptions(dry_run=True), encode({**sample, "metadata": {"name": "sample"}})
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            made = await desk.client.apply(found, desk.namespace, "sample", body, options)
-            if made.live.body["spec"]["image"] != sample["spec"]["image"]:
-                return
-            await asyncio.sleep(0.1)
 
 
 OTHER_IMAGE = (

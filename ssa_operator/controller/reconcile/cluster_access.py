@@ -4,6 +4,7 @@ Promises:
 - It is one value: the clients that write, and the informers whose caches receive what was written.
 - Every request for a child of an impersonated parent is sent as the account of the parent's namespace. A reconcile
   takes `of(parent)`, and no other value has a client for children.
+- No error of a request for a child quotes a Secret's content that a render put into it.
 - In a dry run no cache receives anything, because nothing was written.
 """
 
@@ -25,6 +26,7 @@ from ssa_operator.controller.reconcile.account_view import AccountView
 from ssa_operator.controller.reconcile.events import Recorder
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.core.policies.impersonation import account_of
 from ssa_operator.core.policies.permissions import ServedKind
 from ssa_operator.core.policies.replicas import OthersReplicas
@@ -78,11 +80,11 @@ class ClusterAccess(Struct, frozen=True, kw_only=True):
     Raises ApiError and ValueError.
     """
 
-    def of(self, parent: LiveObject) -> ClusterAccess:
-        """The access of a reconcile of this parent."""
+    def of(self, parent: LiveObject, secrets: ParentSecrets = NO_SECRETS) -> ClusterAccess:
+        """The access of a reconcile of this parent. `secrets` is where its renders put the contents of Secrets."""
         account = account_of(self.impersonate, parent.identity)
         client = self.operator_client.impersonating(account) if account else self.operator_client
-        return replace(self, account=account, child_client=client)
+        return replace(self, account=account, child_client=client.hiding(secrets))
 
     @property
     def client(self) -> Client:

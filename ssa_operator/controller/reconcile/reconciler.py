@@ -257,7 +257,7 @@ class Reconciler:
         the parent lives in.
         """
         why_kept = deletion.plan.observed.why_kept
-        await release_children(self._cluster.of(turn.parent.live), turn.parent.live, why_kept)
+        await release_children(self._cluster.of(turn.parent.live, turn.state.secrets), turn.parent.live, why_kept)
         turn.parent = await save_parent_records(self._cluster, turn.parent, ParentRecords())
         deletion = redacted_finalization(deletion, turn.state.secrets)
         return make_deletion_report(turn.parent.live, deletion, (), StatusFields(), self._now())
@@ -269,7 +269,7 @@ class Reconciler:
         try:
             return await self._report_children_stay(turn)
         finally:
-            await release_children(self._cluster.of(turn.parent.live), turn.parent.live)
+            await release_children(self._cluster.of(turn.parent.live, turn.state.secrets), turn.parent.live)
             turn.parent = await save_parent_records(self._cluster, turn.parent, ParentRecords())
 
     async def _report_children_stay(self, turn: Turn) -> Report:
@@ -285,7 +285,7 @@ class Reconciler:
         return await self._report_idle(turn, _deleting(_CHILDREN_STAY))
 
     async def _carry_out(self, turn: Turn, plan: Plan) -> Outcomes:
-        cluster = self._cluster.of(turn.parent.live)
+        cluster = self._cluster.of(turn.parent.live, turn.state.secrets)
         check, keeper = ViewCheck(cluster, turn, plan), ValueKeeper(cluster, turn)
         cluster = replace(
             cluster,

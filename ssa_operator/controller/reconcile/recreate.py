@@ -39,7 +39,7 @@ from ssa_operator.core.objects.manifest import NEVER_RECREATED, Manifest
 from ssa_operator.core.objects.source_location import SourceLocation, parse_field
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import FailureReason, Step
-from ssa_operator.core.policies.immutable_fields import changed_field, immutable_field
+from ssa_operator.core.policies.immutable_fields import changed_field, immutable_fields
 from ssa_operator.core.policies.recreate import (
     ANNOTATION,
     CLAIM,
@@ -101,11 +101,10 @@ def immutable_change(
     crd = cluster.crds.get(resource.name)
     schema = object_schema(crd, resource.version) if crd is not None else None
     kind = manifest.identity.group_kind
-    field = immutable_field(kind, refusals_of(error), schema)
-    if not field:
+    fields = immutable_fields(kind, refusals_of(error), schema)
+    if not fields:
         return None
-    if step.live is not None:
-        field = changed_field(kind, field, manifest.body, step.live.body)
+    field = fields[0] if step.live is None else changed_field(kind, fields, manifest.body, step.live.body)
     return ImmutableChange(
         step=step, manifest=manifest, resource=resource, error=error, schema=schema, field=field, note=note
     )

@@ -4,14 +4,15 @@ Promises:
 - Before anything is said or deleted, a refusal is read with the live object and its managedFields.
 - Nothing is written before a dry run was accepted. Then one patch of managedFields claims the fields that make way, and
   the next apply removes them together with its change: at whatever moment the process dies, the next one continues.
-- A value that stays, and what admission changes, are remembered, so that resyncs write nothing and try nothing.
+- A value that stays, and what admission changes, are remembered, so that resyncs write nothing and try nothing. Only
+  what admission denies is tried again by resyncs.
 - In a dry run, the outcome has the object as the accepted trial showed it.
 - The same steps have a field removed that the apply of a manifest would leave (core.planning.returned_fields).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ from ssa_operator.core.objects.crd_schema import object_schema
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.managed_fields import Path
 from ssa_operator.core.objects.manifest import Manifest
+from ssa_operator.core.objects.messages import bounded
 from ssa_operator.core.objects.source_location import field_text, parse_field
 from ssa_operator.core.planning.field_claims import Claim, claim
 from ssa_operator.core.planning.outcome import Outcome, Result
@@ -36,13 +38,15 @@ from ssa_operator.core.planning.refusals import (
     drop_message,
     find_candidates,
     merged_patch,
+    moved_values,
     others_message,
     read_refusal,
+    short_of,
     with_kept,
 )
 from ssa_operator.core.planning.returned_fields import as_refused, dropped_fields, is_gone, returned_fields
 from ssa_operator.core.planning.step import FailureReason, Step
-from ssa_operator.core.policies.known_refusals import KnownRefusal, admission_notice
+from ssa_operator.core.policies.known_refusals import DENIAL_LIMIT, KnownRefusal, admission_notice
 from ssa_operator.core.policies.recreate import probe, proves_nothing
 from ssa_operator.core.policies.unchanged import is_same_content
 from ssa_operator.kube.api import request as calls
@@ -57,7 +61,11 @@ async def answer_refusal(
     the refusal says of other managers; '' for nothing. Raises ApiError and CredentialsError.
     """
     live = step.live
-    if live is None or live.deleting or not error.invalid or error.denied or step.history.refusal_answered:
+    if live is None or live.deleting or step.history.refusal_answered:
+        return ""
+    if error.denied_by_policy:
+        return await _answer_denial(step, manifest, resource, error, cluster)
+    if not error.invalid or error.denied:
         return ""
     crd = cluster.crds.get(resource.name)
     schema = object_schema(crd, resource.version) if crd is not None else None
@@ -75,7 +83,24 @@ async def answer_refusal(
         return ""  # the message about the first refusal says why
     findings = find_candidates(refused, fresh)
     chosen = await trials.choose(findings.candidates)
-    return others_message(findings.of_others) if chosen is None else await _carry_out(step, trials, *chosen)
+    return others_message(findings.named, refused.former) if chosen is None else await _carry_out(step, trials, *chosen)
+
+
+async def _answer_denial(
+    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess
+) -> Step | Outcome | str:
+    """The step to apply instead, where a webhook or a policy denies the way back of values that others moved."""
+    assert step.live is not None
+    refused = RefusedApply(
+        manifest=manifest, live=step.live, fields=(), immutable=(), custom=False, former=cluster.former_managers
+    )
+    denial = bounded(error.message, DENIAL_LIMIT)
+    trials = _Trials(refused=refused, resource=resource, schema=None, cluster=cluster, denial=denial)
+    moved = moved_values(refused)
+    if not moved or (await trials.fresh())[0] is None:
+        return ""
+    chosen = await trials.choose(moved)
+    return "" if chosen is None else await _carry_out(step, trials, *chosen)
 
 
 class _Trials(Struct, frozen=True, kw_only=True):
@@ -87,6 +112,8 @@ class _Trials(Struct, frozen=True, kw_only=True):
     returned: tuple[Path, ...] = ()
     """The fields that the object must not have after an apply that is accepted."""
     cluster: ClusterAccess
+    denial: str = ""
+    """How admission denied the manifest, '' where the API server refused it."""
 
     async def fresh(self) -> tuple[LiveObject | None, bool]:
         """The object that the manifest would become under another name, and whether the manifest is valid as far as
@@ -124,18 +151,30 @@ class _Trials(Struct, frozen=True, kw_only=True):
         return found if found is not None and is_gone(self.returned, found) else None
 
     async def _accepted(self, chosen: tuple[Candidate, ...]) -> LiveObject | None:
+        """The object as an apply without these candidates leaves it, None where one of them is needless or refused."""
+        found = await self._unless_refused(self._try(chosen))
+        if found is None or not (self.refused.immutable or self.denial):
+            return found
+        for each in chosen:
+            if each.kept is None:
+                continue
+            rest = with_kept(self.refused.manifest, [other for other in chosen if other is not each])
+            name = rest.identity.name
+            # What can't move the other way either is immutable, and what can move back a bit has a limit.
+            if await self._unless_refused(self._apply(name, beyond(each, rest))) is None:
+                return None
+            short = short_of(each, rest) if self.denial else None
+            if short is not None and await self._unless_refused(self._apply(name, short)) is not None:
+                return None
+        return found
+
+    async def _unless_refused(self, trial: Awaitable[LiveObject]) -> LiveObject | None:
         try:
-            found = await self._try(chosen)
-            if self.refused.immutable:
-                for each in chosen:
-                    if each.kept is not None:
-                        # What can't move the other way either is immutable.
-                        await self._apply(self.refused.manifest.identity.name, beyond(each, self.refused.manifest))
+            return await trial
         except ApiError as error:
-            if not error.terminal:
+            if not (error.terminal or error.denied):
                 raise
             return None
-        return found
 
     async def _try(self, chosen: tuple[Candidate, ...]) -> LiveObject:
         made, dropped = with_kept(self.refused.manifest, chosen), _dropped(chosen)
@@ -144,7 +183,6 @@ class _Trials(Struct, frozen=True, kw_only=True):
         body, after = merged_patch(_claimed(self.refused, dropped).live, made)
         identity = made.identity
         request = calls.json_patch(self.resource, identity.namespace, identity.name, body, dry_run=True)
-        request = calls.hiding(request, made.document.secret)
         answer = LiveObject((await self.cluster.client.send(request)).body).body
         metadata = {**answer["metadata"], "managedFields": after.body["metadata"]["managedFields"]}
         return LiveObject.of({**answer, "metadata": metadata})
@@ -167,7 +205,8 @@ async def _carry_out(step: Step, trials: _Trials, chosen: tuple[Candidate, ...],
     """Claim what makes way, and have the manifest applied without what stays."""
     refused, cluster = trials.refused, trials.cluster
     dropped, kept = [each for each in chosen if each.kept is None], [each.kept for each in chosen if each.kept]
-    known = KnownRefusal(digest=refused.manifest.digest, uid=refused.live.uid, kept=tuple(kept)) if kept else None
+    digest, uid = refused.manifest.digest, refused.live.uid
+    known = KnownRefusal(digest=digest, uid=uid, kept=tuple(kept), denial=trials.denial) if kept else None
     change = None if kept else step.history.foreign_change
     history = replace(step.history, refusal=known, refusal_answered=True, foreign_change=change)
     reason = f"{step.reason}; {drop_message(dropped)}" if dropped else step.reason
@@ -198,7 +237,7 @@ def _blame_admission(step: Step, refused: RefusedApply, fresh: LiveObject | None
     changes nothing else.
     """
     manifest = refused.manifest
-    field = field_text(parse_field(refused.immutable))
+    field = field_text(parse_field(refused.immutable[0]))
     text = admission_notice(manifest, field, admission_changes(refused, fresh), causes_text(error))
     known = KnownRefusal(digest=manifest.digest, uid=refused.live.uid, admission=text)
     step = replace(step, history=replace(step.history, refusal=known))

@@ -3,6 +3,7 @@
 Promises:
 - Two spellings of one quantity have the same amount.
 - A text that is no quantity, or longer than QUANTITY_LIMIT, has no amount.
+- Only two quantities, or two percentages, can be compared.
 
 https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import TypeGuard
 
 QUANTITY_LIMIT = 256
 """Characters of a quantity: Kubernetes' largest one has 19 digits."""
@@ -34,3 +36,16 @@ def amount(quantity: object) -> Decimal | None:
         return None
     number, exponent, suffix = match.groups()
     return Decimal(number).scaleb(int(exponent or 0)) * _FACTORS.get(suffix or "", Decimal(1))
+
+
+def amounts(one: object, other: object) -> tuple[Decimal, Decimal] | None:
+    """The amounts of two quantities, or of two percentages (`25%`, as of `maxUnavailable`); None for anything else."""
+    if isinstance(one, bool) or isinstance(other, bool) or is_percentage(one) is not is_percentage(other):
+        return None
+    found = [amount(each[:-1] if is_percentage(each) else each) for each in (one, other)]
+    return None if found[0] is None or found[1] is None else (found[0], found[1])
+
+
+def is_percentage(value: object) -> TypeGuard[str]:
+    """Whether a value may be a percentage."""
+    return isinstance(value, str) and value.endswith("%")

@@ -71,7 +71,8 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         why = f"may exist already, and can't be read: {observed.children.unreadable[made.identity]}"
         return refused_step(made.identity, why, document, FailureReason.APPLY_FAILED)
     live, history = _live(observed, made), observed.history
-    known = recalled(history.refusals.get(made.identity), made, live)
+    resyncs = observed.apply_scope is ApplyScope.ALL
+    known = recalled(history.refusals.get(made.identity), made, live, resyncs=resyncs)
     step = Step(
         action=Action.APPLY,
         identity=made.identity,

@@ -9,7 +9,8 @@ Promises:
   there, is not what changes it: admission is.
 - Only a field beside or below a refused one makes way for the manifest, only if the new object would not have it, and
   only if no manager owns it, or one does that an adoption takes fields from or that is kubectl's hand.
-- A value stays only if others moved it and the API server refuses the way back.
+- A value stays only if others moved it, and the API server or admission refuses the way back and not the way on.
+- What admission denies of a new object, or of the value itself, is no way back.
 - A field of any other manager stays, and the message names that manager, since when, and what ends it.
 - The number of trials is bounded, and a trial takes no more than is needed.
 """
@@ -28,7 +29,7 @@ from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.managed_fields import FieldTrees, Path, is_in_version
 from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.objects.merge_keys import IndexedBody
-from ssa_operator.core.objects.quantity import amount
+from ssa_operator.core.objects.quantity import amounts, is_percentage
 from ssa_operator.core.objects.source_location import FieldPath, parse_field
 from ssa_operator.core.planning.field_changes import FieldOwner, Others, covers, differences, other_entries, owned_by
 from ssa_operator.core.planning.field_claims import gives_up
@@ -36,7 +37,7 @@ from ssa_operator.core.planning.merged_outcomes import merged
 from ssa_operator.core.policies.immutable_fields import (
     ROOT,
     FieldRefusal,
-    immutable_field,
+    immutable_fields,
     mutable_fields,
     spelled,
 )
@@ -64,8 +65,8 @@ class RefusedApply(Struct, frozen=True, kw_only=True):
     live: LiveObject
     fields: tuple[tuple[str, ...], ...]
     """The refused fields, without positions of lists; () is the whole object."""
-    immutable: str
-    """The refused field that is immutable, '' where none is."""
+    immutable: tuple[str, ...]
+    """The refused fields that are immutable."""
     custom: bool
     """Whether the object is a custom resource with a known schema."""
     former: AbstractSet[str]
@@ -88,7 +89,12 @@ class Findings(Struct, frozen=True, kw_only=True):
     candidates: tuple[Candidate, ...]
     """The nearest first."""
     of_others: tuple[Candidate, ...]
-    """The fields of managers that give up nothing."""
+    """The fields of managers that give up nothing, and immutable fields and items of lists of any manager."""
+
+    @property
+    def named(self) -> tuple[Candidate, ...]:
+        """The fields of other managers that a message names where no candidate helps."""
+        return (*self.of_others, *(each for each in self.candidates[:1] if each.owners))
 
 
 def read_refusal(
@@ -107,7 +113,7 @@ def read_refusal(
         manifest=manifest,
         live=live,
         fields=tuple(dict.fromkeys(_names(path) for path in paths)),
-        immutable=immutable_field(manifest.identity.group_kind, refusals, schema),
+        immutable=immutable_fields(manifest.identity.group_kind, refusals, schema),
         custom=schema is not None,
         former=former,
     )
@@ -132,15 +138,16 @@ def changes_nothing(refused: RefusedApply, fresh: LiveObject | None) -> bool:
 
 
 def changes_nothing_immutable(refused: RefusedApply, fresh: LiveObject | None) -> bool:
-    """The same of all that the manifest says at the immutable field: to recreate the object would change nothing."""
-    path = parse_field(spelled(refused.immutable), refused.live.body)
-    field = _names(path)
-    mutable = mutable_fields(refused.manifest.identity.group_kind, path)
-    for names in _own_changes(refused, fresh):
-        below = names[: len(field)] == field and (len(names) == len(field) or names[len(field)] not in mutable)
-        if below or field[: len(names)] == names:
-            return False
-    return True
+    """The same of all that the manifest says at the immutable fields: to recreate the object would change nothing."""
+    paths = [parse_field(spelled(field), refused.live.body) for field in refused.immutable]
+    kind = refused.manifest.identity.group_kind
+    fields = [(_names(path), mutable_fields(kind, path)) for path in paths]
+    return not any(_is_at(names, *field) for names in _own_changes(refused, fresh) for field in fields)
+
+
+def _is_at(names: tuple[str, ...], field: tuple[str, ...], mutable: AbstractSet[str]) -> bool:
+    below = names[: len(field)] == field and (len(names) == len(field) or names[len(field)] not in mutable)
+    return below or field[: len(names)] == names
 
 
 def _own_changes(refused: RefusedApply, fresh: LiveObject | None) -> Iterator[tuple[str, ...]]:
@@ -161,9 +168,9 @@ def admission_changes(refused: RefusedApply, fresh: LiveObject | None) -> list[t
     for steps, live, made in differences(refused.live, fresh):
         if made is None or steps[0] in _NOT_CONTENT or _is_generated(live, made):
             continue
-        place = field_of(steps, body)
-        if live is None or place is not None:
-            found.append((steps, None if place is None else live, made))
+        wanted = body.value_at(steps)
+        if wanted != made and (live is None or wanted is not None):
+            found.append((steps, wanted, made))
     return found
 
 
@@ -198,9 +205,11 @@ def find_candidates(refused: RefusedApply, fresh: LiveObject | None) -> Findings
         if wanted is not None:
             kept = _may_stay(refused, steps, value, wanted, body) if owners and not covers(own, steps) else None
             if kept is not None:
-                candidates.append((near, Candidate(steps=steps, kept=kept, live=value)))
-            elif owners and not given_up and not covers(own, steps):
+                candidates.append((near, Candidate(steps=steps, owners=owners, kept=kept, live=value)))
+            elif owners and (refused.immutable or not given_up) and not covers(own, steps):
                 of_others.append(Candidate(steps=steps, owners=owners))
+        elif owners and not steps[-1].startswith("f:"):
+            of_others.append(Candidate(steps=steps, owners=owners))  # an item of a list: it is no field of the refusal
         elif steps[-1].startswith("f:") and (owners or not covers(own, steps)):
             found = Candidate(steps=steps, owners=owners)
             if given_up and (owners or known):
@@ -229,12 +238,28 @@ def _may_stay(refused: RefusedApply, steps: Path, live: object, wanted: object, 
     names = _names_of(steps)
     if not any(names[: len(field)] == field for field in refused.fields):
         return None
-    if isinstance(live, bool) or amount(live) is None or amount(wanted) is None or amount(live) == amount(wanted):
-        return None
-    path = field_of(steps, body)
-    if path is None:
-        return None
-    return KeptValue(path=path, steps=steps, wanted=wanted)
+    return _kept_value(steps, live, wanted, body)
+
+
+def _kept_value(steps: Path, live: object, wanted: object, body: IndexedBody) -> KeptValue | None:
+    found = amounts(live, wanted)
+    path = field_of(steps, body) if found is not None and found[0] != found[1] else None
+    return None if path is None else KeptValue(path=path, steps=steps, wanted=wanted)
+
+
+def moved_values(refused: RefusedApply) -> tuple[Candidate, ...]:
+    """The values of the manifest that others moved, wherever they are: a denial names no field."""
+    live, body = refused.live, IndexedBody(refused.manifest.body)
+    own, others = owned_by(live), other_entries(live)
+    found = []
+    for steps, value, wanted in differences(live, LiveObject.of({**refused.manifest.body})):
+        if steps[0] in _NOT_CONTENT or value is None or wanted is None or covers(own, steps):
+            continue
+        kept = _kept_value(steps, value, wanted, body)
+        owners = tuple(owner for owner, tree in others if covers(tree, steps)) if kept is not None else ()
+        if owners:
+            found.append(Candidate(steps=steps, owners=owners, kept=kept, live=value))
+    return tuple(found[:TRIALS])
 
 
 # Trials.
@@ -244,14 +269,33 @@ def beyond(candidate: Candidate, manifest: Manifest) -> bytes:
     """The manifest with a value that is farther than the live one, to tell a value that goes one way from an immutable
     one.
     """
+    kept, (live, wanted) = _amounts(candidate)
+    return _with_amount(manifest, kept, candidate.live, live + (1 if live > wanted else -1))
+
+
+def short_of(candidate: Candidate, manifest: Manifest) -> bytes | None:
+    """The manifest with a value a bit back from the live one, to tell a value that goes one way from one that has a
+    limit. None where nothing is between the two values.
+    """
+    kept, (live, wanted) = _amounts(candidate)
+    if live % 1 or wanted % 1:
+        return _with_amount(manifest, kept, candidate.live, (live + wanted) / 2)
+    between = live + (-1 if live > wanted else 1)
+    return None if between == wanted else _with_amount(manifest, kept, candidate.live, between)
+
+
+def _amounts(candidate: Candidate) -> tuple[KeptValue, tuple[Decimal, Decimal]]:
     kept = candidate.kept
     assert kept is not None
-    live, wanted = amount(candidate.live), amount(kept.wanted)
-    assert live is not None
-    assert wanted is not None
-    farther = live + (1 if live > wanted else -1)
-    value: Any = int(farther) if isinstance(candidate.live, int) else _text(farther)
-    return encode(_with_value(manifest.body, kept.path, value))
+    found = amounts(candidate.live, kept.wanted)
+    assert found is not None
+    return kept, found
+
+
+def _with_amount(manifest: Manifest, kept: KeptValue, live: object, number: Decimal) -> bytes:
+    """The manifest with a number, spelled as the live value is."""
+    value: Any = int(number) if isinstance(live, int) else _text(number)
+    return encode(_with_value(manifest.body, kept.path, f"{value}%" if is_percentage(live) else value))
 
 
 def _text(value: Decimal) -> str:
@@ -321,7 +365,7 @@ def drop_message(dropped: Sequence[Candidate]) -> str:
     return "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
 
 
-def others_message(of_others: Sequence[Candidate]) -> str:
+def others_message(of_others: Sequence[Candidate], former: AbstractSet[str]) -> str:
     """Which fields of other managers the API server refuses together with the manifest, and what ends that; '' without
     any.
     """
@@ -332,12 +376,17 @@ def others_message(of_others: Sequence[Candidate]) -> str:
         shown.append(f"{field_shown(each.steps)} is of {owner}, written{since}")
     if not shown:
         return ""
-    managers = ", ".join(dict.fromkeys(owner.manager for each in of_others[:LISTED] for owner in each.owners))
+    fields = [each for each in of_others[:LISTED] if each.steps[-1].startswith("f:")]
+    owners = [owner for each in fields for owner in each.owners if not gives_up(owner, former)]
+    managers = ", ".join(dict.fromkeys(owner.manager for owner in owners))
     more = f" and {len(of_others) - LISTED} more" if len(of_others) > LISTED else ""
+    ends = "; have that manager remove it"
+    if managers:
+        ends += (
+            f", or name {managers} in formerManagers of the folder's _settings.yaml: then the operator takes it over"
+        )
     return (
-        f"the object has what another manager wrote, which doesn't go with the manifest: {'; '.join(shown)}{more}; "
-        f"have that manager remove it, or name {managers} in formerManagers of the folder's _settings.yaml: then the "
-        "operator takes it over"
+        f"the object has what another manager wrote, which doesn't go with the manifest: {'; '.join(shown)}{more}{ends}"
     )
 
 

@@ -46,6 +46,12 @@ class FieldRefusal(Struct, frozen=True):
         end = _value_end(rest)
         return rest[end + 2 :] if rest.startswith(": ", end) else rest
 
+    @property
+    def quoted(self) -> str:
+        """The quoted value, '' without one."""
+        _, _, rest = self.message.partition(": ")
+        return rest[: _value_end(rest)] if self.label in _QUOTING else ""
+
     def has_detail(self, text: str) -> bool:
         """Whether the detail is this text. That of a Forbidden may go on, for example with the difference found.
 
@@ -144,7 +150,14 @@ _MUTABLE: Mapping[GroupKind, frozenset[str]] = {
 
 
 def immutable_field(kind: GroupKind, refusals: Sequence[FieldRefusal], schema: Mapping[str, Any] | None = None) -> str:
-    """The first immutable field among the refusals, '' where the API server refused for other reasons.
+    """The first of `immutable_fields`, '' where there is none."""
+    return next(iter(immutable_fields(kind, refusals, schema)), "")
+
+
+def immutable_fields(
+    kind: GroupKind, refusals: Sequence[FieldRefusal], schema: Mapping[str, Any] | None = None
+) -> tuple[str, ...]:
+    """The immutable fields among the refusals, () where the API server refused for other reasons.
 
     `refusals` are the causes of an Invalid (422) answer. `schema` is the openAPIV3Schema of a custom resource: there a
     field is immutable if a transition rule failed
@@ -152,6 +165,7 @@ def immutable_field(kind: GroupKind, refusals: Sequence[FieldRefusal], schema: M
     Without a schema, or if none of its rules matches (an admission webhook refused), the message must contain
     "immutable".
     """
+    found = []
     for refusal in refusals:
         if not refusal.field or refusal.field.startswith(("metadata", "status")):
             continue
@@ -162,21 +176,22 @@ def immutable_field(kind: GroupKind, refusals: Sequence[FieldRefusal], schema: M
         else:
             field = refusal.field if _immutable_by_kubernetes(kind, refusal) else ""
         if field:
-            return field
-    return ""
+            found.append(field)
+    return tuple(dict.fromkeys(found))
 
 
-def changed_field(kind: GroupKind, field: str, wanted: Mapping[str, Any], live: Mapping[str, Any]) -> str:
-    """The first field at or below a refused one in which the manifest differs from the live object.
+def changed_field(kind: GroupKind, fields: Sequence[str], wanted: Mapping[str, Any], live: Mapping[str, Any]) -> str:
+    """The first field at or below refused ones in which the manifest differs from the live object.
 
-    The refused field itself where no difference is found, for example if the manifest no longer has the field.
+    The first refused field itself where no difference is found, for example if the manifest no longer has the field.
     """
-    path = parse_field(spelled(field), wanted)
-    mutable = mutable_fields(kind, path)
-    changed = _first_difference(_at(wanted, path), _at(live, path), path, mutable)
-    if changed:
-        return field_text(changed)
-    return field_text(path) if _at(wanted, path) is not None else field
+    for field in fields:
+        path = parse_field(spelled(field), wanted)
+        mutable = mutable_fields(kind, path)
+        if changed := _first_difference(_at(wanted, path), _at(live, path), path, mutable):
+            return field_text(changed)
+    path = parse_field(spelled(fields[0]), wanted)
+    return field_text(path) if _at(wanted, path) is not None else fields[0]
 
 
 def mutable_fields(kind: GroupKind, path: FieldPath) -> frozenset[str]:

@@ -24,9 +24,12 @@ from ssa_operator.core.objects.managed_fields import Path, path_text
 from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.objects.merge_keys import IndexedBody
 from ssa_operator.core.objects.messages import bounded, shortened
-from ssa_operator.core.objects.quantity import amount
+from ssa_operator.core.objects.quantity import amounts
 from ssa_operator.core.objects.secret_fields import SecretFields
 from ssa_operator.core.objects.source_location import FieldPath
+
+DENIAL_LIMIT = 300
+"""Characters of a denial in a message."""
 
 VALUE_LIMIT = 80
 """Characters of a value in a message."""
@@ -60,13 +63,21 @@ class KnownRefusal(Struct, frozen=True, kw_only=True):
     """The uid of the object."""
     kept: tuple[KeptValue, ...] = ()
     """What is left out of the manifest."""
+    denial: str = ""
+    """How admission denies the values that are left out, '' where the API server itself refuses them."""
     admission: str = ""
     """What admission changes in each apply, '' where something else is refused."""
 
 
-def recalled(known: KnownRefusal | None, manifest: Manifest, live: LiveObject | None) -> KnownRefusal | None:
-    """What is known, None where it is about another manifest, another object, or a value that has changed back."""
+def recalled(
+    known: KnownRefusal | None, manifest: Manifest, live: LiveObject | None, *, resyncs: bool
+) -> KnownRefusal | None:
+    """What is known, None where it is about another manifest, another object, or a value that has changed back. A
+    resync (`resyncs`) tries again what admission denied: no event tells when a policy is gone.
+    """
     if known is None or live is None or (known.digest, known.uid) != (manifest.digest, live.uid):
+        return None
+    if known.denial and resyncs:
         return None
     body = IndexedBody(live.body)
     stands = all(_is_moved(each.wanted, body.value_at(each.steps)) for each in known.kept)
@@ -74,8 +85,8 @@ def recalled(known: KnownRefusal | None, manifest: Manifest, live: LiveObject | 
 
 
 def _is_moved(wanted: object, live: object) -> bool:
-    one, other = amount(wanted), amount(live)
-    return one is not None and other is not None and one != other
+    found = amounts(wanted, live)
+    return found is not None and found[0] != found[1]
 
 
 def without_kept(manifest: Manifest, kept: Sequence[KeptValue]) -> Manifest:
@@ -107,12 +118,13 @@ def refusal_notice(known: KnownRefusal | None, manifest: Manifest | None, live: 
     body = IndexedBody(live.body)
     notices = [_stays(each, body.value_at(each.steps), manifest) for each in known.kept[:LISTED]]
     more = len(known.kept) - LISTED
-    return "; ".join([*notices, *([f"and {more} more"] if more > 0 else [])])
+    text = "; ".join([*notices, *([f"and {more} more"] if more > 0 else [])])
+    return f"{text}, because admission denies the template's ({known.denial})" if known.denial else text
 
 
 def _stays(kept: KeptValue, live: object, manifest: Manifest) -> str:
-    one, other = amount(kept.wanted), amount(live)
-    than = "larger" if one is not None and other is not None and other > one else "smaller"
+    found = amounts(kept.wanted, live)
+    than = "larger" if found is not None and found[1] > found[0] else "smaller"
     field = field_shown(kept.steps)
     if is_confidential(manifest.identity, manifest.document.secret, field):
         return f"{field}: the live value, {than} than the template's, stays"

@@ -8,14 +8,16 @@ Promises:
 - What a webhook or a policy denies says nothing about the object: with whichever code and reason, it is neither absent
   nor there, and no precondition failed.
 - The text of an error about an object that is too large has the size of the request.
-- An error of a request about a Secret names fields and never quotes a value. One about a manifest with a Secret's
-  content never quotes the fields that hold it.
+- An error of a request about a Secret, or about an object with a Secret's content, names fields and never quotes a
+  value. Where the stored object may hold a content, an error quotes values of the request's body only.
 - A server that asks for a longer pause than the operator's longest backoff gets that one.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -23,7 +25,14 @@ from msgspec import Struct
 from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.secret_fields import NO_SECRET_FIELDS, VALUES, SecretFields
 from ssa_operator.core.policies.backoff import BACKOFF_CAP
-from ssa_operator.kube.api.redaction import HIDDEN, redacted_cause, redacted_message
+from ssa_operator.kube.api.redaction import (
+    HIDDEN,
+    cause_as_sent,
+    known_field,
+    redacted_cause,
+    redacted_message,
+    sent_body,
+)
 
 _TERMINAL_CODES = frozenset({400, 403, 405, 406, 413, 415, 422, 501})
 # Server-side apply answers a body that breaks the schema with a 500: kubernetes/kubernetes#122480, #139253.
@@ -169,6 +178,11 @@ class ApiError(Exception):
         return self.status.denied and not self._refused_for_now
 
     @property
+    def denied_by_policy(self) -> bool:
+        """Whether it is a webhook or a ValidatingAdmissionPolicy that denies the object."""
+        return _DENIED.search(self.words.message) is not None
+
+    @property
     def terminal(self) -> bool:
         """Whether the same request fails again until the manifest or the cluster changes."""
         if self._refused_for_now:
@@ -307,16 +321,17 @@ def read_error_status(
     retry_after: str = "",
     confidential: bool = False,
     secret: SecretFields = NO_SECRET_FIELDS,
-    size: int = 0,
+    sent: bytes = b"",
+    quotes_sent_only: bool = False,
 ) -> ErrorStatus:
     """The Status in an HTTP response other than 2xx, or in the ERROR event of a watch.
 
     `retry_after` is the header's value. A body that is not a Status (of a proxy, or of an unknown path) is quoted and
-    shortened. Messages of a `confidential` request quote no value; those of a request with a Secret's content in the
-    fields `secret` quote none of these fields. That depends on the request alone, and not on what a message says.
-    `size` is that of the request's body in bytes.
+    shortened. Messages of a `confidential` request, and of one with a Secret's content in the fields `secret` of its
+    object, quote no value: admission may copy a content into any field. With `quotes_sent_only`, messages quote values
+    of the request's body `sent` only. That depends on the request alone, and not on what a message says.
     """
-    hides = confidential or bool(secret)
+    hides, size = confidential or bool(secret), len(sent)
     try:
         status = _decode_status(body)
     except msgspec.DecodeError:
@@ -330,10 +345,19 @@ def read_error_status(
     said = tuple(StatusCause(cause.field, cause.reason, cause.message) for cause in details.causes or ())
     causes, message = said, status.message
     if hides:
-        fields = VALUES if confidential else secret
-        causes = tuple(_redacted(cause, fields) for cause in said)
+        fields, body_sent = VALUES if confidential else secret, sent_body(sent)
+        causes = tuple(_redacted(cause, fields, body_sent) for cause in said)
         shown = [(cause.field, cause.message) for cause in causes]
         message = HIDDEN if secret.name_object else redacted_message(code, message, shown, fields)
+    elif quotes_sent_only and said and _DENIED.search(message) is None:
+        body_sent = sent_body(sent)
+        causes = tuple(
+            StatusCause(cause.field, cause.reason, cause_as_sent(cause.field, cause.message, body_sent))
+            for cause in said
+        )
+        if causes != said:
+            message = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
+            hides = True
     return ErrorStatus(
         code=status.code or code,
         reason=status.reason,
@@ -362,10 +386,9 @@ def _with_size(code: int, said: str, message: str, size: int) -> str:
     return f"{message} (the request has {size} bytes; the stored object also has managedFields and defaults)"
 
 
-def _redacted(cause: StatusCause, secret: SecretFields) -> StatusCause:
-    if cause.field and not secret.covers(cause.field):
-        return cause
-    return StatusCause(secret.shown(cause.field), cause.reason, redacted_cause(cause.reason, cause.message))
+def _redacted(cause: StatusCause, secret: SecretFields, sent: Mapping[str, Any]) -> StatusCause:
+    field = known_field(secret.shown(cause.field), cause.reason, sent)
+    return StatusCause(field, cause.reason, redacted_cause(cause.reason, cause.message))
 
 
 def _seconds(header: str) -> float | None:

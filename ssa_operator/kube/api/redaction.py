@@ -11,9 +11,14 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from ssa_operator.core.objects.identity import is_built_in, split_api_version
+from ssa_operator.core.objects.json_decoding import decode_text, decoder
 from ssa_operator.core.objects.secret_fields import SecretFields
+from ssa_operator.core.objects.source_location import field_text, parse_field, value_at
+from ssa_operator.core.policies.immutable_fields import FieldRefusal
 
 HIDDEN = "(the server's message is not shown: it may hold the Secret's content)"
 
@@ -27,6 +32,22 @@ _FIXED_ENDINGS = (
 """apimachinery/pkg/api/validation and pkg/apis/*/validation; after `Invalid value: <the value>: `."""
 
 _FIXED_BEGINNINGS = (
+    "`selector` does not match template `labels`",
+    "a DNS-1035 label must consist of lower case alphanumeric characters",
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters",
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters",
+    "a valid config key must consist of alphanumeric characters",
+    "a valid label must be an empty string or consist of alphanumeric characters",
+    "must be between 1 and 65535, inclusive",
+    "must be greater than or equal to 0",
+    "must be greater than zero",
+    "must be no more than 63",
+    "must be unique",
+    "must specify a volume type",
+    "may not specify more than 1 volume type",
+    "may not be specified when `value` is not empty",
+    "may not be specified when strategy `type` is 'Recreate'",
+    "name part must consist of alphanumeric characters",
     "updates to statefulset spec for fields other than",
     "pod updates may not change fields other than",
     "pod updates may not add or remove containers",
@@ -35,7 +56,9 @@ _FIXED_BEGINNINGS = (
     "spec.persistentvolumesource is immutable",
     "existing toleration can not be modified",
 )
-"""pkg/apis/*/validation; after `Forbidden: `, where Kubernetes writes no value. A diff of values may follow."""
+"""Of the same and of apimachinery/pkg/util/validation; after `Forbidden: ` or after the refused value. What follows, a
+diff of values for example, is not shown.
+"""
 
 _LABELS = {
     "FieldValueRequired": "Required value",
@@ -82,18 +105,65 @@ def redacted_cause(reason: str, message: str) -> str:
     for ending in _FIXED_ENDINGS:
         if message.endswith(f": {ending}"):
             return f"{label}: {ending}"
+    detail = FieldRefusal("", message).detail
     for beginning in _FIXED_BEGINNINGS:
-        if message.startswith(f"Forbidden: {beginning}"):
-            return f"Forbidden: {beginning}"
+        if detail.startswith(beginning):
+            return f"{label}: {beginning}"
     return label
+
+
+def cause_as_sent(field: str, message: str, sent: Mapping[str, Any]) -> str:
+    """The message of one cause without the refused value, unless it is the one that was sent, and without a diff."""
+    first, refusal = message.partition("\n")[0], FieldRefusal(field, message)
+    quoted = refusal.quoted
+    if not quoted:
+        return first
+    try:
+        same = decode_text(quoted) == value_at(sent, parse_field(field, sent), _UNSENT)
+    except ValueError:
+        same = False
+    return first if same else f"{refusal.label}: {refusal.detail}".partition("\n")[0]
+
+
+_UNSENT = object()
+
+
+def sent_body(body: bytes) -> Mapping[str, Any]:
+    """The manifest in the body of a request, {} where it is none."""
+    try:
+        found = _decode(body)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+_decode = decoder(Any)
+
+
+def known_field(field: str, reason: str, sent: Mapping[str, Any]) -> str:
+    """A field without names that are neither sent nor Kubernetes' own: admission may have made a name of a content."""
+    if field.startswith("<"):
+        return field  # of no field
+    built_in = is_built_in(split_api_version(str(sent.get("apiVersion", "")))[0])
+    path = parse_field(field, sent)
+    at: Any = sent
+    for depth, part in enumerate(path):
+        at = value_at(at, (part,), _UNSENT)
+        if at is not _UNSENT or isinstance(part, int):
+            continue
+        required = reason == "FieldValueRequired" and depth == len(path) - 1
+        if not required and (not built_in or f"[{part}]" in field):
+            return field_text(path[:depth])
+    return field if "=" not in field else field_text(path)
 
 
 def redacted_message(code: int, message: str, causes: Iterable[tuple[str, str]], secret: SecretFields) -> str:
     """The message of a Status. `causes` are fields with their redacted messages, `secret` the fields with content."""
-    if code in _SAFE_CODES or any(safe.match(message) for safe in (_RBAC, _TERMINATING, _QUOTA, _TOO_LARGE)):
-        return message
+    # A webhook and a policy choose the code of their denials.
     if found := _WEBHOOK.match(message) or _POLICY.match(message):
         return f"{found[0]}: {HIDDEN}"
+    if code in _SAFE_CODES or any(safe.match(message) for safe in (_RBAC, _TERMINATING, _QUOTA, _TOO_LARGE)):
+        return message
     if found := _TYPED_PATCH.match(message):
         if not secret.covers(found[3]):
             return message

@@ -8,12 +8,13 @@ Promises:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
+from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import MANAGER
 from ssa_operator.core.objects.secret_fields import HIDDEN, NO_SECRET_FIELDS, WHOLE, SecretFields
@@ -64,8 +65,16 @@ class Request:
     confidential: bool = False
     """Whether the server's answer may quote a Secret's content."""
 
+    identity: Identity | None = None
+    """The object that is written, None for any other request."""
+
     secret: SecretFields = NO_SECRET_FIELDS
-    """The fields of the body that hold a Secret's content, which errors and warnings must not quote."""
+    """The fields of the object that hold a Secret's content, which errors and warnings must not quote. Admission may
+    have copied it into any other field.
+    """
+
+    quotes_sent_only: bool = False
+    """Whether errors must quote values of the body only, because the stored object may hold a Secret's content."""
 
     @property
     def target(self) -> str:
@@ -278,8 +287,13 @@ def apply(resource: Resource, namespace: str, name: str, body: bytes, options: A
         idempotent=True,
         dry_run=options.dry_run,
         confidential=resource.confidential,
+        identity=_identity(resource, namespace, name),
         secret=options.secret,
     )
+
+
+def _identity(resource: Resource, namespace: str, name: str) -> Identity:
+    return Identity(resource.group, resource.kind, namespace if resource.namespaced else "", name)
 
 
 def _described(resource: Resource, namespace: str, name: str, secret: SecretFields) -> str:
@@ -298,6 +312,7 @@ def merge_patch(resource: Resource, namespace: str, name: str, body: bytes, *, d
         content_type=MERGE_PATCH,
         dry_run=dry_run,
         confidential=resource.confidential,
+        identity=_identity(resource, namespace, name),
     )
 
 
@@ -315,12 +330,8 @@ def json_patch(
         content_type=JSON_PATCH,
         dry_run=dry_run,
         confidential=resource.confidential,
+        identity=_identity(resource, namespace, name),
     )
-
-
-def hiding(request: Request, secret: SecretFields) -> Request:
-    """The request, with these fields of its object as those that errors and warnings must not quote."""
-    return replace(request, secret=secret)
 
 
 def create(resource: Resource, namespace: str, body: bytes) -> Request:
@@ -381,4 +392,5 @@ def delete(resource: Resource, namespace: str, name: str, options: DeleteOptions
         idempotent=True,
         dry_run=options.dry_run,
         confidential=resource.confidential,
+        identity=_identity(resource, namespace, name),
     )

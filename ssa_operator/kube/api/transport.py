@@ -33,8 +33,9 @@ from msgspec import Struct
 from yarl import URL
 
 from ssa_operator import __version__
-from ssa_operator.core.objects.secret_fields import VALUES
+from ssa_operator.core.objects.secret_fields import NO_SECRETS, VALUES, ParentSecrets
 from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable, read_error_status
+from ssa_operator.kube.api.hidden_contents import hiding
 from ssa_operator.kube.api.redaction import redacted_warning
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.request_retry import retry_delay
@@ -122,6 +123,7 @@ class Transport:
         self.write_limiter = WriteLimiter()
         self.observer: RequestObserver = NoObserver()
         self._user = ""
+        self._secrets = NO_SECRETS
         self._clock = clock
         self._requests: aiohttp.ClientSession | None = None
         self._writes: aiohttp.ClientSession | None = None
@@ -135,6 +137,14 @@ class Transport:
         """
         view = copy.copy(self)
         view._user = user  # noqa: SLF001 - a copy of this one
+        return view
+
+    def hiding(self, secrets: ParentSecrets) -> Self:
+        """The same, for the children of one parent: no error and no warning quotes a content of Secrets that the
+        parent's renders put into them. It is open as long as its origin.
+        """
+        view = copy.copy(self)
+        view._secrets = secrets  # noqa: SLF001 - a copy of this one
         return view
 
     async def __aenter__(self) -> Self:
@@ -156,7 +166,7 @@ class Transport:
 
     async def send(self, request: Request) -> Response:
         """Send a request, with retries. Raises ApiError for every other answer, and CredentialsError."""
-        attempt = 0
+        request, attempt = hiding(request, self._secrets), 0
         while True:
             try:
                 return await self._send_limited(request)
@@ -355,7 +365,8 @@ def _check(request: Request, answer: aiohttp.ClientResponse, body: bytes) -> Non
         retry_after=answer.headers.get("Retry-After", ""),
         confidential=request.confidential,
         secret=request.secret,
-        size=len(request.body),
+        sent=request.body,
+        quotes_sent_only=request.quotes_sent_only,
     )
     raise ApiError(request.subject, status)
 

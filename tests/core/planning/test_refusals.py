@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
@@ -49,7 +50,7 @@ def refused(wanted: Manifest, found: LiveObject, *field: str, immutable: str = "
         manifest=wanted,
         live=found,
         fields=(field,),
-        immutable=immutable,
+        immutable=(immutable,) if immutable else (),
         custom=False,
         former=frozenset({"helm"}),
     )
@@ -138,10 +139,13 @@ def test_a_value_that_stays_is_named_with_the_templates_value(wanted: Any, found
 
 def test_what_stays_is_left_out_and_is_known_for_one_manifest_and_one_object_only() -> None:
     known, wanted = kept(1), made(replicas=1)
-    assert recalled(known, wanted, live({"replicas": 3})) is known
-    assert recalled(known, wanted, live({"replicas": 1})) is None
-    assert recalled(known, made(replicas=2), live({"replicas": 3})) is None
-    assert recalled(known, wanted, None) is None
+    assert recalled(known, wanted, live({"replicas": 3}), resyncs=True) is known
+    assert recalled(known, wanted, live({"replicas": 1}), resyncs=False) is None
+    assert recalled(known, made(replicas=2), live({"replicas": 3}), resyncs=False) is None
+    assert recalled(known, wanted, None, resyncs=False) is None
+    denied = replace(known, denial="it goes one way")
+    assert recalled(denied, wanted, live({"replicas": 3}), resyncs=False) is denied
+    assert recalled(denied, wanted, live({"replicas": 3}), resyncs=True) is None
     left = without_kept(wanted, known.kept)
     assert ("spec" in left.body, left.digest) == (False, wanted.digest)
 

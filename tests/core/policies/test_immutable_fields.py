@@ -175,21 +175,21 @@ def test_a_rule_for_the_whole_object_names_the_field_that_it_compares(rule: str,
     ],
 )
 def test_the_changed_field_is_named(wanted: object, live: object, field: str) -> None:
-    assert changed_field(THING, "spec", {"spec": wanted}, {"spec": live}) == field
+    assert changed_field(THING, ["spec"], {"spec": wanted}, {"spec": live}) == field
 
 
 def test_a_mutable_field_is_not_called_immutable() -> None:
     wanted = {"spec": {"replicas": 2, "template": {"a": "b"}, "serviceName": "b"}}
     live = {"spec": {"replicas": 1, "template": {"a": "a"}, "serviceName": "a"}}
-    assert changed_field(GroupKind("apps", "StatefulSet"), "spec", wanted, live) == "spec.serviceName"
+    assert changed_field(GroupKind("apps", "StatefulSet"), ["spec"], wanted, live) == "spec.serviceName"
 
 
 def test_a_field_is_named_as_manifests_write_it() -> None:
     service = GroupKind("", "Service")
     wanted = {"spec": {"clusterIP": "None"}}
     live = {"spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"]}}
-    assert changed_field(service, "spec.clusterIPs[0]", wanted, live) == "spec.clusterIP"
-    assert changed_field(service, "spec.ipFamilies[0]", wanted, live) == "spec.ipFamilies[0]"
+    assert changed_field(service, ["spec.clusterIPs[0]"], wanted, live) == "spec.clusterIP"
+    assert changed_field(service, ["spec.ipFamilies[0]"], wanted, live) == "spec.ipFamilies[0]"
 
 
 def test_a_refusal_of_the_name_is_told_apart() -> None:

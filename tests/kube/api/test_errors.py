@@ -166,7 +166,7 @@ def test_a_403_that_ends_by_itself_is_no_denial(message: str) -> None:
 @pytest.mark.parametrize("message", [LARGE, GRPC, "Request entity too large: limit is 3145728"])
 def test_an_error_about_a_large_object_has_the_size_of_the_request(message: str, confidential: bool) -> None:
     code = 413 if message.startswith("Request") else 500
-    found = error(code, status(code, "", message), size=1_600_000, confidential=confidential)
+    found = error(code, status(code, "", message), sent=b"x" * 1_600_000, confidential=confidential)
     assert found.message.startswith(message)
     assert "the request has 1600000 bytes" in found.message
 

@@ -106,11 +106,13 @@ def test_a_message_without_content_is_shown_in_full(body: dict[str, Any]) -> Non
 
 IMMUTABLE = "`selector` does not match template `labels`"
 FIELDS = SecretFields((("spec", "template", "spec", "containers", 0, "env", 1, "value"),))
+SENT = b'{"apiVersion":"apps/v1","kind":"Deployment","spec":{"replicas":-1,"template":{"spec":{"nodeSelector":{}}}}}'
 ABOUT_CONTENT: list[tuple[dict[str, Any], SecretFields, list[str]]] = [
     (
         status(
             422, "Invalid", f'Deployment "a" is invalid: spec.template.metadata.labels: {IMMUTABLE}, and hunter2',
-            causes=[{"field": "spec.template.metadata.labels", "reason": "FieldValueInvalid", "message": IMMUTABLE},
+            causes=[{"field": "spec.template.metadata.labels", "reason": "FieldValueInvalid",
+                     "message": f'Invalid value: {{"a":"hunter2"}}: {IMMUTABLE}'},
                     {"field": "spec.template.spec.containers[3].env[0].value", "reason": "FieldValueInvalid",
                      "message": 'Invalid value: "hunter2": field is immutable'},
                     {"field": "spec.template", "reason": "FieldValueInvalid", "message": "Invalid value: {hunter2}"}],
@@ -137,6 +139,19 @@ ABOUT_CONTENT: list[tuple[dict[str, Any], SecretFields, list[str]]] = [
                'API group "apps" in the namespace "n"'),
         FIELDS, ['User "u" cannot patch resource "deployments"'],
     ),
+    (status(409, "Conflict", 'admission webhook "w" denied the request: hunter2'), FIELDS, ['admission webhook "w"']),
+    (
+        status(
+            422, "Invalid", 'Deployment "a" is invalid: spec.strategy.type: Unsupported value: "hunter2"',
+            causes=[{"field": "spec.strategy.type", "reason": "FieldValueNotSupported",
+                     "message": 'Unsupported value: "hunter2": supported values: "Recreate"'},
+                    {"field": "spec.template.spec.nodeSelector[hunter2]", "reason": "FieldValueInvalid",
+                     "message": "Invalid value: 1: must be greater than or equal to 0, not hunter2"}],
+        ),
+        FIELDS,
+        ["spec.strategy.type: Unsupported value",
+         "spec.template.spec.nodeSelector: Invalid value: must be greater than or equal to 0"],
+    ),
     (status(404, "NotFound", 'configmaps "hunter2" not found'), SecretFields((("metadata", "name"),)), []),
     (
         status(400, "BadRequest", 'strict decoding error: unknown field "spec.hunter2", unknown field "dta"'),
@@ -150,12 +165,30 @@ def test_an_error_about_a_manifest_with_content_never_quotes_its_fields(
     body: dict[str, Any], secret: SecretFields, kept: list[str]
 ) -> None:
     found = ApiError(
-        "apply of Deployment n/a", read_error_status(body["code"], json.dumps(body).encode(), secret=secret)
+        "apply of Deployment n/a", read_error_status(body["code"], json.dumps(body).encode(), secret=secret, sent=SENT)
     )
     said = f"{found} {found!r} {found.causes} {found.message}"
     assert CONTENT not in said
     for words in kept:
         assert words in said
+
+
+def test_beside_a_stored_content_an_error_quotes_what_was_sent_only() -> None:
+    body = status(
+        422, "Invalid", 'Deployment "a" is invalid: hunter2',
+        causes=[{"field": "spec.replicas", "reason": "FieldValueInvalid", "message": "Invalid value: -1: must be 1"},
+                {"field": "spec.selector", "reason": "FieldValueInvalid",
+                 "message": 'Invalid value: "hunter2": field is immutable'},
+                {"field": "spec", "reason": "FieldValueForbidden", "message": "Forbidden: may not change\n-hunter2"}],
+    )  # fmt: skip
+    status_read = read_error_status(422, json.dumps(body).encode(), sent=SENT, quotes_sent_only=True)
+    assert status_read.message == (
+        "spec.replicas: Invalid value: -1: must be 1; spec.selector: Invalid value: field is immutable; "
+        "spec: Forbidden: may not change"
+    )
+    found = ApiError("apply of Deployment n/a", status_read)
+    assert CONTENT not in f"{found} {found!r} {found.causes}"
+    assert found.words.message == body["message"]
 
 
 def test_what_is_done_follows_from_the_words_before_redaction() -> None:
