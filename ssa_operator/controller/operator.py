@@ -187,9 +187,7 @@ class Operator:
             record_tasks(asyncio.get_running_loop(), self._guard.record, current_step)
         recording = asyncio.create_task(self._recorder.run(), name="write events")
         prepared = asyncio.create_task(self._prepared(), name="prepare")
-        reconciling = [
-            asyncio.create_task(_run_after(prepared, workers), name=f"worker {n}") for n in range(self.options.workers)
-        ]
+        reconciling = workers.start(prepared)
         election = asyncio.create_task(self._elect(), name="leader election")
         services = [
             asyncio.create_task(stop.wait(), name="stop"),
@@ -378,12 +376,6 @@ class Operator:
             started = time.monotonic()
             await asyncio.sleep(LAG_INTERVAL)
             self.metrics.loop_lag.observe(max(0.0, time.monotonic() - started - LAG_INTERVAL))
-
-
-async def _run_after(prepared: asyncio.Task[None], workers: Workers) -> None:
-    """One worker, which begins when the preparation has ended. Raises the error of the preparation."""
-    await asyncio.shield(prepared)
-    await workers.run()
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:

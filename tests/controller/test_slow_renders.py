@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,6 +66,24 @@ def counted_turns(monkeypatch: pytest.MonkeyPatch, function: str) -> Iterator[li
         monkeypatch.undo()
 
 
+@contextlib.contextmanager
+def held_in_thread(monkeypatch: pytest.MonkeyPatch, function: str) -> Iterator[None]:
+    """Let no render in a thread go on until the end of the block."""
+    go_on, render = threading.Event(), getattr(observe, function)
+
+    def held(*arguments: Any, **options: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            go_on.wait()
+        return render(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(observe, function, held)
+        try:
+            yield
+        finally:
+            go_on.set()
+
+
 async def test_the_event_loop_goes_on_while_a_parent_takes_its_whole_time(
     desk: Desk, operate: Operate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,3 +137,34 @@ async def test_a_slow_render_sees_one_moment_and_what_changes_meanwhile_is_rende
             await desk.apply(settings)
         await desk.until("configmaps", "m", holds(one="29", two="29"))
     assert [data for data in seen if data["one"] != data["two"]] == []
+
+
+SLOW_STATUS = {"a": map_template("a", n="spec.replicas"), "_status": LOOP + "readyReplicas: 1\n"}
+
+
+@pytest.mark.parametrize(
+    ("function", "texts"),
+    [("render", {"a": LOOP + map_template("a", n="spec.replicas")}), ("render_status", SLOW_STATUS)],
+    ids=["the templates", "the status template"],
+)
+async def test_parents_that_wait_for_the_thread_hold_up_no_other_parent(
+    desk: Desk, operate: Operate, monkeypatch: pytest.MonkeyPatch, function: str, texts: dict[str, str]
+) -> None:
+    slow = [f"slow-{number}" for number in range(6)]
+    async with operate(workers=2) as running:
+        only(running.templates, **texts)
+        with held_in_thread(monkeypatch, function):
+            await desk.apply(*(echo(name, SLOW) for name in slow))
+            await desk.apply_until_ready(echo("web"))
+            await desk.apply_until_ready(echo("web", 3))
+            await desk.until("configmaps", "web-a", holds(n="3"))
+            for name in slow:
+                assert "status" not in await desk.read(ECHOES, name)
+        if function == "render_status":
+            await desk.until_event(
+                "Created", "slow-0-a", about="slow-0"
+            )  # whose first reconcile ended before its status
+        for name in slow:
+            await desk.until(ECHOES, name, lambda body: TAKES_SECOND in str(body.get("status")))
+        await desk.apply_until_ready(echo("slow-0", 2))
+        await desk.until("configmaps", "slow-0-a", holds(n="2"))

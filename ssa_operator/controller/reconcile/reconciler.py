@@ -50,6 +50,7 @@ from ssa_operator.controller.reconcile.parent_records import (
 from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish_status import Publisher
+from ssa_operator.controller.reconcile.render_turns import Postponed, let_renders_wait
 from ssa_operator.controller.reconcile.repeated_applies import Repeater, with_repeated
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.workload_events import WorkloadEvents
@@ -86,7 +87,7 @@ from ssa_operator.core.redaction.redacted_report import (
     redacted_outcomes,
     with_left_out,
 )
-from ssa_operator.core.status.events import children_orphaned
+from ssa_operator.core.status.events import children_orphaned, reported_verdict
 from ssa_operator.core.status.report import (
     Report,
     make_deletion_report,
@@ -116,6 +117,10 @@ class Reconciled(Struct, frozen=True, kw_only=True):
     """Its report, None if it did not come to its end."""
     error: Exception | None = None
     """What ended it: a failed request (ApiError, CredentialsError), or a bug."""
+    postponed: bool = False
+    """Whether it has to begin again where its renders may wait for the thread. `report` is what became of the children
+    by then, None if nothing was applied.
+    """
 
 
 class Reconciler:
@@ -152,6 +157,8 @@ class Reconciler:
         try:
             if await self._repeater.repeat(turn):
                 return Reconciled(state=_with_records(turn), report=turn.state.status.report)
+            if turn.repeated:
+                let_renders_wait()
             turn.begin_render()
             try:
                 report = await self._reconcile(turn)
@@ -159,6 +166,8 @@ class Reconciler:
                 if turn.publishing or not (error.forbidden or error.too_large):
                     raise
                 report = await self._report_forbidden(turn, error)
+        except Postponed:
+            return Reconciled(state=_with_records(turn), report=turn.acted, postponed=True)
         except Exception as error:  # noqa: BLE001 - the worker reports it; what this reconcile did must not be forgotten
             if not (turn.publishing or isinstance(error, ApiError | CredentialsError)):
                 await self._report_bug(turn, error)
@@ -263,6 +272,7 @@ class Reconciler:
 
     async def _leave_children(self, turn: Turn) -> Report:
         """Remove the finalizer of a parent whose children stay, after the status and an Event have said so."""
+        let_renders_wait()
         self._cluster.recorder.emit(turn.parent.live, (children_orphaned(_CHILDREN_STAY),))
         turn.causes |= Cause.STATUS_OVERDUE  # there is no later time to write it
         try:
@@ -325,7 +335,12 @@ class Reconciler:
     # Report.
 
     async def _report(self, turn: Turn, plan: Plan, outcomes: Outcomes) -> Report:
-        own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
+        try:
+            own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
+        except Postponed:
+            shown = redacted_outcomes(outcomes, turn.state.secrets)
+            self._postpone_status(turn, make_report(turn.parent.live, plan, shown, StatusFields(), self._now()))
+            raise
         await turn.steps.rest()
         shown = redacted_outcomes(outcomes, turn.state.secrets)
         report = make_report(turn.parent.live, plan, shown, own, self._now())
@@ -339,6 +354,13 @@ class Reconciler:
         await turn.steps.rest()
         return self._scheduled(turn, plan, outcomes, _after_checks(report, turn))
 
+    def _postpone_status(self, turn: Turn, report: Report) -> None:
+        """Emit the Events of what was done. The reconcile that follows has the verdict, and writes the status."""
+        before, live = turn.state.status.report, turn.parent.live
+        verdict = before.verdict if before is not None else reported_verdict(live)
+        turn.acted = replace(report, verdict=verdict or _STATUS_FOLLOWS)
+        self._publisher.emit_events(turn, turn.acted)
+
     async def _report_suspended(self, turn: Turn, plan: Plan, outcomes: Outcomes, why: str) -> Report:
         own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
         shown = redacted_outcomes(outcomes, turn.state.secrets)
@@ -349,11 +371,15 @@ class Reconciler:
     async def _report_deletion(
         self, turn: Turn, deletion: Finalization, outcomes: Outcomes, rendered: Rendered
     ) -> Report:
-        own = await self.observer.render_status(turn, _live_objects(outcomes), rendered.ready_when)
-        secrets = turn.state.secrets
-        shown = redacted_finalization(deletion, secrets)
-        shown_outcomes = redacted_outcomes(outcomes, secrets)
-        report = make_deletion_report(turn.parent.live, shown, shown_outcomes, own, self._now())
+        live, secrets = turn.parent.live, turn.state.secrets
+        shown, shown_outcomes = redacted_finalization(deletion, secrets), redacted_outcomes(outcomes, secrets)
+        try:
+            own = await self.observer.render_status(turn, _live_objects(outcomes), rendered.ready_when)
+        except Postponed:
+            report = make_deletion_report(live, shown, shown_outcomes, StatusFields(), self._now())
+            self._postpone_status(turn, report)
+            raise
+        report = make_deletion_report(live, shown, shown_outcomes, own, self._now())
         self._learn_plan(turn, deletion.plan, report)
         report = with_left_out(report, own.left_out)
         if report.verdict.stalled or deletion.needs_person:
@@ -384,6 +410,7 @@ class Reconciler:
 
     async def _report_bug(self, turn: Turn, bug: Exception) -> None:
         """Write a status that names the bug. It is left as it is where the same bug prevents that."""
+        let_renders_wait()
         verdict = Verdict(ready=False, reason=ReadyReason.INTERNAL_ERROR.value, message=f"it {bug_message(bug)}")
         try:
             await self._report_idle(turn, verdict)
@@ -520,6 +547,9 @@ _CHILDREN_STAY = (
     "is being deleted without its children (--cascade=orphan): they stay, and no finalize hook runs; a parent that is "
     "created again under this name takes them back"
 )
+
+
+_STATUS_FOLLOWS = Verdict(ready=False, reason=ReadyReason.PROGRESSING.value, message="its status is rendered next")
 
 
 def _deleting(message: str) -> Verdict:

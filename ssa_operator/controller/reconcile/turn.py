@@ -18,6 +18,7 @@ from ssa_operator.controller.reconcile.long_steps import LongSteps
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.secret_fields import ParentSecrets
 from ssa_operator.core.planning.outcome import Result
+from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.errors import ApiError
 
 
@@ -40,6 +41,8 @@ class Turn(Struct, kw_only=True):
     steps: LongSteps = field(default_factory=LongSteps)
     """The steps of this reconcile, which leave the event loop to others where they take long."""
 
+    acted: Report | None = None
+    """What became of the children, of a reconcile that ends before its status is rendered."""
     read_as_account: bool = False
     """Whether the templates read something with the permissions of the parent's account."""
     lacks_permission: bool = False
