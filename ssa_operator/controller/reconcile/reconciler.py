@@ -17,7 +17,8 @@ Promises:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -75,6 +76,7 @@ from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import Requeues, inputs_changed
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan, render_history_after
+from ssa_operator.core.planning.step import Step
 from ssa_operator.core.planning.suspension import outcomes_while_suspended, suspension_message
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.impersonation import refusal
@@ -105,7 +107,12 @@ from ssa_operator.kube.clock import SYSTEM, Clock
 
 log = logging.getLogger("ssa_operator")
 
+GUESS_PAUSE = 1.0
+"""Seconds after which a parent is reconciled again if a child waited only because an expression takes long."""
+
 Outcomes = tuple[Outcome, ...]
+
+_NO_FIELDS = StatusFields()
 
 
 class Reconciled(Struct, frozen=True, kw_only=True):
@@ -151,7 +158,8 @@ class Reconciler:
     async def reconcile(self, parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
         """Reconcile a parent. Where other parents wait, its status may be left to `write_status`."""
         turn = Turn(parent=parent, state=state, causes=causes)
-        return await turn.steps.measured(self._reconciled(turn))
+        with turn.judgements.used():
+            return await turn.steps.measured(self._reconciled(turn))
 
     async def _reconciled(self, turn: Turn) -> Reconciled:
         try:
@@ -211,7 +219,8 @@ class Reconciler:
             return await self._report_unreadable(turn, why)
         if live.deleting:
             return await self._reconcile_deletion(turn)
-        if why := suspension_message(live, turn.parent.folder.settings.suspend_when):
+        suspend_when = turn.parent.folder.settings.suspend_when
+        if why := await self.observer.judged(turn, lambda: suspension_message(live, suspend_when)):
             return await self._reconcile_suspended(turn, why)
         inputs = self._repeater.inputs(turn)
         observed, rendered = await self.observer.observe(turn)
@@ -248,11 +257,23 @@ class Reconciler:
     # Act.
 
     async def _act(self, turn: Turn, plan: Plan) -> Outcomes:
+        # What is applied may wait for the readiness of what exists.
+        await self._judge(turn, ((step, step.live) for step in plan.steps))
         plan = await record_before_apply(self._cluster, turn, plan)
         outcomes = with_repeated(await self._carry_out(turn, plan), turn)
         await turn.steps.rest()
         outcomes = await record_once(self._cluster, turn, plan.observed.records, outcomes, self._now())
-        return self._learn(turn, await self._diagnose(turn, outcomes))
+        with self._status_may_follow(
+            turn, lambda: make_report(turn.parent.live, plan, outcomes, _NO_FIELDS, self._now())
+        ):
+            diagnosed = await self._diagnose(turn, outcomes)
+        return self._learn(turn, diagnosed)
+
+    async def _judge(self, turn: Turn, objects: Iterable[tuple[Step, LiveObject | None]]) -> None:
+        """Judge objects that have a rule of readiness of their own, so that what follows needs no time for it."""
+        asked = [(step, live) for step, live in objects if live is not None and step.rule is not None]
+        if asked:
+            await self.observer.judged(turn, lambda: [step.readiness_of(live, self._now()) for step, live in asked])
 
     async def _finalize(self, turn: Turn, deletion: Finalization) -> Outcomes:
         turn.parent = await save_parent_records(self._cluster, turn.parent, deletion.records)
@@ -307,10 +328,12 @@ class Reconciler:
         )
         with stage(Stage.ACT):
             outcomes = await act(plan, cluster, self._now())
+        turn.guessed = turn.judgements.missing
         turn.state = replace(turn.state, children=after_recreations(turn.state.children, outcomes))
         return outcomes
 
     async def _diagnose(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
+        await self._judge(turn, ((outcome.step, outcome.live) for outcome in outcomes))
         history = turn.state.children
         outcomes, checks = await diagnose_pods(
             outcomes, history.pod_checks, self._cluster.of(turn.parent.live), self._workload_events, self._clock
@@ -335,15 +358,14 @@ class Reconciler:
     # Report.
 
     async def _report(self, turn: Turn, plan: Plan, outcomes: Outcomes) -> Report:
-        try:
-            own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
-        except Postponed:
+        def reported(own: StatusFields) -> Report:
             shown = redacted_outcomes(outcomes, turn.state.secrets)
-            self._postpone_status(turn, make_report(turn.parent.live, plan, shown, StatusFields(), self._now()))
-            raise
-        await turn.steps.rest()
-        shown = redacted_outcomes(outcomes, turn.state.secrets)
-        report = make_report(turn.parent.live, plan, shown, own, self._now())
+            return make_report(turn.parent.live, plan, shown, own, self._now())
+
+        with self._status_may_follow(turn, lambda: reported(_NO_FIELDS)):
+            own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
+            await turn.steps.rest()
+            report = await self.observer.judged(turn, lambda: reported(own))
         await turn.steps.rest()
         self._learn_plan(turn, plan, report)
         cluster = self._cluster.of(turn.parent.live)
@@ -354,32 +376,39 @@ class Reconciler:
         await turn.steps.rest()
         return self._scheduled(turn, plan, outcomes, _after_checks(report, turn))
 
-    def _postpone_status(self, turn: Turn, report: Report) -> None:
-        """Emit the Events of what was done. The reconcile that follows has the verdict, and writes the status."""
-        before, live = turn.state.status.report, turn.parent.live
-        verdict = before.verdict if before is not None else reported_verdict(live)
-        turn.acted = replace(report, verdict=verdict or _STATUS_FOLLOWS)
-        self._publisher.emit_events(turn, turn.acted)
+    @contextmanager
+    def _status_may_follow(self, turn: Turn, report: Callable[[], Report]) -> Iterator[None]:
+        """If the block can't wait for the thread, emit the Events of what was done. The reconcile that follows has the
+        verdict, and writes the status.
+        """
+        try:
+            yield
+        except Postponed:
+            before, live = turn.state.status.report, turn.parent.live
+            verdict = before.verdict if before is not None else reported_verdict(live)
+            turn.acted = replace(report(), verdict=verdict or _STATUS_FOLLOWS)
+            self._publisher.emit_events(turn, turn.acted)
+            raise
 
     async def _report_suspended(self, turn: Turn, plan: Plan, outcomes: Outcomes, why: str) -> Report:
         own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
         shown = redacted_outcomes(outcomes, turn.state.secrets)
-        report = make_suspended_report(turn.parent.live, shown, own, self._now(), why)
+        live, now = turn.parent.live, self._now()
+        report = await self.observer.judged(turn, lambda: make_suspended_report(live, shown, own, now, why))
         report = _after_checks(with_left_out(report, own.left_out), turn)
         return _after_sync(report, plan.observed)
 
     async def _report_deletion(
         self, turn: Turn, deletion: Finalization, outcomes: Outcomes, rendered: Rendered
     ) -> Report:
-        live, secrets = turn.parent.live, turn.state.secrets
-        shown, shown_outcomes = redacted_finalization(deletion, secrets), redacted_outcomes(outcomes, secrets)
-        try:
+        def reported(own: StatusFields) -> Report:
+            secrets = turn.state.secrets
+            shown, shown_outcomes = redacted_finalization(deletion, secrets), redacted_outcomes(outcomes, secrets)
+            return make_deletion_report(turn.parent.live, shown, shown_outcomes, own, self._now())
+
+        with self._status_may_follow(turn, lambda: reported(_NO_FIELDS)):
             own = await self.observer.render_status(turn, _live_objects(outcomes), rendered.ready_when)
-        except Postponed:
-            report = make_deletion_report(live, shown, shown_outcomes, StatusFields(), self._now())
-            self._postpone_status(turn, report)
-            raise
-        report = make_deletion_report(live, shown, shown_outcomes, own, self._now())
+            report = await self.observer.judged(turn, lambda: reported(own))
         self._learn_plan(turn, deletion.plan, report)
         report = with_left_out(report, own.left_out)
         if report.verdict.stalled or deletion.needs_person:
@@ -475,6 +504,8 @@ class Reconciler:
         )
         turn.state = replace(turn.state, children=history)
         report = _after_sync(report, plan.observed)
+        if turn.guessed:
+            report = _due_at(report, monotonic + GUESS_PAUSE)
         if any(outcome.step.owner_in_other_shard for outcome in outcomes):
             report = _due_at(report, monotonic + REMEMBERED_SECONDS)
         return _due_at(report, next_loop_at(history, monotonic))

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import TypeVar
@@ -72,7 +72,8 @@ def paced(pace: Pace) -> Iterator[None]:
     try:
         yield
     finally:
-        _pace.reset(token)
+        with suppress(ValueError):  # a worker that is destroyed with its event loop ends in another context
+            _pace.reset(token)
 
 
 def let_renders_wait() -> None:
