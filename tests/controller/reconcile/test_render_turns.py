@@ -261,8 +261,8 @@ async def test_a_step_that_a_thread_held_up_is_not_named() -> None:
     record.on_held = lambda step, _: held.append(step)
     other = Step("echoes.example.com", "default", "other", 1, "digest").encode()
     with record.in_thread(STEP.encode()) as beat:
-        started = record.begin(other)
+        record.begin(other)
         now[0] += 3 * HELD
-        record.end(other, started)
+        record.end()
         beat()
     assert held == [STEP]
