@@ -263,9 +263,7 @@ class Reconciler:
         outcomes = with_repeated(await self._carry_out(turn, plan), turn)
         await turn.steps.rest()
         outcomes = await record_once(self._cluster, turn, plan.observed.records, outcomes, self._now())
-        with self._status_may_follow(
-            turn, lambda: make_report(turn.parent.live, plan, outcomes, _NO_FIELDS, self._now())
-        ):
+        with self._status_may_follow(turn, lambda: self._made_report(turn, plan, outcomes, _NO_FIELDS)):
             diagnosed = await self._diagnose(turn, outcomes)
         return self._learn(turn, diagnosed)
 
@@ -358,14 +356,10 @@ class Reconciler:
     # Report.
 
     async def _report(self, turn: Turn, plan: Plan, outcomes: Outcomes) -> Report:
-        def reported(own: StatusFields) -> Report:
-            shown = redacted_outcomes(outcomes, turn.state.secrets)
-            return make_report(turn.parent.live, plan, shown, own, self._now())
-
-        with self._status_may_follow(turn, lambda: reported(_NO_FIELDS)):
+        with self._status_may_follow(turn, lambda: self._made_report(turn, plan, outcomes, _NO_FIELDS)):
             own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
             await turn.steps.rest()
-            report = await self.observer.judged(turn, lambda: reported(own))
+            report = await self.observer.judged(turn, lambda: self._made_report(turn, plan, outcomes, own))
         await turn.steps.rest()
         self._learn_plan(turn, plan, report)
         cluster = self._cluster.of(turn.parent.live)
@@ -376,18 +370,23 @@ class Reconciler:
         await turn.steps.rest()
         return self._scheduled(turn, plan, outcomes, _after_checks(report, turn))
 
+    def _made_report(self, turn: Turn, plan: Plan, outcomes: Outcomes, own: StatusFields) -> Report:
+        shown = redacted_outcomes(outcomes, turn.state.secrets)
+        return make_report(turn.parent.live, plan, shown, own, self._now())
+
     @contextmanager
     def _status_may_follow(self, turn: Turn, report: Callable[[], Report]) -> Iterator[None]:
         """If the block can't wait for the thread, emit the Events of what was done. The reconcile that follows has the
-        verdict, and writes the status.
+        verdict, and writes the status. It begins as this one did: what follows from a whole reconcile is not learned.
         """
         try:
             yield
         except Postponed:
-            before, live = turn.state.status.report, turn.parent.live
-            verdict = before.verdict if before is not None else reported_verdict(live)
+            status, live = turn.state.status, turn.parent.live
+            verdict = status.report.verdict if status.report is not None else reported_verdict(live)
             turn.acted = replace(report(), verdict=verdict or _STATUS_FOLLOWS)
             self._publisher.emit_events(turn, turn.acted)
+            turn.state = replace(turn.state, status=status)
             raise
 
     async def _report_suspended(self, turn: Turn, plan: Plan, outcomes: Outcomes, why: str) -> Report:
