@@ -274,8 +274,7 @@ async def test_a_deadline_wakes_a_worker_also_while_another_one_is_busy() -> Non
     queue.add_after("a", Cause.TICK, 0.01)
     queue.add_after("b", Cause.TICK, 0.02)
     workers = [asyncio.create_task(queue.get()) for _ in range(2)]
-    found = await asyncio.gather(*workers)
-    assert found == [("a", Cause.TICK), ("b", Cause.TICK)]
+    assert {*await asyncio.gather(*workers)} == {("a", Cause.TICK), ("b", Cause.TICK)}
 
 
 async def test_the_time_that_a_retry_waits_counts_from_the_moment_at_which_it_is_due() -> None:
