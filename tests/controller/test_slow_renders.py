@@ -12,6 +12,7 @@ import pytest
 
 from ssa_operator.controller.reconcile import observe
 from ssa_operator.rendering.jinja import predicates
+from ssa_operator.rendering.values import limits
 from tests.controller.harness import (
     ECHOES,
     Desk,
@@ -35,6 +36,9 @@ LOOP = (
     "{% for a in range(1000) %}{% set x = range(20000) | list | sort(reverse=true) %}{% endfor %}\n"
     "{% endif %}\n"
 )
+
+BUSY = 60.0
+"""Seconds that a render has where a busy machine must not end it."""
 
 TAKES_SECOND = "rendering takes longer than 1 second"
 
@@ -130,6 +134,7 @@ HOOK = map_template("bye", n="spec.replicas").replace(
 async def test_finalize_hooks_whose_render_is_slow_run_and_hold_up_no_other_parent(
     desk: Desk, operate: Operate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(limits, "SECONDS_LIMIT", BUSY)
     slow, hooks, view = [f"slow-{number}" for number in range(3)], set[str](), await desk.view("configmaps")
     view.cache.listen(lambda _, live: hooks.add(live.identity.name) if live and "-bye" in live.identity.name else None)
     async with operate(workers=2) as running:
@@ -188,7 +193,10 @@ async def test_the_event_loop_goes_on_while_suspend_when_takes_its_whole_time(
             assert min(turns) > 10
 
 
-async def test_what_comes_after_a_child_whose_expression_takes_long_is_applied(desk: Desk, operate: Operate) -> None:
+async def test_what_comes_after_a_child_whose_expression_takes_long_is_applied(
+    desk: Desk, operate: Operate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SECONDS_LIMIT", BUSY)
     async with operate() as running:
         after = {"after": "ConfigMap/{{ name }}-a"}
         only(
