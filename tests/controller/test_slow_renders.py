@@ -243,7 +243,8 @@ SLOW_STATUS = {"a": map_template("a", n="spec.replicas"), "_status": LOOP + "rea
 async def test_parents_that_wait_for_the_thread_hold_up_no_other_parent(
     desk: Desk, operate: Operate, monkeypatch: pytest.MonkeyPatch, function: str, texts: dict[str, str]
 ) -> None:
-    slow = [f"slow-{number}" for number in range(6)]
+    monkeypatch.setattr(limits, "SECONDS_LIMIT", 0.2)
+    slow = [f"slow-{number}" for number in range(4)]
     async with operate(workers=2) as running:
         only(running.templates, **texts)
         with held_in_thread(monkeypatch, function):
@@ -258,6 +259,6 @@ async def test_parents_that_wait_for_the_thread_hold_up_no_other_parent(
                 "Created", "slow-0-a", about="slow-0"
             )  # whose first reconcile ended before its status
         for name in slow:
-            await desk.until(ECHOES, name, lambda body: TAKES_SECOND in str(body.get("status")))
+            await desk.until(ECHOES, name, lambda body: "rendering takes longer than 0.2 s" in str(body.get("status")))
         await desk.apply_until_ready(echo("slow-0", 2))
         await desk.until("configmaps", "slow-0-a", holds(n="2"))
