@@ -160,6 +160,15 @@ CODES: Mapping[str, Code] = {
             "may read."
         ),
     ),
+    "secret-comparison": Code(
+        severity=Severity.WARNING,
+        title="a Secret's content that is compared with a value of the parent",
+        explanation=(
+            "What is rendered shows whether they are equal, so anyone who can edit a parent and read its status or its "
+            "children can guess the content. Compare in the workload, which reads the Secret itself, or compare the "
+            "content with an object that the parent's author can't change."
+        ),
+    ),
     "manifest-by-parent": Code(
         severity=Severity.WARNING,
         title="a manifest whose kind or namespace the parent decides",

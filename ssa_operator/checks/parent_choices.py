@@ -8,7 +8,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from jinja2 import nodes
 
@@ -22,11 +22,24 @@ _REFERENCES = (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)
 """The nodes by which a file refers to another one."""
 
 
+Reads = Callable[[str, nodes.Node, set[str]], bool]
+"""Whether an expression of a file has a value of those that are looked for; the names are those of such values."""
+
+
 def decided_by_parent(trees: Mapping[str, nodes.Template]) -> dict[str, set[str]]:
     """The names of each file whose values a parent decides: variables, parameters and macros. A name of an imported
     file is `module.name`.
     """
-    decided = {name: set(_OF_PARENT) for name in trees}
+    return names_of(trees, lambda _, expression, names: reads(expression, names), _OF_PARENT)
+
+
+def names_of(
+    trees: Mapping[str, nodes.Template], reads: Reads, known: frozenset[str] = frozenset()
+) -> dict[str, set[str]]:
+    """The names of each file that have values of one sort, beside the `known` ones: variables, parameters and macros. A
+    name of an imported file is `module.name`.
+    """
+    decided = {name: set(known) for name in trees}
     assigned = {name: _assigned(tree) for name, tree in trees.items()}
     calls = {name: _calls(tree) for name, tree in trees.items()}
     references = {name: list(tree.find_all(_REFERENCES)) for name, tree in trees.items()}
@@ -37,15 +50,16 @@ def decided_by_parent(trees: Mapping[str, nodes.Template]) -> dict[str, set[str]
             decided[name] |= {
                 variable
                 for variables, values in assigned[name]
-                if any(reads(value, decided[name]) for value in values)
+                if any(reads(name, value, decided[name]) for value in values)
                 for variable in variables
             }
             for file, macro in macros:
-                decided[file] |= _passed(calls[name].get(macro.name, ()), macro, decided[name])
+                passed = _passed(calls[name].get(macro.name, ()), macro)
+                decided[file] |= {each for each, value in passed if reads(name, value, decided[name])}
             for reference in references[name]:
-                _share(name, reference, decided)
+                _share(name, reference, decided, known)
         for file, macro in macros:
-            if any(reads(part, decided[file]) for part in macro.body):
+            if any(reads(file, part, decided[file]) for part in macro.body):
                 decided[file].add(macro.name)
         if sum(map(len, decided.values())) == before:
             return decided
@@ -84,17 +98,17 @@ def _calls(tree: nodes.Template) -> dict[str, list[nodes.Call]]:
     return found
 
 
-def _passed(calls: Iterable[nodes.Call], macro: nodes.Macro, decided: set[str]) -> set[str]:
-    """The parameters of a macro that get such a value from one of these calls of it, or by default."""
+def _passed(calls: Iterable[nodes.Call], macro: nodes.Macro) -> list[tuple[str, nodes.Expr]]:
+    """The parameters of a macro with each value that they get from these calls of it, or by default."""
     parameters = [each.name for each in macro.args]
     given = [*zip(reversed(parameters), reversed(macro.defaults), strict=False)]
     for call in calls:
         given += zip(parameters, call.args, strict=False)
         given += [(each.key, each.value) for each in call.kwargs]
-    return {name for name, value in given if reads(value, decided)}
+    return given
 
 
-def _share(name: str, reference: nodes.Node, decided: dict[str, set[str]]) -> None:
+def _share(name: str, reference: nodes.Node, decided: dict[str, set[str]], known: frozenset[str]) -> None:
     """Add the names that a file gets by an import, or those that it gives to what it includes or extends."""
     assert isinstance(reference, _REFERENCES)
     written = {const.value for const in _constants(reference.template)}
@@ -102,9 +116,7 @@ def _share(name: str, reference: nodes.Node, decided: dict[str, set[str]]) -> No
         if not any(file == path or file.endswith(f"/{path}") for path in written):
             continue
         if isinstance(reference, nodes.Import):
-            decided[name] |= {
-                f"{reference.target}.{variable}" for variable in found - _OF_PARENT if "." not in variable
-            }
+            decided[name] |= {f"{reference.target}.{variable}" for variable in found - known if "." not in variable}
         elif isinstance(reference, nodes.FromImport):
             pairs = (pair if isinstance(pair, tuple) else (pair, pair) for pair in reference.names)
             decided[name] |= {alias for variable, alias in pairs if variable in found}

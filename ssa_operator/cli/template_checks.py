@@ -31,6 +31,7 @@ from ssa_operator.checks.manifest_rules import check_manifests
 from ssa_operator.checks.name_rules import check_names, parse_files
 from ssa_operator.checks.ready_objects import ready_object
 from ssa_operator.checks.schema_rules import check_schemas
+from ssa_operator.checks.secret_rules import check_secrets
 from ssa_operator.checks.server_field_rules import check_server_fields
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.nested_examples import check_nesting
@@ -114,7 +115,11 @@ def check_templates(roots: Sequence[Path], project: Project) -> list[Finding]:
     choices = [
         finding
         for each in parsed
-        for finding in (*check_lookups(each.trees), *check_manifest_choices(each.trees, applies_elsewhere))
+        for finding in (
+            *check_lookups(each.trees),
+            *check_secrets(each.trees),
+            *check_manifest_choices(each.trees, applies_elsewhere),
+        )
     ]
     advice = no_folder_message(roots, project.sources)
     missing = [Finding(code="no-folder", message=advice, location=None)] if advice else []

@@ -1,9 +1,10 @@
-"""A process beside the operator: it names the parent whose reconcile holds the event loop, while it does.
+"""A process beside the operator: it names what holds the event loop, a parent's reconcile or a task, while it does.
 
 Promises:
 - It needs nothing of the operator's process, which may be in a step of C that no thread interrupts: it reads the step
   record (`controller/step_record.py`), and asks the operator's signal handler, in C, where its code is.
 - After HELD seconds, and when the operator ends in a step, it logs the parent, and records it in the operator's Lease.
+  Of a task that reconciles no parent, it logs the name and the object.
 - Of a step of the event loop and a render in a thread, it names the one that uses the processor; when the operator
   ends, both, because either may be the reason.
 - It ends with the operator, and takes no signal.
@@ -22,6 +23,7 @@ import select
 import signal
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -123,7 +125,8 @@ def _watch(
         for each in held:
             configure_logging()
             _name(each, "" if gone else _place(each.thread_id or operator, stack), gone=gone)
-            _save(record, each, save, long=now - each.started >= HELD, gone=gone)
+            if not each.step.handler:
+                _save(record, each, save, long=now - each.started >= HELD, gone=gone)
 
 
 def _running(record: StepRecord) -> list[Running]:
@@ -158,14 +161,15 @@ def _name(running: Running, place: str, *, gone: bool) -> None:
     from ssa_operator.controller.reconcile_context import reconciling
 
     step, log = running.step, logging.getLogger("ssa_operator")
-    with reconciling(ParentKey(step.folder, step.namespace, step.name)):
+    with nullcontext() if step.handler else reconciling(ParentKey(step.folder, step.namespace, step.name)):
         if gone:
-            log.error("%s: the operator died in a step of its reconcile", step)
+            log.error("%s: the operator died in %s", step, step.what)
         else:
             where = f", in {place}" if place else ""
             log.error(
-                "%s: a step of its reconcile holds the event loop for over %g s%s; probes and all other parents wait",
+                "%s: %s holds the event loop for over %g s%s; probes and all other parents wait",
                 step,
+                step.what,
                 HELD,
                 where,
             )

@@ -82,7 +82,8 @@ class _RecordingReconciler(Reconciler):
 
     async def reconcile(self, parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
         done = await super().reconcile(parent, state, causes)
-        self.on_reconciled(parent, done)
+        if not done.postponed:
+            self.on_reconciled(parent, done)
         return done
 
 
@@ -321,7 +322,7 @@ async def opened(client: Client, mapper: RESTMapper, options: Options) -> AsyncI
             asyncio.create_task(shared.controllers.follow_cluster(), name="follow the cluster"),
             asyncio.create_task(shared.controllers.rediscover(), name="rediscover"),
         ]
-        reconciling = [asyncio.create_task(workers.run(), name=f"worker {n}") for n in range(options.workers)]
+        reconciling = workers.start()
         try:
             yield found
         finally:

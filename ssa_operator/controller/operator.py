@@ -7,8 +7,9 @@ Promises:
 - Stopping is orderly: no new reconcile begins, running ones get DRAIN_DEADLINE seconds to end, then Events are written
   and all watches are closed.
 - With leader election, a standby watches what its parents need and writes nothing. Its workers begin when it leads.
-- With a step record, it names the parent whose step held the event loop, in the log, a metric and an Event. Parents
-  that are suspected of that come last and alone (`suspected_parents.py`), and a standby does not render them.
+- With a step record, it names the task that held the event loop in the log, and a parent also in a metric and an
+  Event. Parents that are suspected of that come last and alone (`suspected_parents.py`), and a standby does not render
+  them.
 - When the leadership is lost, running reconciles are cancelled. The Lease is released only after all of them, and the
   preparation, have ended by themselves.
 """
@@ -19,8 +20,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
@@ -67,6 +68,9 @@ FIRST_ROUND_DEADLINE = 300.0
 
 LAG_INTERVAL = 1.0
 """Seconds between two measurements of the event loop's lag."""
+
+
+Result = TypeVar("Result")
 
 
 class StepGuard(Struct, frozen=True, kw_only=True):
@@ -185,11 +189,10 @@ class Operator:
         )
         if self._guard is not None:
             record_tasks(asyncio.get_running_loop(), self._guard.record, current_step)
+            self.client.on_event = self._guard.record.handles
         recording = asyncio.create_task(self._recorder.run(), name="write events")
         prepared = asyncio.create_task(self._prepared(), name="prepare")
-        reconciling = [
-            asyncio.create_task(_run_after(prepared, workers), name=f"worker {n}") for n in range(self.options.workers)
-        ]
+        reconciling = workers.start(prepared)
         election = asyncio.create_task(self._elect(), name="leader election")
         services = [
             asyncio.create_task(stop.wait(), name="stop"),
@@ -264,10 +267,12 @@ class Operator:
         await asyncio.Event().wait()
 
     def _on_held(self, step: Step, seconds: float) -> None:
-        """A step of a parent held the event loop, and has ended."""
+        """A step held the event loop, and has ended."""
+        log.error("%s: %s held the event loop for %.1f s", step, step.what, seconds)
+        if step.handler:
+            return
         if self._suspects is not None:
             self._suspects.on_held(step)
-        log.error("%s: a step of its reconcile held the event loop for %.1f s", step, seconds)
         self.metrics.held(step.folder, step.namespace, step.name, seconds)
         parents = self.folders.get(step.folder)
         live = parents.find(step.namespace, step.name) if parents is not None else None
@@ -321,12 +326,15 @@ class Operator:
 
     async def _warm_parent(self, key: ParentKey, parents: ParentInformer, live: LiveObject) -> None:
         work = self._reconciler.warm(parents.parent(live), parents.state(live))
+        await self.recorded(Step(*key, live.metadata.generation or 0, parents.folder.digest), work)
+
+    async def recorded(self, step: Step, work: Coroutine[Any, Any, Result]) -> Result:
+        """The result of work on a parent that is no reconcile, with its steps recorded."""
         if self._guard is None:
-            await work
-            return
-        step = Step(*key, live.metadata.generation or 0, parents.folder.digest).encode()
-        with reconciling(key, step=step):
-            await RecordedCoroutine(work, self._guard.record, step)
+            return await work
+        encoded = step.encode()
+        with reconciling(ParentKey(step.folder, step.namespace, step.name), step=encoded):
+            return await RecordedCoroutine(work, self._guard.record, encoded)
 
     def health_problems(self) -> Sequence[str]:
         """Why the process can't do its work until it is restarted; empty while it can."""
@@ -380,12 +388,6 @@ class Operator:
             started = time.monotonic()
             await asyncio.sleep(LAG_INTERVAL)
             self.metrics.loop_lag.observe(max(0.0, time.monotonic() - started - LAG_INTERVAL))
-
-
-async def _run_after(prepared: asyncio.Task[None], workers: Workers) -> None:
-    """One worker, which begins when the preparation has ended. Raises the error of the preparation."""
-    await asyncio.shield(prepared)
-    await workers.run()
 
 
 async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:

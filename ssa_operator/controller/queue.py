@@ -11,6 +11,7 @@ Promises (those of client-go's util/workqueue, and controller-runtime's priority
 - Each cause of a parent keeps its earliest deadline. The memory follows from the deadlines that are set now, however
   often and however far in the future they were set before.
 - The queue duration of a parent counts from the moment at which it was added or became due.
+- Slow parents wait in lines of their own, for workers of their own: they hold up no others.
 
 `QueueState` is the state alone, without a clock or an event loop. `Queue` has workers wait for it.
 """
@@ -22,7 +23,7 @@ import heapq
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator
 from enum import IntFlag
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -92,6 +93,9 @@ class WaitingItem(NamedTuple, Generic[Key]):
     age: float
 
 
+_Flows: TypeAlias = OrderedDict[Hashable, OrderedDict[Key, None]]
+
+
 class QueueState(Generic[Key]):
     """The parents that wait, that are processed, and that are due later. Times are seconds on any one clock.
 
@@ -103,12 +107,15 @@ class QueueState(Generic[Key]):
         self._waiting: dict[Key, Cause] = {}
         self._since: dict[Key, float] = {}
         self._processing: dict[Key, float] = {}
-        self._ready: dict[int, OrderedDict[Hashable, OrderedDict[Key, None]]] = {
-            rank(cause): OrderedDict() for cause in sorted(Cause, key=rank)
+        self._slow: set[Key] = set()
+        self._ready: dict[bool, dict[int, _Flows[Key]]] = {
+            slow: {rank(cause): OrderedDict() for cause in sorted(Cause, key=rank)} for slow in (False, True)
         }
-        """By rank and flow, the parents in the order in which workers get them. Each operation takes constant time."""
-        self._places: dict[Key, int] = {}
-        """The rank under which a parent is in `_ready`."""
+        """By slowness, rank and flow, the parents in the order in which workers get them. Each operation takes constant
+        time.
+        """
+        self._places: dict[Key, tuple[bool, int]] = {}
+        """The slowness and the rank under which a parent is in `_ready`."""
         self._delayed: dict[tuple[Key, Cause], tuple[float, int]] = {}
         """The deadlines, each with the number of its entry in the heap."""
         self._deadlines: list[tuple[float, int, Key, Cause]] = []
@@ -149,17 +156,31 @@ class QueueState(Generic[Key]):
         """Remove the parent with all causes and deadlines."""
         self._waiting.pop(key, None)
         self._since.pop(key, None)
+        self._slow.discard(key)
         self._remove(key)
         for cause in Cause:
             self.cancel(key, cause)
 
-    def pop(self, now: float) -> Item[Key] | None:
-        """The next parent, which is processed until `done`. None where no parent is due."""
+    def set_slow(self, key: Key, *, slow: bool) -> None:
+        """Have the parent wait among the slow ones from now on, or among the others."""
+        if slow:
+            self._slow.add(key)
+        else:
+            self._slow.discard(key)
+        if key in self._places:
+            self._put(key, self._places[key][1])
+
+    def is_ready(self, *, slow: bool) -> bool:
+        """Whether a slow parent, or another one, can be handed out now."""
+        return any(self._ready[slow].values())
+
+    def pop(self, now: float, *, slow: bool = False) -> Item[Key] | None:
+        """The next parent, a slow one or another, which is processed until `done`. None where no such parent is due."""
         self._add_due(now)
-        key = self._next_key()
+        key = self._next_key(slow=slow)
         if key is None:
             return None
-        flows, flow = self._ready[self._places[key]], self._flow_of(key)
+        flows, flow = self._line(self._places[key]), self._flow_of(key)
         self._remove(key)
         if flow in flows:
             flows.move_to_end(flow)
@@ -169,10 +190,12 @@ class QueueState(Generic[Key]):
     def has_as_urgent(self, causes: Cause, beside: Key | None = None) -> bool:
         """Whether a parent waits that is at least as urgent as one with these causes.
 
-        With `beside`, only parents of its flow count, unless parents of more than FEW_FLOWS flows wait in one priority.
+        With `beside`, only parents of its flow count that are as slow, unless parents of more than FEW_FLOWS flows wait
+        in one priority.
         """
         last = rank(causes)
-        urgent = [flows for place, flows in self._ready.items() if place <= last and flows]
+        lines = self._ready.values() if beside is None else (self._ready[beside in self._slow],)
+        urgent = [flows for line in lines for place, flows in line.items() if place <= last and flows]
         if beside is None:
             return bool(urgent)
         flow = self._flow_of(beside)
@@ -186,10 +209,11 @@ class QueueState(Generic[Key]):
 
     def waiting(self, now: float) -> Iterator[WaitingItem[Key]]:
         """The parents that wait and are not processed: the most urgent ones first, and flow by flow."""
-        for flows in self._ready.values():
-            for line in flows.values():
-                for key in line:
-                    yield WaitingItem(key, self._waiting[key], now - self._since[key])
+        for ready in self._ready.values():
+            for flows in ready.values():
+                for line in flows.values():
+                    for key in line:
+                        yield WaitingItem(key, self._waiting[key], now - self._since[key])
 
     def processing(self, now: float) -> dict[Key, float]:
         """The parents that are processed, with the seconds spent so far."""
@@ -227,25 +251,30 @@ class QueueState(Generic[Key]):
             self._deadlines = [entry for entry in self._deadlines if self._is_set(entry)]
             heapq.heapify(self._deadlines)
 
-    def _next_key(self) -> Key | None:
+    def _next_key(self, *, slow: bool) -> Key | None:
         """The most urgent parent that waits and is not processed, None where there is none."""
-        for flows in self._ready.values():
+        for flows in self._ready[slow].values():
             if flows:
                 return next(iter(next(iter(flows.values()))))
         return None
 
-    def _put(self, key: Key, place: int) -> None:
+    def _line(self, place: tuple[bool, int]) -> _Flows[Key]:
+        slow, urgency = place
+        return self._ready[slow][urgency]
+
+    def _put(self, key: Key, urgency: int) -> None:
         """Put the parent at the end of its flow's line, unless its place is the same already."""
+        place = (key in self._slow, urgency)
         if self._places.get(key) == place:
             return
         self._remove(key)
         self._places[key] = place
-        self._ready[place].setdefault(self._flow_of(key), OrderedDict())[key] = None
+        self._line(place).setdefault(self._flow_of(key), OrderedDict())[key] = None
 
     def _remove(self, key: Key) -> None:
         place = self._places.pop(key, None)
         if place is not None:
-            flows, flow = self._ready[place], self._flow_of(key)
+            flows, flow = self._line(place), self._flow_of(key)
             del flows[flow][key]
             if not flows[flow]:
                 del flows[flow]
@@ -273,7 +302,8 @@ class Queue(Generic[Key]):
         self._state: QueueState[Key] = QueueState(flow_of)
         self._clock = clock
         self._observe = observe
-        self._idle_workers: deque[asyncio.Future[None]] = deque()
+        self._idle_workers: dict[bool, deque[asyncio.Future[None]]] = {False: deque(), True: deque()}
+        """Those of slow parents, and the others."""
         self._empty_waiters: list[asyncio.Future[None]] = []
         self._done_waiters: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -288,7 +318,7 @@ class Queue(Generic[Key]):
     def add(self, key: Key, cause: Cause) -> None:
         self.adds += 1
         self._state.add(key, cause, self._clock())
-        self._wake_worker()
+        self._wake_for_ready()
 
     def add_after(self, key: Key, cause: Cause, seconds: float) -> None:
         self.adds += 1
@@ -320,6 +350,10 @@ class Queue(Generic[Key]):
     def cancel(self, key: Key, cause: Cause) -> None:
         self._state.cancel(key, cause)
 
+    def set_slow(self, key: Key, *, slow: bool) -> None:
+        self._state.set_slow(key, slow=slow)
+        self._wake_for_ready()
+
     def forget(self, key: Key) -> None:
         self._state.forget(key)
         self._notify_empty()
@@ -342,7 +376,7 @@ class Queue(Generic[Key]):
 
     def done(self, key: Key) -> None:
         self._state.done(key)
-        self._wake_worker()
+        self._wake_for_ready()
         for waiter in self._done_waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -353,39 +387,48 @@ class Queue(Generic[Key]):
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        while self._idle_workers:
-            self._wake_worker()
+        for slow, idle in self._idle_workers.items():
+            while idle:
+                self._wake_worker(slow=slow)
 
-    async def get(self) -> tuple[Key, Cause] | None:
-        """Wait for the next parent, and return it with its causes; None when the queue is closed."""
+    async def get(self, *, slow: bool = False) -> tuple[Key, Cause] | None:
+        """Wait for the next slow parent, or the next other one, and return it with its causes; None when the queue is
+        closed.
+        """
+        idle = self._idle_workers[slow]
         while not self._closed:
             now = self._clock()
-            item = self._state.pop(now)
+            item = self._state.pop(now, slow=slow)
             self._set_timer()
+            # One wake-up is for one parent, so other workers are woken for the next ones, also those that became due.
+            self._wake_for_ready()
             if item is not None:
                 self._observe(now - item.since)
-                # One wake-up is for one parent, so another worker is woken for the next one.
-                if len(self._state):
-                    self._wake_worker()
-                else:
-                    self._notify_empty()
+                self._notify_empty()
                 return item.key, item.causes
             waiter = asyncio.get_running_loop().create_future()
-            self._idle_workers.append(waiter)
+            idle.append(waiter)
             try:
                 await waiter
             except asyncio.CancelledError:
-                if waiter in self._idle_workers:
-                    self._idle_workers.remove(waiter)
+                if waiter in idle:
+                    idle.remove(waiter)
                 else:
                     # This worker was woken and is cancelled: it wakes another one, or a parent would wait for ever.
-                    self._wake_worker()
+                    self._wake_worker(slow=slow)
                 raise
         return None
 
-    def _wake_worker(self) -> None:
-        while self._idle_workers:
-            waiter = self._idle_workers.popleft()
+    def _wake_for_ready(self) -> None:
+        """Wake a worker for the next parent, and one for the next slow one."""
+        for slow, idle in self._idle_workers.items():
+            if idle and self._state.is_ready(slow=slow):
+                self._wake_worker(slow=slow)
+
+    def _wake_worker(self, *, slow: bool) -> None:
+        idle = self._idle_workers[slow]
+        while idle:
+            waiter = idle.popleft()
             if not waiter.done():
                 waiter.set_result(None)
                 return
@@ -411,4 +454,5 @@ class Queue(Generic[Key]):
     def _on_timer(self) -> None:
         # If no worker waits, the next one that is free gets the parent.
         self._timer = None
-        self._wake_worker()
+        self._wake_worker(slow=False)
+        self._wake_worker(slow=True)

@@ -1,8 +1,10 @@
-"""Records which parent's reconcile runs on the event loop now, in memory that outlives the process.
+"""Records what runs on the event loop now, a parent's reconcile or another task, in memory that outlives the process.
 
 Promises:
 - What is recorded is a step: the code between two awaits of a reconcile, or of a task that it started. It is recorded
   before it begins, and removed when it ends, so that what is left names the parent whose step ended the process.
+- Of a task that reconciles no parent, such as a watch or a request to a webhook, the step has the name of the task, and
+  the object that it handles. Within such a step, another one may be recorded.
 - A render in a thread is recorded beside it, with the last turn that the event loop had meanwhile.
 - Another process reads it while a step runs, also one in C that no other thread of this process interrupts.
 - A step costs about a microsecond more.
@@ -40,19 +42,28 @@ _ID = _BUSY - _THREAD_ID.size
 _LIMIT = _ID - _THREAD - _TEXT
 FILE_NAME = "ssa-operator-step"
 
+_UNNAMED = "Task-"
+"""How the name of a task begins that has none of its own."""
+
+_NAME_LIMIT = 200
+
 T = TypeVar("T")
 
 
 class Step(NamedTuple):
-    """A step of a parent's reconcile."""
+    """A step of a parent's reconcile, or of another task."""
 
-    folder: str
-    namespace: str
-    name: str
-    generation: int
+    folder: str = ""
+    """'' where the object is no parent."""
+    namespace: str = ""
+    name: str = ""
+    """Of the parent or the object, '' where none is known."""
+    generation: int = 0
     """Of the parent when the reconcile began."""
-    templates: str
+    templates: str = ""
     """The digest of the folder's templates then."""
+    handler: str = ""
+    """The task, '' for the reconcile of the parent."""
 
     def encode(self) -> bytes:
         """The bytes that `StepRecord.begin` takes."""
@@ -60,7 +71,13 @@ class Step(NamedTuple):
         return _LENGTH.pack(len(text)) + text
 
     def __str__(self) -> str:
-        return f"{self.folder} {self.namespace}/{self.name}" if self.namespace else f"{self.folder} {self.name}"
+        name = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return " ".join(filter(None, (self.handler and f"{self.handler}:", self.folder, name))).removesuffix(":")
+
+    @property
+    def what(self) -> str:
+        """What holds the event loop, beside `str`."""
+        return "this task" if self.handler else "a step of its reconcile"
 
 
 class Running(NamedTuple):
@@ -83,7 +100,10 @@ class StepRecord:
     def __init__(self, memory: mmap.mmap, clock: Callable[[], float] = time.monotonic) -> None:
         self._memory = memory
         self._clock = clock
-        self.left = tuple(each.step for each in (self.running(), self.running_in_thread()) if each is not None)
+        left = (each.step for each in (self.running(), self.running_in_thread()) if each is not None)
+        self.left = tuple(step for step in left if not step.handler)
+        self._open: list[tuple[bytes, float]] = []
+        """The steps that run, each within the one before, with the moment from which on each counts."""
         self.on_held: Callable[[Step, float], None] = lambda *_: None
         self._used: float | None = None
         """The processor time of the event loop's thread at its last turn during a render in a thread, None without one.
@@ -100,19 +120,37 @@ class StepRecord:
                 memory = _mapped(Path(tempfile.gettempdir()) / FILE_NAME)
         return cls(memory if memory is not None else mmap.mmap(-1, _SIZE))
 
-    def begin(self, step: bytes) -> float:
-        """Record a step that begins now. Returns the moment."""
+    def begin(self, step: bytes) -> None:
+        """Record a step that begins now."""
         self._memory[_STARTED.size : _STARTED.size + len(step)] = step
         started = self._clock()
         _STARTED.pack_into(self._memory, 0, started)
-        return started
+        self._open.append((step, started))
 
-    def end(self, step: bytes, started: float) -> None:
-        """Record that the step has ended."""
-        _STARTED.pack_into(self._memory, 0, 0.0)
-        seconds = self._clock() - started
+    def end(self) -> None:
+        """Record that the step that began last has ended. One around it counts from now on."""
+        step, started = self._open.pop()
+        now = self._clock()
+        if self._open:
+            around, _ = self._open.pop()
+            self._memory[_STARTED.size : _STARTED.size + len(around)] = around
+            self._open.append((around, now))
+        _STARTED.pack_into(self._memory, 0, now if self._open else 0.0)
+        seconds = now - started
         if seconds >= HELD and not self._was_held_by_thread(seconds):
             self.on_held(_step(step[_LENGTH.size :]), seconds)
+
+    def handles(self, namespace: str, name: str) -> None:
+        """Record the object that the present step handles, if it is that of a task without a parent."""
+        if self._open:
+            step, started = self._open[-1]
+            if step[_LENGTH.size] == 0:  # no folder
+                # As `Step.encode` gives it, at a third of its time: each event of a watch comes here.
+                handler = step[step.rfind(b"\0") + 1 :]
+                text = b"\0%b\0%b\x000\0\0%b" % (namespace.encode(), name.encode(), handler)
+                step = _LENGTH.pack(len(text[:_LIMIT])) + text[:_LIMIT]
+                self._open[-1] = (step, started)
+                self._memory[_STARTED.size : _STARTED.size + len(step)] = step
 
     @contextlib.contextmanager
     def in_thread(self, step: bytes) -> Iterator[Callable[[], None]]:
@@ -147,6 +185,7 @@ class StepRecord:
 
     def end_all(self) -> None:
         """Record that no step runs."""
+        self._open.clear()
         for at in (0, _THREAD):
             _STARTED.pack_into(self._memory, at, 0.0)
 
@@ -194,33 +233,44 @@ def _mapped(path: Path) -> mmap.mmap:
 
 
 def _step(text: bytes) -> Step:
-    folder, namespace, name, generation, templates = text.decode(errors="replace").split("\0")
-    return Step(folder, namespace, name, int(generation), templates)
+    folder, namespace, name, generation, templates, handler = text.decode(errors="replace").split("\0")
+    return Step(folder, namespace, name, int(generation), templates, handler)
 
 
 class RecordedCoroutine(Coroutine[Any, Any, T]):
-    """A coroutine each of whose steps is recorded, to be awaited or to be a task."""
+    """A coroutine each of whose steps is recorded, to be awaited or to be a task. Without a `step`, it is the main one
+    of a task, whose name is recorded.
+    """
 
     __slots__ = ("_coroutine", "_record", "_step")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T], record: StepRecord, step: bytes) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, T], record: StepRecord, step: bytes = b"") -> None:
         self._coroutine = coroutine
         self._record = record
         self._step = step
 
     def send(self, value: Any) -> Any:
-        started = self._record.begin(self._step)
+        self._record.begin(self._step or self._named())
         try:
             return self._coroutine.send(value)
         finally:
-            self._record.end(self._step, started)
+            self._record.end()
 
     def throw(self, *error: Any) -> Any:
-        started = self._record.begin(self._step)
+        self._record.begin(self._step or self._named())
         try:
             return self._coroutine.throw(*error)
         finally:
-            self._record.end(self._step, started)
+            self._record.end()
+
+    def _named(self) -> bytes:
+        """The step of the present task, whose name is not known before it runs."""
+        task = asyncio.current_task()
+        name = task.get_name() if task is not None else ""
+        if not name or name.startswith(_UNNAMED):
+            name = getattr(self._coroutine, "__qualname__", name)
+        self._step = Step(handler=name.replace("\0", "")[:_NAME_LIMIT]).encode()
+        return self._step
 
     def close(self) -> None:
         self._coroutine.close()
@@ -239,12 +289,13 @@ class RecordedCoroutine(Coroutine[Any, Any, T]):
 
 
 def record_tasks(loop: asyncio.AbstractEventLoop, record: StepRecord, current_step: Callable[[], bytes]) -> None:
-    """Record the steps of tasks that a step starts. `current_step` is b'' outside of reconciles."""
+    """Record the steps of all tasks that start from now on: those that a step starts as that step, and others by their
+    names. `current_step` is b'' outside of reconciles.
+    """
 
     def factory(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-        step = current_step()
-        if step and asyncio.iscoroutine(coroutine):
-            coroutine = RecordedCoroutine(coroutine, record, step)
+        if asyncio.iscoroutine(coroutine):
+            coroutine = RecordedCoroutine(coroutine, record, current_step())
         return asyncio.Task(coroutine, loop=loop, **options)
 
     loop.set_task_factory(factory)

@@ -9,6 +9,8 @@ Promises:
 - Of the parents of a folder that fail for the same reason, LOGGED_ALIKE are logged in a minute. One line reports that
   there are more.
 - An unexpected error costs one reconcile: it is logged with its traceback, and the parent is requeued.
+- A parent whose renders take long is reconciled by workers of its own, as many as there are others: while it waits for
+  the thread that renders it, no other parent waits for a worker.
 - A parent that is suspected of holding the operator up is reconciled by `reconcile_alone` only.
 - A wall clock that is set delays nothing: budgets and pauses use the monotonic clock.
 """
@@ -34,7 +36,7 @@ from ssa_operator.controller.queue import APPLY_ALL, STATUS_ONLY, Cause, Queue
 from ssa_operator.controller.reconcile.failures import log_bug
 from ssa_operator.controller.reconcile.publish_status import next_conflict_at
 from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
-from ssa_operator.controller.reconcile.render_turns import SLOW
+from ssa_operator.controller.reconcile.render_turns import SLOW, Pace, paced
 from ssa_operator.controller.reconcile_context import Tracer, reconciling
 from ssa_operator.controller.step_record import RecordedCoroutine, Step
 from ssa_operator.controller.suspected_parents import AloneTurn, SuspectedParents
@@ -74,8 +76,8 @@ UNEXPECTED_FAILURES = 5
 
 
 class Workers:
-    """`run` is one worker; any number of them share the queue. `folders` are the parents by folder name. `tracer`
-    records a span for each reconcile. `suspects` are the parents that come last and alone.
+    """`run` is one worker; any number of them share the queue, those of slow parents too. `folders` are the parents by
+    folder name. `tracer` records a span for each reconcile. `suspects` are the parents that come last and alone.
     """
 
     def __init__(
@@ -108,16 +110,33 @@ class Workers:
             ResyncBudget(options.tick_rate) if options.tick_rate > 0 else None
         )
 
-    async def run(self) -> None:
-        """Reconcile parents until the queue is closed."""
-        while (item := await self._queue.get()) is not None:
+    async def run(self, *, slow: bool = False) -> None:
+        """Reconcile the slow parents, or the others, until the queue is closed."""
+        while (item := await self._queue.get(slow=slow)) is not None:
             key, causes = item
+            pace = Pace(waits=slow)
             try:
                 async with self._alone.beside_others():
                     held = self._suspects is not None and key in self._suspects
-                    await self._guarded(key, self._hold(key) if held else self._process(key, causes))
+                    with paced(pace):
+                        await self._guarded(key, self._hold(key) if held else self._process(key, causes))
+                if pace.rendered and pace.waits and pace.slow != slow:
+                    self._queue.set_slow(key, slow=pace.slow)
             finally:
                 self._queue.done(key)
+
+    def start(self, prepared: asyncio.Task[None] | None = None) -> list[asyncio.Task[None]]:
+        """The tasks of all workers. They begin when the preparation has ended, and raise its error."""
+        return [
+            asyncio.create_task(self._run_after(prepared, slow=slow), name=f"{kind} {number}")
+            for slow, kind in ((False, "worker"), (True, "worker of slow parents"))
+            for number in range(self._options.workers)
+        ]
+
+    async def _run_after(self, prepared: asyncio.Task[None] | None, *, slow: bool) -> None:
+        if prepared is not None:
+            await asyncio.shield(prepared)
+        await self.run(slow=slow)
 
     async def reconcile_alone(self, key: ParentKey) -> None:
         """Reconcile a suspect while no other parent is reconciled."""
@@ -195,6 +214,8 @@ class Workers:
     async def _reconcile(self, key: ParentKey, parent: Parent, state: ParentState, causes: Cause) -> ParentState:
         started, before = time.perf_counter(), state.status.report
         done = await self._reconciler.reconcile(parent, state, causes)
+        if done.postponed:
+            return self._postpone(key, before, done, causes)
         state = done.state
         last = state.status.report if done.report is None else done.report
         new = last if last is not before else None
@@ -210,11 +231,19 @@ class Workers:
         if done.error is None and self._suspects is not None:
             self._suspects.reconciled(key)
         self._metrics.reconcile_seconds.labels(key.folder).observe(time.perf_counter() - started)
-        if state.status.report is None or not state.status.report.outcomes:
-            return state
-        # The outcomes are logged by now. With their manifests, they would need most of the state's memory.
-        report = replace(state.status.report, outcomes=())
-        return replace(state, children=without_empty(state.children), status=replace(state.status, report=report))
+        return _without_outcomes(state)
+
+    def _postpone(self, key: ParentKey, before: Report | None, done: Reconciled, causes: Cause) -> ParentState:
+        """Have a worker of slow parents begin the reconcile again."""
+        self._queue.set_slow(key, slow=True)
+        if done.report is None:
+            # A resync that the budget granted is not granted twice.
+            self._queue.add(key, causes & ~(Cause.TICK | Cause.TICK_GRANTED) or Cause.RETRY)
+            return done.state
+        self._log(key, before, done.report)
+        # Everything is applied: only the status follows.
+        self._queue.add(key, Cause.CHILD if causes & (APPLY_ALL | Cause.CHILD | Cause.STATUS_OVERDUE) else Cause.RETRY)
+        return _without_outcomes(done.state)
 
     async def _write_status(self, key: ParentKey, parent: Parent, state: ParentState) -> ParentState:
         self._queue.cancel(key, Cause.STATUS_OVERDUE)
@@ -402,6 +431,14 @@ class Workers:
             log.log(level, "%s: further parents with %s are not logged for a minute; see their status", folder, reason)
         if logged:
             log.log(level, "%s", text)
+
+
+def _without_outcomes(state: ParentState) -> ParentState:
+    """The state whose outcomes are logged. With their manifests, they would need most of its memory."""
+    if state.status.report is None or not state.status.report.outcomes:
+        return state
+    report = replace(state.status.report, outcomes=())
+    return replace(state, children=without_empty(state.children), status=replace(state.status, report=report))
 
 
 _LOGGED_RESULTS = frozenset({Result.CONFIGURED, Result.RECREATED, Result.PRUNED})

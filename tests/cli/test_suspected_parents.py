@@ -30,10 +30,22 @@ LEASES = "leases.coordination.k8s.io"
 CONFIG_MAP = plain_template("ConfigMap")
 
 PATCHED = """
-import asyncio, os, re, signal, sys
+import asyncio, os, re, signal, sys, threading
+from ssa_operator.controller import event_router
 from ssa_operator.controller.reconcile import observe
+from ssa_operator.rendering.values import limits
+parent_changed = event_router.EventRouter.parent_changed
+def handled(self, key, cause):
+    {handler}
+    parent_changed(self, key, cause)
+event_router.EventRouter.parent_changed = handled
 render = observe.render
 seen = []
+def end_in_thread():
+    with limits.enforced(60.0):
+        while threading.current_thread() is threading.main_thread():
+            limits.current().step()
+    os.kill(os.getpid(), signal.SIGKILL)
 def patched(folder, parent, *arguments, **options):
     generation, name = parent["metadata"]["generation"], parent["metadata"]["name"]
     {code}
@@ -46,17 +58,21 @@ main()
 HOLDS = 'if name == "pill" and generation == 1: re.match("(a+)+$", "a" * 100 + "b")'
 HOLDS_BRIEFLY = 'if name == "pill" and not seen: seen.append(name); re.match("(a+)+$", "a" * 26 + "b")'
 DIES = 'if name == "pill" and generation == 1: os.kill(os.getpid(), signal.SIGSEGV)'
+DIES_IN_THREAD = 'if name == "pill" and generation == 1: end_in_thread()'
 NOTHING = "pass"
+
+HOLDS_WATCH = 'if key.name == "pill" and not seen: seen.append(key); re.match("(a+)+$", "a" * 25 + "b")'
+"""Code before each event of a parent is handled."""
 
 
 @contextlib.asynccontextmanager
-async def started(code: str, *arguments: str, namespace: str) -> AsyncIterator[Command]:
-    """An operator with other code before each render. Killed at the end of the block."""
+async def started(code: str, *arguments: str, namespace: str, handler: str = NOTHING) -> AsyncIterator[Command]:
+    """An operator with other code before each render and before it handles a parent's event. Killed at the end."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
-        PATCHED.format(code=code),
+        PATCHED.format(code=code, handler=handler),
         *arguments,
         stdin=pipe,
         stdout=pipe,
@@ -181,6 +197,50 @@ async def test_a_parent_that_ends_the_process_at_once_comes_last_after_a_restart
     async with started(NOTHING, *run, namespace=desk.namespace) as command:
         await desk.ready(ECHOES, "pill")
         await forgotten(desk)
+
+
+@pytest.mark.slow
+async def test_a_parent_in_whose_thread_the_process_is_killed_comes_last_and_alone_and_is_named(
+    desk: Desk, templates: Path
+) -> None:
+    run = operator(desk, templates)
+    async with started(DIES_IN_THREAD, *run, namespace=desk.namespace) as command:
+        await desk.apply(echo("pill"))
+        assert await command.ended() == -signal.SIGKILL
+        assert any("died in a step of its reconcile" in line and "pill" in line for line in command.lines)
+    lease = await desk.until(LEASES, "ssa-operator", _suspects)
+    (first,) = (each.get("times", 0) for each in _suspects(lease))  # 1 where the machine was busy for a second
+    await desk.apply(*(echo(f"other-{number}") for number in range(3)))
+    for times in range(first + 1, 3):
+        async with started(DIES_IN_THREAD, *run, namespace=desk.namespace) as command:
+            await command.says("pill is suspected")
+            await command.says("is reconciled alone now")
+            assert await command.ended() == -signal.SIGKILL
+        await recorded(desk, times)
+        for number in range(3):
+            await desk.ready(ECHOES, f"other-{number}")
+    async with started(DIES_IN_THREAD, *run, namespace=desk.namespace) as command:
+        await desk.until(ECHOES, "pill", not_ready_because("Suspected"))
+        await desk.apply_until_ready(echo("new"))
+        series = f'ssa_operator_suspected_parents{{folder="{ECHOES}",name="pill",namespace="{desk.namespace}"}} 1.0'
+        assert series in await metrics(command)
+        await desk.apply_until_ready(echo("pill", replicas=2))
+        await command.says("is suspected no longer")
+        await forgotten(desk)
+
+
+async def test_a_watch_whose_event_holds_the_process_is_named_with_the_object(desk: Desk, templates: Path) -> None:
+    run = operator(desk, templates)
+    async with started(NOTHING, *run, namespace=desk.namespace, handler=HOLDS_WATCH) as command:
+        await desk.apply_until_ready(echo("web"))
+        await desk.apply(echo("pill"))
+        named = f"watch {ECHOES}: {desk.namespace}/pill: this task"
+        line = await command.says(f"{named} holds the event loop")
+        assert "in match (re/__init__.py:" in line
+        await command.says(f"{named} held the event loop for")
+        await desk.ready(ECHOES, "pill")
+        lease = await desk.find(LEASES, "ssa-operator")
+        assert lease is None or not _suspects(lease)
 
 
 @pytest.mark.slow

@@ -38,6 +38,7 @@ from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.rendering.folder.installation import Installation
+from ssa_operator.rendering.values import limits
 from tests.controller.harness import (
     ECHOES,
     PATIENCE,
@@ -364,6 +365,40 @@ async def test_a_request_that_takes_too_long_is_allowed(
         monkeypatch.setattr(ParentReview, "problems", waits)
         monkeypatch.setattr(webhook_server, "ANSWER_DEADLINE", 0.1)
         await desk.apply(echo("web", 10))
+
+
+ENDLESS = (
+    "{% if name == 'slow' %}{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}{% endif %}\n"
+)
+"""A part of a template that takes all the time that a render has."""
+
+
+async def test_a_judgement_whose_render_is_slow_ends_at_its_deadline_and_holds_up_no_other(
+    judge: Judge, desk: Desk, templates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SECONDS_LIMIT", 600.0)
+    monkeypatch.setattr(limits, "WORK_LIMIT", 2**60)
+    only(templates, a=ENDLESS + AT_MOST_NINE)
+    async with judge() as judged:
+        await judged.until_refused(echo("web", 10))
+        # It is allowed, because no render may hold up its author, and its reconcile goes on in the thread.
+        await desk.apply(echo("slow"))
+        await judged.until_refused(echo("web", 10))
+        await desk.apply_until_ready(echo("web", 9))
+        assert "status" not in await desk.read(ECHOES, "slow")
+
+
+async def test_a_judgement_whose_render_takes_its_whole_time_names_the_line(
+    operate: Operate, desk: Desk, templates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "WORK_LIMIT", 2**60)
+    only(templates, a=ENDLESS + AT_MOST_NINE)
+    async with operate() as running:
+        await running.operator.started.wait()
+        slow = created(desk, 1)
+        slow["metadata"]["name"] = "slow"
+        (why,) = await problems(running, slow)
+        assert why.startswith(f"{ECHOES}/a.yaml.j2:1: rendering takes longer than 1 second")
 
 
 async def test_only_the_api_server_knows_the_path(judge: Judge, templates: Path) -> None:

@@ -26,8 +26,9 @@ class QueueStateModel(RuleBasedStateMachine):
         self.state: QueueState[str] = QueueState(flow_of)
         self.now = 0.0
         self.waiting: dict[str, Cause] = {}
-        self.lines: list[tuple[int, str, list[str]]] = []
-        """Rank, flow and parents, in the order in which the flows of a rank have their turns."""
+        self.slow: set[str] = set()
+        self.lines: list[tuple[tuple[bool, int], str, list[str]]] = []
+        """Slowness and rank, flow and parents, in the order in which the flows of a rank have their turns."""
         self.since: dict[str, float] = {}
         self.processing: dict[str, float] = {}
         self.delayed: dict[tuple[str, Cause], float] = {}
@@ -45,7 +46,7 @@ class QueueStateModel(RuleBasedStateMachine):
 
     def _line_up(self, key: str) -> None:
         """Put the parent at the end of its flow's line, unless it stands in the right one."""
-        place = rank(self.waiting[key])
+        place = (key in self.slow, rank(self.waiting[key]))
         if any(key in line and place == other for other, _, line in self.lines):
             return
         self._step_out(key)
@@ -60,9 +61,9 @@ class QueueStateModel(RuleBasedStateMachine):
             (place, flow, left) for place, flow, line in self.lines if (left := [each for each in line if each != key])
         ]
 
-    def _take_turn(self) -> str:
+    def _take_turn(self, slow: bool) -> str:
         """The next parent of the flow whose turn it is in the most urgent rank; the flow then goes to the end."""
-        found = min(self.lines, key=lambda entry: entry[0])
+        found = min((entry for entry in self.lines if entry[0][0] == slow), key=lambda entry: entry[0])
         self.lines.remove(found)
         self.lines.append(found)
         key = found[2][0]
@@ -87,28 +88,40 @@ class QueueStateModel(RuleBasedStateMachine):
         self.state.forget(key)
         self.waiting.pop(key, None)
         self.since.pop(key, None)
+        self.slow.discard(key)
         self._step_out(key)
         self.delayed = {entry: when for entry, when in self.delayed.items() if entry[0] != key}
+
+    @rule(key=keys, slow=st.booleans())
+    def set_slow(self, key: str, slow: bool) -> None:
+        self.state.set_slow(key, slow=slow)
+        (self.slow.add if slow else self.slow.discard)(key)
+        if key in self.waiting and key not in self.processing:
+            self._line_up(key)
 
     @rule(seconds=st.integers(0, 4))
     def wait(self, seconds: int) -> None:
         self.now += seconds
 
-    @rule()
-    def pop(self) -> None:
+    @rule(slow=st.booleans())
+    def pop(self, slow: bool) -> None:
         for (key, cause), when in sorted(self.delayed.items(), key=lambda entry: entry[1]):
             if when <= self.now:
                 del self.delayed[key, cause]
                 self._expect(key, cause, when)
-        free = {key: found for key, found in self.waiting.items() if key not in self.processing}
-        item = self.state.pop(self.now)
+        free = {
+            key: found
+            for key, found in self.waiting.items()
+            if key not in self.processing and (key in self.slow) == slow
+        }
+        item = self.state.pop(self.now, slow=slow)
         if item is None:
             assert not free
             return
         key, found, since = item
         assert since == self.since.pop(key), "the queue duration does not count from the first cause"
         assert key not in self.processing, "handed out twice at once"
-        assert key == self._take_turn(), "another parent's turn was passed over"
+        assert key == self._take_turn(slow), "another parent's turn was passed over"
         assert found == self.waiting.pop(key), "a cause was lost or invented"
         assert all(rank(found) <= rank(other) for other in free.values()), "a more urgent parent was passed over"
         self.processing[key] = self.now
@@ -134,7 +147,10 @@ class QueueStateModel(RuleBasedStateMachine):
             urgent = {key for key, found in free.items() if rank(found) <= rank(cause)}
             assert self.state.has_as_urgent(cause) == bool(urgent)
             for flow in "abc":
-                assert self.state.has_as_urgent(cause, flow) == (flow in map(flow_of, urgent))
+                as_slow = {key for key in urgent if (key in self.slow) == (flow in self.slow)}
+                assert self.state.has_as_urgent(cause, flow) == (flow in map(flow_of, as_slow))
+        for slow in (False, True):
+            assert self.state.is_ready(slow=slow) == any((key in self.slow) == slow for key in free)
         assert {item.key: item.causes for item in self.state.waiting(self.now)} == free
         assert all(item.age == self.now - self.since[item.key] for item in self.state.waiting(self.now))
         assert self.state.processing(self.now).keys() == self.processing.keys()
@@ -223,6 +239,28 @@ def test_a_status_waits_for_users_changes_until_it_is_overdue() -> None:
     assert state.pop(10.0) == ("a", Cause.STATUS | Cause.STATUS_OVERDUE, 0.0)
 
 
+async def test_a_worker_of_slow_parents_gets_them_and_no_others() -> None:
+    queue: Queue[str] = Queue(asyncio.get_running_loop().time)
+    queue.set_slow("slow", slow=True)
+    slow, other = asyncio.create_task(queue.get(slow=True)), asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add("a", Cause.PARENT)
+    assert await other == ("a", Cause.PARENT)
+    queue.add_after("slow", Cause.TICK, 0.01)
+    assert await slow == ("slow", Cause.TICK)
+    queue.done("a")
+    waits = asyncio.create_task(queue.get(slow=True))
+    queue.add("a", Cause.PARENT)
+    await asyncio.sleep(0)
+    assert not waits.done()
+    queue.set_slow("a", slow=True)
+    assert await waits == ("a", Cause.PARENT)
+    waits = asyncio.create_task(queue.get(slow=True))
+    await asyncio.sleep(0)
+    queue.close()
+    assert await waits is None
+
+
 async def test_a_worker_that_waits_is_woken_by_what_is_added() -> None:
     queue: Queue[str] = Queue(asyncio.get_running_loop().time)
     waiting = asyncio.create_task(queue.get())
@@ -236,8 +274,7 @@ async def test_a_deadline_wakes_a_worker_also_while_another_one_is_busy() -> Non
     queue.add_after("a", Cause.TICK, 0.01)
     queue.add_after("b", Cause.TICK, 0.02)
     workers = [asyncio.create_task(queue.get()) for _ in range(2)]
-    found = await asyncio.gather(*workers)
-    assert found == [("a", Cause.TICK), ("b", Cause.TICK)]
+    assert {*await asyncio.gather(*workers)} == {("a", Cause.TICK), ("b", Cause.TICK)}
 
 
 async def test_the_time_that_a_retry_waits_counts_from_the_moment_at_which_it_is_due() -> None:

@@ -71,7 +71,7 @@ async def test_an_error_and_a_cancellation_end_a_step() -> None:
     assert running(record) is None
 
 
-async def test_the_steps_of_tasks_that_a_step_starts_are_recorded() -> None:
+async def test_the_steps_of_tasks_are_recorded_by_the_step_that_starts_them_or_by_their_names() -> None:
     record, seen, step = StepRecord.open(), [], b""
 
     async def child() -> None:
@@ -82,14 +82,52 @@ async def test_the_steps_of_tasks_that_a_step_starts_are_recorded() -> None:
     loop = asyncio.get_running_loop()
     record_tasks(loop, record, lambda: step)
     try:
-        await asyncio.gather(child(), child())
+        await asyncio.gather(asyncio.create_task(child(), name="watch echoes"), child())
         step = STEP.encode()
         async with asyncio.TaskGroup() as group:
             group.create_task(child(), name="child")
             group.create_task(child())
     finally:
         loop.set_task_factory(None)
-    assert seen == [None] * 4 + [STEP] * 4
+    named = [Step(handler="watch echoes"), Step(handler=child.__qualname__)]
+    assert seen == named * 2 + [STEP] * 4
+
+
+async def test_a_task_is_recorded_with_the_object_that_it_handles_and_a_step_within_it_is_recorded_alone() -> None:
+    now, reported, seen = [1.0], [], []
+    record = StepRecord(StepRecord.open()._memory, lambda: now[0])
+    record.on_held = lambda step, seconds: reported.append((str(step), step.what, seconds))
+
+    async def inner() -> None:
+        record.handles("default", "other")
+        seen.append(running(record))
+        now[0] += 2.0
+
+    async def outer() -> None:
+        record.handles("default", "web")
+        seen.append(running(record))
+        now[0] += 0.9
+        await RecordedCoroutine(inner(), record, STEP.encode())
+        seen.append(running(record))
+        now[0] += 0.9
+
+    record.handles("default", "nobody")
+    watch = Step(handler="watch echoes")
+    await RecordedCoroutine(outer(), record, watch.encode())
+    about_web = watch._replace(namespace="default", name="web")
+    assert seen == [about_web, STEP, about_web]
+    assert reported == [("echoes.example.com default/web", "a step of its reconcile", 2.0)]
+    assert running(record) is None
+
+    async def long() -> None:
+        record.handles("", "node")
+        now[0] += 3.0
+
+    await RecordedCoroutine(long(), record, watch.encode())
+    assert reported[1:] == [("watch echoes: node", "this task", 3.0)]
+    admission = Step("echoes.example.com", "default", "web", handler="admission")
+    assert str(admission) == "admission: echoes.example.com default/web"
+    assert str(watch) == "watch echoes"
 
 
 async def test_a_step_that_took_long_is_reported_when_it_has_ended() -> None:

@@ -48,6 +48,7 @@ class Scripted:
         self.refusal: ApiError | None = None
         self.status_refusal: ApiError | None = None
         self.bug: Exception | None = None
+        self.postponed: Reconciled | None = None
         self.written = 0
         self._report = report
         metadata = {"namespace": KEY.namespace, "name": KEY.name, "uid": "1"}
@@ -81,6 +82,8 @@ class Scripted:
 
     async def reconcile(self, _: Any, state: ParentState, causes: Cause) -> Reconciled:
         self.causes.append(causes)
+        if self.postponed is not None:
+            return self.postponed
         if self.bug is not None:
             return Reconciled(state=replace(state, reconcile_at="seen"), error=self.bug)
         status = replace(state.status, report=self._report, deferred={} if self.defers_status else None)
@@ -352,3 +355,26 @@ async def test_a_bug_is_logged_and_retried_and_what_the_reconcile_did_is_remembe
     assert "the reconcile failed unexpectedly" in caplog.text
     assert queue.is_scheduled(KEY, Cause.RETRY)
     assert script.known.reconcile_at == "seen"
+
+
+@pytest.mark.parametrize(
+    ("causes", "applied", "again"),
+    [
+        (Cause.PARENT | Cause.TICK, False, Cause.PARENT),
+        (Cause.CHILD, False, Cause.CHILD),
+        (Cause.TICK_GRANTED, False, Cause.RETRY),
+        (Cause.PARENT, True, Cause.CHILD),
+        (Cause.RETRY, True, Cause.RETRY),
+    ],
+)
+async def test_a_postponed_reconcile_begins_again_at_a_worker_of_slow_parents(
+    causes: Cause, applied: bool, again: Cause
+) -> None:
+    script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
+    state = ParentState(reconcile_at="seen")
+    script.postponed = Reconciled(state=state, report=report() if applied else None, postponed=True)
+    async with working(script, queue):
+        queue.add(KEY, Cause.TICK if causes is Cause.TICK_GRANTED else causes)
+        assert await queue.get(slow=True) == (KEY, again)
+        assert script.causes[-1] & causes
+        assert script.known.reconcile_at == "seen"

@@ -21,6 +21,7 @@ from typing import Any
 from ssa_operator.controller.informers.parents import ParentInformer
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.reconcile.observe import is_confidential
+from ssa_operator.controller.step_record import Step
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import group_kind
@@ -31,6 +32,9 @@ from ssa_operator.core.planning.step import FailureReason
 from ssa_operator.core.policies.admission import AdmissionRequest, is_judged, new_problems
 from ssa_operator.core.policies.impersonation import refusal
 from ssa_operator.core.redaction.redacted_report import redacted_steps
+
+HANDLER = "admission"
+"""What logs call the judgement of a parent."""
 
 _DEFINITE = frozenset({FailureReason.INVALID_MANIFEST, FailureReason.DEPENDENCY_CYCLE})
 """The refusals of a plan that no event but a change of the parent or its templates ends."""
@@ -47,7 +51,15 @@ class ParentReview:
         parents = self._parents(request)
         if parents is None or request.object is None or not is_judged(request):
             return ()
-        found = await self._problems(parents, request.object, is_new=request.old_object is None)
+        metadata = request.object["metadata"]
+        name = str(metadata.get("name") or metadata.get("generateName") or "")
+        step = Step(parents.folder.name, str(metadata.get("namespace") or ""), name, handler=HANDLER)
+        return await self._operator.recorded(step, self._new_problems(parents, request, request.object))
+
+    async def _new_problems(
+        self, parents: ParentInformer, request: AdmissionRequest, body: Mapping[str, Any]
+    ) -> tuple[str, ...]:
+        found = await self._problems(parents, body, is_new=request.old_object is None)
         if not found or request.old_object is None:
             return new_problems(found or (), ())
         before = await self._problems(parents, request.old_object, is_new=False)

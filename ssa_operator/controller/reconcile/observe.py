@@ -9,9 +9,9 @@ Promises:
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext
-from typing import cast
+from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -74,6 +74,9 @@ others."""
 
 RECONCILE_AT = f"{PREFIX}reconcile-at"
 """The annotation whose new value, whatever it is, has everything applied now. It confirms a held prune."""
+
+
+Result = TypeVar("Result")
 
 
 class Observer:
@@ -175,6 +178,16 @@ class Observer:
                 return render(parent.folder, parent.live.body, seen)
 
         return await self._renders.run(parent.live.uid, moment, rendered)
+
+    async def judged(self, turn: Turn, work: Callable[[], Result]) -> Result:
+        """The result of pure work that judges objects by expressions of authors. It is repeated where they take long,
+        after a thread has judged these objects. Raises Postponed.
+        """
+        result = work()
+        while turn.judgements.missing:
+            await self._renders.in_thread(turn.judgements.judge_missing)
+            result = work()
+        return result
 
     async def get_unlabelled(self, parent: Parent, versions: Mapping[Identity, str | None]) -> UnlabelledObjects:
         """The objects of these names that exist without the operator's label, so that no informer holds them. They are

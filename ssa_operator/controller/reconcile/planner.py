@@ -92,16 +92,16 @@ class Planner:
         for path in cycles.values():
             log.info("%s: its deletion does not wait for the end of %s", turn.key, path)
         context = DeletionContext(now=self._now(), failures=turn.state.children.hook_failures, cycles=cycles)
-        deletion = make_finalization(observed, rendered, context)
-        observed = await self._with_ending_namespaces(observed, deletion.blocking_namespaces)
-        if observed.ending_namespaces:
-            deletion = make_finalization(observed, rendered, context)
+        deletion = await self._observer.judged(turn, lambda: make_finalization(observed, rendered, context))
+        known = await self._with_ending_namespaces(observed, deletion.blocking_namespaces)
+        if known.ending_namespaces:
+            deletion = await self._observer.judged(turn, lambda: make_finalization(known, rendered, context))
         others = await waits_of_others(deletion.awaited_ends, live.identity, self._cluster, self._claims.waits)
         if others.cycles or others.unread:
             for path in others.cycles.values():
                 log.info("%s: its deletion does not wait for the end of %s", turn.key, path)
-            context = replace(context, cycles={**cycles, **others.cycles}, unread=others.unread)
-            deletion = make_finalization(observed, rendered, context)
+            wider = replace(context, cycles={**cycles, **others.cycles}, unread=others.unread)
+            deletion = await self._observer.judged(turn, lambda: make_finalization(known, rendered, wider))
         self._claims.claim(turn.uid, deletion.plan)
         return deletion
 

@@ -17,7 +17,8 @@ Promises:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -50,6 +51,7 @@ from ssa_operator.controller.reconcile.parent_records import (
 from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish_status import Publisher
+from ssa_operator.controller.reconcile.render_turns import Postponed, let_renders_wait
 from ssa_operator.controller.reconcile.repeated_applies import Repeater, with_repeated
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.workload_events import WorkloadEvents
@@ -74,6 +76,7 @@ from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import Requeues, inputs_changed
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan, render_history_after
+from ssa_operator.core.planning.step import Step
 from ssa_operator.core.planning.suspension import outcomes_while_suspended, suspension_message
 from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.deletion_cycles import pause_before_next_look
@@ -87,7 +90,7 @@ from ssa_operator.core.redaction.redacted_report import (
     redacted_outcomes,
     with_left_out,
 )
-from ssa_operator.core.status.events import children_orphaned
+from ssa_operator.core.status.events import children_orphaned, reported_verdict
 from ssa_operator.core.status.report import (
     Report,
     make_deletion_report,
@@ -105,7 +108,12 @@ from ssa_operator.kube.clock import SYSTEM, Clock
 
 log = logging.getLogger("ssa_operator")
 
+GUESS_PAUSE = 1.0
+"""Seconds after which a parent is reconciled again if a child waited only because an expression takes long."""
+
 Outcomes = tuple[Outcome, ...]
+
+_NO_FIELDS = StatusFields()
 
 
 class Reconciled(Struct, frozen=True, kw_only=True):
@@ -117,6 +125,10 @@ class Reconciled(Struct, frozen=True, kw_only=True):
     """Its report, None if it did not come to its end."""
     error: Exception | None = None
     """What ended it: a failed request (ApiError, CredentialsError), or a bug."""
+    postponed: bool = False
+    """Whether it has to begin again where its renders may wait for the thread. `report` is what became of the children
+    by then, None if nothing was applied.
+    """
 
 
 class Reconciler:
@@ -147,12 +159,15 @@ class Reconciler:
     async def reconcile(self, parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
         """Reconcile a parent. Where other parents wait, its status may be left to `write_status`."""
         turn = Turn(parent=parent, state=state, causes=causes)
-        return await turn.steps.measured(self._reconciled(turn))
+        with turn.judgements.used():
+            return await turn.steps.measured(self._reconciled(turn))
 
     async def _reconciled(self, turn: Turn) -> Reconciled:
         try:
             if await self._repeater.repeat(turn):
                 return Reconciled(state=_with_records(turn), report=turn.state.status.report)
+            if turn.repeated:
+                let_renders_wait()
             turn.begin_render()
             try:
                 report = await self._reconcile(turn)
@@ -160,6 +175,8 @@ class Reconciler:
                 if turn.publishing or not (error.forbidden or error.too_large):
                     raise
                 report = await self._report_forbidden(turn, error)
+        except Postponed:
+            return Reconciled(state=_with_records(turn), report=turn.acted, postponed=True)
         except Exception as error:  # noqa: BLE001 - the worker reports it; what this reconcile did must not be forgotten
             if not (turn.publishing or isinstance(error, ApiError | CredentialsError)):
                 await self._report_bug(turn, error)
@@ -203,7 +220,8 @@ class Reconciler:
             return await self._report_unreadable(turn, why)
         if live.deleting:
             return await self._reconcile_deletion(turn)
-        if why := suspension_message(live, turn.parent.folder.settings.suspend_when):
+        suspend_when = turn.parent.folder.settings.suspend_when
+        if why := await self.observer.judged(turn, lambda: suspension_message(live, suspend_when)):
             return await self._reconcile_suspended(turn, why)
         inputs = self._repeater.inputs(turn)
         observed, rendered = await self.observer.observe(turn)
@@ -240,11 +258,21 @@ class Reconciler:
     # Act.
 
     async def _act(self, turn: Turn, plan: Plan) -> Outcomes:
+        # What is applied may wait for the readiness of what exists.
+        await self._judge(turn, ((step, step.live) for step in plan.steps))
         plan = await record_before_apply(self._cluster, turn, plan)
         outcomes = with_repeated(await self._carry_out(turn, plan), turn)
         await turn.steps.rest()
         outcomes = await record_once(self._cluster, turn, plan.observed.records, outcomes, self._now())
-        return self._learn(turn, await self._diagnose(turn, outcomes))
+        with self._status_may_follow(turn, lambda: self._made_report(turn, plan, outcomes, _NO_FIELDS)):
+            diagnosed = await self._diagnose(turn, outcomes)
+        return self._learn(turn, diagnosed)
+
+    async def _judge(self, turn: Turn, objects: Iterable[tuple[Step, LiveObject | None]]) -> None:
+        """Judge objects that have a rule of readiness of their own, so that what follows needs no time for it."""
+        asked = [(step, live) for step, live in objects if live is not None and step.rule is not None]
+        if asked:
+            await self.observer.judged(turn, lambda: [step.readiness_of(live, self._now()) for step, live in asked])
 
     async def _finalize(self, turn: Turn, deletion: Finalization) -> Outcomes:
         turn.parent = await save_parent_records(self._cluster, turn.parent, deletion.records)
@@ -264,6 +292,7 @@ class Reconciler:
 
     async def _leave_children(self, turn: Turn) -> Report:
         """Remove the finalizer of a parent whose children stay, after the status and an Event have said so."""
+        let_renders_wait()
         self._cluster.recorder.emit(turn.parent.live, (children_orphaned(_CHILDREN_STAY),))
         turn.causes |= Cause.STATUS_OVERDUE  # there is no later time to write it
         try:
@@ -298,10 +327,12 @@ class Reconciler:
         )
         with stage(Stage.ACT):
             outcomes = await act(plan, cluster, self._now())
+        turn.guessed = turn.judgements.missing
         turn.state = replace(turn.state, children=after_recreations(turn.state.children, outcomes))
         return outcomes
 
     async def _diagnose(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
+        await self._judge(turn, ((outcome.step, outcome.live) for outcome in outcomes))
         history = turn.state.children
         outcomes, checks = await diagnose_pods(
             outcomes, history.pod_checks, self._cluster.of(turn.parent.live), self._workload_events, self._clock
@@ -326,10 +357,10 @@ class Reconciler:
     # Report.
 
     async def _report(self, turn: Turn, plan: Plan, outcomes: Outcomes) -> Report:
-        own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
-        await turn.steps.rest()
-        shown = redacted_outcomes(outcomes, turn.state.secrets)
-        report = make_report(turn.parent.live, plan, shown, own, self._now())
+        with self._status_may_follow(turn, lambda: self._made_report(turn, plan, outcomes, _NO_FIELDS)):
+            own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
+            await turn.steps.rest()
+            report = await self.observer.judged(turn, lambda: self._made_report(turn, plan, outcomes, own))
         await turn.steps.rest()
         self._learn_plan(turn, plan, report)
         cluster = self._cluster.of(turn.parent.live)
@@ -340,21 +371,44 @@ class Reconciler:
         await turn.steps.rest()
         return self._scheduled(turn, plan, outcomes, _after_checks(report, turn))
 
+    def _made_report(self, turn: Turn, plan: Plan, outcomes: Outcomes, own: StatusFields) -> Report:
+        shown = redacted_outcomes(outcomes, turn.state.secrets)
+        return make_report(turn.parent.live, plan, shown, own, self._now())
+
+    @contextmanager
+    def _status_may_follow(self, turn: Turn, report: Callable[[], Report]) -> Iterator[None]:
+        """If the block can't wait for the thread, emit the Events of what was done. The reconcile that follows has the
+        verdict, and writes the status. It begins as this one did: what follows from a whole reconcile is not learned.
+        """
+        try:
+            yield
+        except Postponed:
+            status, live = turn.state.status, turn.parent.live
+            verdict = status.report.verdict if status.report is not None else reported_verdict(live)
+            turn.acted = replace(report(), verdict=verdict or _STATUS_FOLLOWS)
+            self._publisher.emit_events(turn, turn.acted)
+            turn.state = replace(turn.state, status=status)
+            raise
+
     async def _report_suspended(self, turn: Turn, plan: Plan, outcomes: Outcomes, why: str) -> Report:
         own = await self.observer.render_status(turn, _live_objects(outcomes), plan.rendered.ready_when)
         shown = redacted_outcomes(outcomes, turn.state.secrets)
-        report = make_suspended_report(turn.parent.live, shown, own, self._now(), why)
+        live, now = turn.parent.live, self._now()
+        report = await self.observer.judged(turn, lambda: make_suspended_report(live, shown, own, now, why))
         report = _after_checks(with_left_out(report, own.left_out), turn)
         return _after_sync(report, plan.observed)
 
     async def _report_deletion(
         self, turn: Turn, deletion: Finalization, outcomes: Outcomes, rendered: Rendered
     ) -> Report:
-        own = await self.observer.render_status(turn, _live_objects(outcomes), rendered.ready_when)
-        secrets = turn.state.secrets
-        shown = redacted_finalization(deletion, secrets)
-        shown_outcomes = redacted_outcomes(outcomes, secrets)
-        report = make_deletion_report(turn.parent.live, shown, shown_outcomes, own, self._now())
+        def reported(own: StatusFields) -> Report:
+            secrets = turn.state.secrets
+            shown, shown_outcomes = redacted_finalization(deletion, secrets), redacted_outcomes(outcomes, secrets)
+            return make_deletion_report(turn.parent.live, shown, shown_outcomes, own, self._now())
+
+        with self._status_may_follow(turn, lambda: reported(_NO_FIELDS)):
+            own = await self.observer.render_status(turn, _live_objects(outcomes), rendered.ready_when)
+            report = await self.observer.judged(turn, lambda: reported(own))
         self._learn_plan(turn, deletion.plan, report)
         report = with_left_out(report, own.left_out)
         if report.verdict.stalled or deletion.needs_person:
@@ -388,6 +442,7 @@ class Reconciler:
 
     async def _report_bug(self, turn: Turn, bug: Exception) -> None:
         """Write a status that names the bug. It is left as it is where the same bug prevents that."""
+        let_renders_wait()
         verdict = Verdict(ready=False, reason=ReadyReason.INTERNAL_ERROR.value, message=f"it {bug_message(bug)}")
         try:
             await self._report_idle(turn, verdict)
@@ -452,6 +507,8 @@ class Reconciler:
         )
         turn.state = replace(turn.state, children=history)
         report = _after_sync(report, plan.observed)
+        if turn.guessed:
+            report = _due_at(report, monotonic + GUESS_PAUSE)
         if any(outcome.step.owner_in_other_shard for outcome in outcomes):
             report = _due_at(report, monotonic + REMEMBERED_SECONDS)
         return _due_at(report, next_loop_at(history, monotonic))
@@ -524,6 +581,9 @@ _CHILDREN_STAY = (
     "is being deleted without its children (--cascade=orphan): they stay, and no finalize hook runs; a parent that is "
     "created again under this name takes them back"
 )
+
+
+_STATUS_FOLLOWS = Verdict(ready=False, reason=ReadyReason.PROGRESSING.value, message="its status is rendered next")
 
 
 def _deleting(message: str) -> Verdict:

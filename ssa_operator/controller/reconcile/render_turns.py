@@ -9,6 +9,8 @@ Promises:
   with what a thread takes meanwhile; of a render in a thread, only a single step in C holds it.
 - One render runs in a thread at a time: the threads of an operator share one lock of Python.
 - A render that is usually fast waits for none in a thread.
+- A worker of parents that are not slow never waits for the thread: Postponed ends the reconcile, and a worker of slow
+  parents begins it again.
 - The step record names the parent that a thread renders, and whether the event loop had turns meanwhile.
 """
 
@@ -17,8 +19,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import copy_context
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
 from typing import TypeVar
 
 from ssa_operator.controller.reconcile.render_moment import Moment
@@ -44,6 +47,43 @@ REMEMBERED = 1000
 Result = TypeVar("Result")
 
 
+class Postponed(Exception):  # noqa: N818 - it is no error
+    """A render takes long, and the worker of the reconcile must not wait for the thread."""
+
+
+@dataclass(slots=True)
+class Pace:
+    """How the renders of one reconcile are: `waits` says whether they may wait for the thread."""
+
+    waits: bool
+    rendered: bool = False
+    """Whether there was a render."""
+    slow: bool = False
+    """Whether one of them took long."""
+
+
+_pace: ContextVar[Pace | None] = ContextVar("ssa_operator_render_pace", default=None)
+
+
+@contextmanager
+def paced(pace: Pace) -> Iterator[None]:
+    """Render in the block, and in the tasks that it starts, as `pace` says, and record there how that was. Outside of
+    such a block every render may wait.
+    """
+    token = _pace.set(pace)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # a worker that is destroyed with its event loop ends in another context
+            _pace.reset(token)
+
+
+def let_renders_wait() -> None:
+    """Let the further renders of this reconcile wait for the thread, because it can't begin again without a loss."""
+    if (pace := _pace.get()) is not None:
+        pace.waits = True
+
+
 class RenderTurns:
     """Knows the parents whose last render was slow. `record` is where the steps of reconciles are recorded."""
 
@@ -62,8 +102,12 @@ class RenderTurns:
     async def run(self, uid: str, moment: Moment, render: Callable[[ClusterView], Result]) -> Result:
         """What a parent's `render` gives for the view of the moment; it may be called again, in a thread.
 
-        After a render nothing awaits: what was rendered is as new as the caches, or as `moment` tells.
+        After a render nothing awaits: what was rendered is as new as the caches, or as `moment` tells. Raises
+        Postponed.
         """
+        pace = _pace.get()
+        if pace is not None:
+            pace.rendered = True
         if uid not in self._slow:
             await self._wait_for_poll()
             interrupt = limits.Interrupt(time.process_time() + SLOW)
@@ -75,11 +119,15 @@ class RenderTurns:
                 pass
             finally:
                 self._count(self._clock() - started)
+        _may_wait()
         async with self._lane:
             return await self._render_in_thread(uid, moment, render)
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
-        """The result of work of a render that needs no view, in a thread."""
+        """The result of work that needs no view, and that takes long, in a thread. Raises Postponed."""
+        _may_wait()
+        if (pace := _pace.get()) is not None:
+            pace.slow = True
         async with self._lane:
             result, _ = await self._in_thread(work)
             return result
@@ -135,6 +183,8 @@ class RenderTurns:
 
     def _remember(self, uid: str, *, slow: bool) -> None:
         self._slow.pop(uid, None)
+        if slow and (pace := _pace.get()) is not None:
+            pace.slow = True
         if slow and uid:
             self._slow[uid] = None
             if len(self._slow) > REMEMBERED:
@@ -157,3 +207,9 @@ class RenderTurns:
     def _count_poll(self) -> None:
         self._held = 0.0
         self._polled.set()
+
+
+def _may_wait() -> None:
+    """Raise Postponed if the renders of this reconcile must not wait for the thread."""
+    if (pace := _pace.get()) is not None and not pace.waits:
+        raise Postponed

@@ -18,7 +18,9 @@ from ssa_operator.controller.reconcile.long_steps import LongSteps
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.secret_fields import ParentSecrets
 from ssa_operator.core.planning.outcome import Result
+from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.rendering.jinja.judgements import Judgements
 
 
 class Turn(Struct, kw_only=True):
@@ -40,8 +42,14 @@ class Turn(Struct, kw_only=True):
     steps: LongSteps = field(default_factory=LongSteps)
     """The steps of this reconcile, which leave the event loop to others where they take long."""
 
+    acted: Report | None = None
+    """What became of the children, of a reconcile that ends before its status is rendered."""
+    judgements: Judgements = field(default_factory=Judgements)
+    """How the expressions of authors judge the objects of this reconcile."""
     read_as_account: bool = False
     """Whether the templates read something with the permissions of the parent's account."""
+    guessed: bool = False
+    """Whether a child may wait only because there was no time yet to judge whether another one is ready."""
     lacks_permission: bool = False
     """Whether the account, or the operator itself, lacked a permission without which the reconcile is incomplete."""
     newly_converged: bool = False

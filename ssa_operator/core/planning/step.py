@@ -122,5 +122,9 @@ class Step(Struct, frozen=True, kw_only=True):
 
     def readiness_of(self, live: LiveObject, now: float) -> Readiness:
         """The readiness of the live object of the step, by the rule of its manifest if it has one."""
-        ready_when = self.ready_when if self.manifest is None else self.manifest.document.ready_when
-        return readiness(live.body, now, reports_status=self.reports_status, ready_when=ready_when)
+        return readiness(live.body, now, reports_status=self.reports_status, ready_when=self.rule)
+
+    @property
+    def rule(self) -> Predicate | None:
+        """The rule of readiness that the manifest has, None for that of its kind."""
+        return self.ready_when if self.manifest is None else self.manifest.document.ready_when

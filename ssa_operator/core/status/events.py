@@ -66,7 +66,7 @@ def events(before: Report | None, parent: LiveObject, report: Report, *, shown: 
     for outcome in newly_kept(before, report):
         note = f"{outcome.step.identity}: {kept_text(outcome.step.why_kept)}"
         emitted.append(Event(reason="ChildKept", action="Reconcile", note=note, warning=True, about=_about(outcome)))
-    earlier = before.verdict if before is not None else _reported_verdict(parent)
+    earlier = before.verdict if before is not None else reported_verdict(parent)
     verdict = _verdict_event(earlier, report.verdict, shown=shown)
     if verdict is not None:
         emitted.append(verdict)
@@ -216,7 +216,7 @@ def _verdict_event(before: Verdict | None, after: Verdict, *, shown: bool) -> Ev
     return Event(reason=after.reason, action="Reconcile", note=after.message, warning=True)
 
 
-def _reported_verdict(parent: LiveObject) -> Verdict | None:
+def reported_verdict(parent: LiveObject) -> Verdict | None:
     """The verdict in the parent's status, None where there is none."""
     condition = live_condition(parent, "Ready")
     if condition is None:

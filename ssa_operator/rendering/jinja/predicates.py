@@ -5,6 +5,8 @@ Promises:
   else. It runs in the sandbox of templates and within the limits of one template.
 - The expression does not hold where the evaluation reaches a missing field. Only `default`, `is defined` and
   `is undefined` accept one, and what `and`, `or` and `if` skip is not reached.
+- In a render, the time of an expression is a part of that of the render. In a reconcile, see
+  rendering.jinja.judgements.
 - An expression that fails for an object does not hold for it. The cause contains no value of the object but what
   `fail` and `required` say, and is empty for a Secret.
 """
@@ -23,6 +25,7 @@ from jinja2.visitor import NodeTransformer
 
 from ssa_operator.core.objects.predicate import Judgement, Predicate
 from ssa_operator.core.objects.source_location import field_text
+from ssa_operator.rendering.jinja import judgements
 from ssa_operator.rendering.jinja.environment import Environment
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, FUNCTIONS, REMOVED
 from ssa_operator.rendering.jinja.syntax_limits import NestingError
@@ -60,17 +63,20 @@ def compile_predicate(text: str) -> Predicate:
         reason = next((why for name, why in REMOVED.items() if f"'{name}'" in (error.message or "")), None)
         reason = reason or (error.message or "").rstrip(".").replace("end of print statement", "end of the expression")
         raise PredicateError(f"is no valid expression: {reason}; write {_SUBJECT}") from None
-    return Predicate(text, _judge(expression))
+    return Predicate(text, _judge(text, expression))
 
 
-def _judge(expression: Callable[..., Any]) -> Callable[[Mapping[str, Any]], Judgement]:
-    """The function that judges an object by a compiled expression. It remembers the last object, because one reconcile
-    judges the same object several times.
+def _judge(text: str, expression: Callable[..., Any]) -> Callable[[Mapping[str, Any]], Judgement]:
+    """The function that judges an object by a compiled expression. It remembers the last object, because a command or a
+    render judges the same object several times.
     """
     last: tuple[Mapping[str, Any], Judgement] | None = None
 
     def judge(body: Mapping[str, Any]) -> Judgement:
         nonlocal last
+        reconcile = judgements.current()
+        if reconcile is not None:
+            return reconcile.judge(text, body, lambda seconds: _judgement(expression, body, seconds))
         known = last
         if known is None or known[0] is not body:
             last = known = (body, _judgement(expression, body))
@@ -79,8 +85,8 @@ def _judge(expression: Callable[..., Any]) -> Callable[[Mapping[str, Any]], Judg
     return judge
 
 
-def _judgement(expression: Callable[..., Any], body: Mapping[str, Any]) -> Judgement:
-    with limits.enforced():
+def _judgement(expression: Callable[..., Any], body: Mapping[str, Any], seconds: float | None = None) -> Judgement:
+    with limits.enforced_within(seconds):
         try:
             return Judgement(bool(expression(body)))
         except Exception as error:  # noqa: BLE001 - the live object may have any content

@@ -104,6 +104,11 @@ class interruptible:  # noqa: N801 - a context manager, which as a class costs a
         _interrupt.reset(self._token)
 
 
+def is_interruptible() -> bool:
+    """Whether the present code is in a block of `interruptible`."""
+    return _interrupt.get() is not None
+
+
 class RenderBudget:
     """The work and the time that remain for the template that is being rendered."""
 
@@ -191,6 +196,16 @@ def enforced(seconds: float | None = None) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def enforced_within(seconds: float | None = None) -> Iterator[None]:
+    """The same, where no render is in progress. In a render the block uses up the budget of that."""
+    if _current.get(None) is not None:
+        yield
+        return
+    with enforced(seconds):
+        yield
 
 
 def counted(iterable: Iterable[Any]) -> Iterator[Any]:

@@ -14,7 +14,7 @@ import pytest
 from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.reconcile import render_turns
 from ssa_operator.controller.reconcile.render_moment import Moment
-from ssa_operator.controller.reconcile.render_turns import RenderTurns
+from ssa_operator.controller.reconcile.render_turns import Pace, Postponed, RenderTurns, let_renders_wait, paced
 from ssa_operator.controller.reconcile_context import reconciling
 from ssa_operator.controller.step_record import HELD, Step, StepRecord
 from ssa_operator.core.objects.cluster_view import ClusterView
@@ -167,6 +167,24 @@ async def test_one_render_is_in_a_thread_at_a_time_and_a_fast_one_waits_for_none
     assert await asyncio.gather(*renders) == ["a", "b"]
 
 
+async def test_a_render_that_may_not_wait_for_the_thread_is_postponed_and_a_fast_one_is_not() -> None:
+    turns, render, pace = RenderTurns(), LongRender(lambda _: "done"), Pace(waits=False)
+    with paced(pace):
+        assert await turns.run("fast", moment(), lambda _: "fast") == "fast"
+        with pytest.raises(Postponed):
+            await turns.run("slow", moment(), render)
+        with pytest.raises(Postponed):
+            await turns.in_thread(lambda: None)
+    assert (pace.rendered, pace.slow, len(render.threads)) == (True, False, 1)
+    with paced(pace):
+        let_renders_wait()
+        assert await turns.run("slow", moment(), render) == "done"
+    assert pace.slow
+    with paced(again := Pace(waits=True)):
+        await turns.run("slow", moment(), lambda _: None)
+    assert (again.rendered, again.slow) == (True, False)
+
+
 async def test_a_cancelled_render_ends_in_its_thread_first() -> None:
     turns, began, ended = RenderTurns(), asyncio.Event(), list[str]()
     loop = asyncio.get_running_loop()
@@ -263,8 +281,8 @@ async def test_a_step_that_a_thread_held_up_is_not_named() -> None:
     record.on_held = lambda step, _: held.append(step)
     other = Step("echoes.example.com", "default", "other", 1, "digest").encode()
     with record.in_thread(STEP.encode()) as beat:
-        started = record.begin(other)
+        record.begin(other)
         now[0] += 3 * HELD
-        record.end(other, started)
+        record.end()
         beat()
     assert held == [STEP]
