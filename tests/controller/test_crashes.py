@@ -192,7 +192,7 @@ STRIDE = 5
     ("after", "some"),
     [
         pytest.param(False, True, id="before some"),
-        pytest.param(False, False, id="before the others", marks=pytest.mark.slow),
+        pytest.param(False, False, id="before the others", marks=pytest.mark.exhaustive),
     ],
 )
 async def test_after_a_crash_between_any_two_writes_the_result_is_the_same(
@@ -262,7 +262,7 @@ def new_parent(body: dict[str, Any]) -> str:
     ("after", "some"),
     [
         pytest.param(True, True, id="after some"),
-        pytest.param(True, False, id="after the others", marks=pytest.mark.slow),
+        pytest.param(True, False, id="after the others", marks=pytest.mark.exhaustive),
     ],
 )
 async def test_after_a_crash_at_any_write_of_a_recreation_the_object_has_its_generated_value(

@@ -511,7 +511,7 @@ async def test_a_template_saved_during_discovery_is_rendered(
         await desk.until("configmaps", "robot-words", holds(word="third"))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_five_hundred_echos_converge_and_the_process_stays_healthy(desk: Desk, operate: Operate) -> None:
     count = 500
     async with (

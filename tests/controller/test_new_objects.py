@@ -111,7 +111,7 @@ _installed: dict[str, Resource] = {}
 """The resources of the CRDs that were installed: once is enough for all seeds."""
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("document", CRDS, ids=lambda document: Path(document.location.file).stem)
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -83,7 +83,7 @@ def test_any_value_stays_where_it_is_put(value: Any, names: list[str]) -> None:
     check_placements(value, names)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @settings(max_examples=MANY)
 @given(VALUES, DRAWN)
 def test_many_values_stay_where_they_are_put(value: Any, names: list[str]) -> None:
@@ -196,7 +196,7 @@ def test_any_template_is_rendered_or_a_problem_with_its_line(template: str, incl
     check_template(template, included, value)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @settings(max_examples=MANY)
 @given(TEXTS, TEXTS, VALUES)
 def test_many_templates_are_rendered_or_problems_with_their_lines(template: str, included: str, value: Any) -> None:

@@ -63,7 +63,7 @@ def as_refused(
         manifest=manifest,
         live=live,
         fields=tuple(dict.fromkeys(names)),
-        immutable="",
+        immutable=(),
         custom=False,
         former=former,
     )
