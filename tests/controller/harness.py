@@ -14,6 +14,7 @@ import contextlib
 import json
 import shutil
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
@@ -383,6 +384,14 @@ class Desk:
         for task in self._watching:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
+
+
+class CountingClient(Client):
+    """A client that counts what it meets. The clients that it makes for single parents count with it."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.met: Counter[str] = Counter()
 
 
 @dataclass(slots=True)

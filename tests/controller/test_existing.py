@@ -12,13 +12,14 @@ import pytest
 
 from ssa_operator.controller.options import ApplyMode
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube.api.client import Applied, Client
+from ssa_operator.kube.api.client import Applied
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions
 from ssa_operator.kube.api.resource import Resource
 from tests.controller.harness import (
     DEPLOYMENT,
     ECHOES,
+    CountingClient,
     Desk,
     MakeOptions,
     Operate,
@@ -165,18 +166,17 @@ async def test_an_object_in_the_same_file_as_a_generated_value_is_adopted_too(de
     assert holds(ours="a")(taken)
 
 
-class Latecomer(Client):
+class Latecomer(CountingClient):
     """A client before whose first apply of a Secret another manager creates it."""
 
-    meddle: Callable[[], Awaitable[None]] | None = None
-    met = False
+    meddle: Callable[[], Awaitable[None]]
 
     async def apply(
         self, resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = DEFAULT_APPLY
     ) -> Applied:
-        if resource.kind == "Secret" and self.meddle is not None:
-            meddle, self.meddle, self.met = self.meddle, None, True
-            await meddle()
+        if resource.kind == "Secret" and not self.met["first apply"]:
+            self.met["first apply"] += 1
+            await self.meddle()
         return await super().apply(resource, namespace, name, body, options)
 
 
@@ -189,20 +189,18 @@ async def test_a_generated_value_that_appears_just_before_its_creation_is_kept(
             running.write(f"{ECHOES}/secret.yaml.j2", SECRET)
             await desk.apply_until_ready(echo("web"))
             kept = await desk.until("secrets", "web", is_adopted)
-        assert client.met
+        assert client.met["first apply"]
     assert base64.b64decode(kept["data"]["password"]) == b"by-hand"
 
 
-class Strict(Client):
+class Strict(CountingClient):
     """A client of a server to which a resourceVersion is a conflict also where there is no object."""
-
-    refusals = 0
 
     async def apply(
         self, resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = DEFAULT_APPLY
     ) -> Applied:
         if json.loads(body)["metadata"].get("resourceVersion") == "1":
-            self.refusals += 1
+            self.met["refusal"] += 1
             raise ApiError(f"apply of {name}", ErrorStatus(code=409, reason="Conflict", message="was modified"))
         return await super().apply(resource, namespace, name, body, options)
 
@@ -212,7 +210,7 @@ async def test_a_server_that_refuses_the_precondition_of_an_absent_object_is_no_
 ) -> None:
     async with Strict(await administrator(cluster)) as client, operating(client, options()):
         await desk.apply_until_ready(echo("web"))
-    assert client.refusals == 1
+    assert client.met["refusal"] == 1
 
 
 async def test_only_objects_with_generated_values_are_read_before_their_creation(

@@ -17,6 +17,7 @@ from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions, DeleteOpt
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth import credentials
 from tests.controller.harness import (
+    CountingClient,
     Desk,
     MakeOptions,
     Operate,
@@ -424,24 +425,21 @@ async def test_an_object_that_took_the_name_meanwhile_is_not_deleted(
         assert uid(await desk.read("deployments.apps", "web")) == uid(replaced[0])
 
 
-class DisconnectingClient(Client):
+class DisconnectingClient(CountingClient):
     """A client that loses its connection right after it deleted an object of a kind."""
 
     kind = "Deployment"
-    lost = False
-    losses = 0
 
     async def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> LiveObject | None:
         left = await super().delete(resource, namespace, name, options)
-        self.lost = (resource.kind, name) == (self.kind, "web")
+        self.met["deletion"] = (resource.kind, name) == (self.kind, "web")
         return left
 
     async def apply(
         self, resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = DEFAULT_APPLY
     ) -> Applied:
-        if self.lost:
-            self.lost = False
-            self.losses += 1
+        if self.met.pop("deletion", 0):
+            self.met["loss"] += 1
             raise Unreachable(f"apply of {name}", "the connection broke", sent=True)
         return await super().apply(resource, namespace, name, body, options)
 
@@ -525,18 +523,16 @@ async def test_a_generated_value_outlives_a_connection_that_breaks_while_its_sec
         await desk.apply(box_of("example.com/two"))
         new = await desk.until("secrets", "web", is_of("example.com/two"))
         await desk.ready(BOXES, "box")
-        assert unlucky.losses == 1
+        assert unlucky.met["loss"] == 1
     assert new["data"] == old["data"]
 
 
-class RefusedClient(Client):
+class RefusedClient(CountingClient):
     """A client whose first delete of a Secret that keeps generated values the API server answers with an error."""
 
-    refusals = 0
-
     async def delete(self, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> LiveObject | None:
-        if name.startswith("ssa-operator-kept-") and not self.refusals:
-            self.refusals += 1
+        if name.startswith("ssa-operator-kept-") and not self.met["refusal"]:
+            self.met["refusal"] += 1
             raise ApiError(f"delete of {name}", ErrorStatus(code=500, reason="InternalError", message="etcd is busy"))
         return await super().delete(resource, namespace, name, options)
 
@@ -551,7 +547,7 @@ async def test_a_secret_that_keeps_values_and_was_not_deleted_is_deleted_by_the_
         await desk.apply_until_ready(box_of("example.com/two"))
         annotation = "ssa-operator.dev/generated-values"
         await desk.until(BOXES, "box", lambda body: annotation not in body["metadata"].get("annotations", {}))
-        assert refused.refusals == 1
+        assert refused.met["refusal"] == 1
     names = [live.identity.name for live in (await desk.view("secrets")).cache]
     for name in names:
         if name.startswith("ssa-operator-kept-"):

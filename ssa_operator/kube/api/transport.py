@@ -143,6 +143,8 @@ class Transport:
         """The same, for the children of one parent: no error and no warning quotes a content of Secrets that the
         parent's renders put into them. It is open as long as its origin.
         """
+        if secrets == self._secrets:
+            return self
         view = copy.copy(self)
         view._secrets = secrets  # noqa: SLF001 - a copy of this one
         return view
