@@ -145,6 +145,7 @@ async def test_a_denied_deletion_quotes_nothing_of_the_object_that_a_secrets_con
             await desk.apply(echo("web", replicas=2))
             await desk.until(ECHOES, "web", not_ready_because("ApplyFailed", "denied"))
             await is_hidden(desk, running, "ValidatingAdmissionPolicy")
+        await desk.gone("configmaps", "web")
 
 
 VALUE = "<the value>"
