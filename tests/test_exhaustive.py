@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -43,5 +44,6 @@ def collected(folder: Path, marks: str, selection: str = "") -> list[str]:
     (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  exhaustive\n  more_cases\n")
     command = [sys.executable, "-m", "pytest", "-p", "tests.exhaustive", "--collect-only", "--quiet", "-m", marks]
     command += ["--rootdir", str(folder), f"{folder / 'test_file.py'}{selection}"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     return sorted(line.partition("::")[2] for line in shown.splitlines() if "::" in line)
