@@ -26,6 +26,7 @@ def test_cases(size, name): pass
 MORE = ["test_cases[a-2]", "test_cases[b-1]", "test_cases[b-2]"]
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("marks", "selected"),
     [("not exhaustive", ["test_cases[a-1]", "test_plain"]), ("exhaustive", [*MORE, "test_variant"])],

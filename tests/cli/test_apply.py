@@ -233,6 +233,7 @@ async def test_data_that_leaves_no_children_need_no_confirmation(desk: Desk, tem
     await desk.gone("configmaps", "web-a")
 
 
+@pytest.mark.exhaustive
 async def test_a_terminal_shows_a_live_tree(desk: Desk, templates: Path, tmp_path: Path) -> None:
     (tmp_path / "echo.yaml").write_text(json.dumps(echo("web")))
     arguments = ("apply", str(tmp_path), f"--templates={templates}", "-n", desk.namespace)

@@ -146,6 +146,7 @@ async def test_each_field_of_a_child_names_its_writer(desk: Desk, web: Path) -> 
     assert not any(path.startswith("metadata.managedFields") for path in found)
 
 
+@pytest.mark.exhaustive
 async def test_a_secrets_content_is_hidden_wherever_it_is(desk: Desk, web: Path) -> None:
     hidden = "(a Secret's content)"
     assert (await fields(desk, web, "secret/web"))["data.word"] == wrote("secret.yaml.j2", 6, "generated()", hidden)
@@ -156,6 +157,7 @@ async def test_a_secrets_content_is_hidden_wherever_it_is(desk: Desk, web: Path)
     assert hidden in await blame(desk, web, "echo/web", "--output=yaml")
 
 
+@pytest.mark.exhaustive
 async def test_kubectl_scale_is_named_with_its_subresource(desk: Desk, web: Path) -> None:
     await desk.kubectl("scale", "deployment/web", "--replicas=5")
     found = (await fields(desk, web))["spec.replicas"]
@@ -223,6 +225,7 @@ async def test_a_template_that_changed_since_is_told_apart_from_what_it_applied(
     assert re.search(r"^ssa-operator +applied by an earlier template +│ kind: Service$", text, re.MULTILINE)
 
 
+@pytest.mark.exhaustive
 async def test_a_child_whose_template_waits_says_for_what(desk: Desk, web: Path) -> None:
     await desk.delete("configmap", "settings")
     text = await blame(desk, web, "echo/web", "deployment/web")

@@ -383,6 +383,7 @@ async def test_a_crd_without_printer_columns_is_named_with_its_line(tmp_path: Pa
     assert crd.read_text().splitlines()[finding["line"] - 1].strip().startswith("- name: v1")
 
 
+@pytest.mark.exhaustive
 async def test_the_project_s_own_templates_have_no_errors_and_the_page_shows_a_finding_of_theirs() -> None:
     code, out, err = await run("check")
     assert (code, err) == (0, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -70,6 +71,7 @@ def test_what_the_clusters_start_still_does_is_the_line_below_the_title() -> Non
     assert len(note) <= 80
 
 
+@pytest.mark.exhaustive
 @given(
     st.integers(0, 60),
     st.integers(80, 200),

@@ -50,6 +50,7 @@ async def test_the_help_groups_every_command_by_topic() -> None:
     assert {name for names in TOPICS.values() for name in names} >= {words[0] for words in COMMANDS}
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("words", EVERY_COMMAND, ids=" ".join)
 async def test_every_command_has_help_with_an_example_and_every_option_is_also_an_environment_variable(
     words: tuple[str, ...],

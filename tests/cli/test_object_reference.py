@@ -164,6 +164,7 @@ def test_a_kind_that_resembles_nothing_gets_no_suggestion() -> None:
     )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_the_cluster_resolves_kinds_short_names_and_versions(client: Client, desk: Desk) -> None:
     mapper = RESTMapper(client)

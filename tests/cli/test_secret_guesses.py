@@ -114,6 +114,7 @@ async def shown(desk: Desk, client: Client, templates: Path) -> Shown:
     return Shown(desk, templates)
 
 
+@pytest.mark.exhaustive
 async def test_the_fields_of_live_children_show_no_guess_to_be_right(shown: Shown) -> None:
     for output in ("yaml", "json"):
         alike(await shown.by("blame", "echo/PARENT", f"--output={output}"))
@@ -123,6 +124,7 @@ async def test_the_graph_shows_no_guess_to_be_right(shown: Shown) -> None:
     alike(await shown.by("graph", "echo/PARENT"))
 
 
+@pytest.mark.exhaustive
 async def test_a_diff_shows_no_guess_to_be_right(shown: Shown, templates: Path) -> None:
     changed = TEMPLATE.replace("db://u", "db://other").replace("the guess is", "the guess was").replace(":1", ":2")
     changed = changed.replace('  pw: "{{ pw }}"\n', '  pw: "{{ pw }}+"\n').replace("  mine: ", "  more: ")

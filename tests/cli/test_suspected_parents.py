@@ -229,6 +229,7 @@ async def test_a_parent_in_whose_thread_the_process_is_killed_comes_last_and_alo
         await forgotten(desk)
 
 
+@pytest.mark.exhaustive
 async def test_a_watch_whose_event_holds_the_process_is_named_with_the_object(desk: Desk, templates: Path) -> None:
     run = operator(desk, templates)
     async with started(NOTHING, *run, namespace=desk.namespace, handler=HOLDS_WATCH) as command:

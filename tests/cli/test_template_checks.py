@@ -35,6 +35,7 @@ def project_in(folder: Path, examples: Path) -> Project:
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/templates"))
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("folder", EXAMPLES, ids=[each.name for each in EXAMPLES])
 def test_the_examples_have_no_errors(folder: Path) -> None:
     found = check_templates([folder / "templates"], project_in(folder, folder))

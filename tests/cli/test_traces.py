@@ -82,6 +82,7 @@ def attributes(span: Span) -> dict[str, str]:
     return {each.key: each.value.string_value or str(each.value.int_value) for each in span.attributes}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_a_collector_receives_a_trace_of_each_reconcile_with_its_stages_and_requests(
     desk: Desk, templates: Path

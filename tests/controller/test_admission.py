@@ -373,6 +373,7 @@ ENDLESS = (
 """A part of a template that takes all the time that a render has."""
 
 
+@pytest.mark.exhaustive
 async def test_a_judgement_whose_render_is_slow_ends_at_its_deadline_and_holds_up_no_other(
     judge: Judge, desk: Desk, templates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from ssa_operator.kube.api.transport import Response
 from tests.controller.harness import (
     ECHOES,
     PATIENCE,
+    CountingClient,
     Desk,
     MakeOptions,
     administrator,
@@ -33,20 +34,20 @@ pytestmark = pytest.mark.cluster
 MINE = {"stringData": {"password": "of the user"}}
 
 
-class InterruptedClient(Client):
+class InterruptedClient(CountingClient):
     """A client that runs `interruption` once, before it sends the first request that `is_awaited`."""
 
     is_awaited: Callable[[Request], bool]
     interruption: Callable[[], Awaitable[None]] | None = None
 
     async def send(self, request: Request) -> Response:
-        if self.interruption is not None and self.is_awaited(request):
-            interruption, self.interruption = self.interruption, None
-            await interruption()
+        if self.interruption is not None and not self.was_interrupted() and self.is_awaited(request):
+            self.met["awaited request"] += 1
+            await self.interruption()
         return await super().send(request)
 
     def was_interrupted(self) -> bool:
-        return self.interruption is None
+        return self.met["awaited request"] > 0
 
 
 @pytest.fixture

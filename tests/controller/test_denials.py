@@ -45,6 +45,7 @@ spec:
 MANY = 20
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("template", "resource"), [(MAP, "configmaps"), (SECRET, "secrets")], ids=["ConfigMap", "Secret"]
 )
@@ -65,6 +66,7 @@ async def test_a_child_that_a_quota_refuses_is_stalled_and_is_created_when_the_q
         await desk.ready(ECHOES, "web")
 
 
+@pytest.mark.exhaustive
 async def test_a_pod_and_its_service_account_in_one_folder_become_ready_in_one_reconcile_without_a_resync(
     desk: Desk, operate: Operate, options: MakeOptions
 ) -> None:
@@ -144,6 +146,7 @@ spec:
 """
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("kind", ["port", "address"])
 async def test_a_service_gets_its_port_or_address_when_another_service_frees_it_without_a_resync(
     desk: Desk, operate: Operate, options: MakeOptions, kind: str

@@ -103,6 +103,7 @@ def spec_of(body: Body) -> Body:
     return {key: found[key] for key in (HISTORY, "hard", "maxUnavailable") if key in found}
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("name", CASES)
 async def test_a_value_whose_way_back_a_policy_denies_stays_and_the_rest_is_applied(
     desk: Desk, operate: Operate, boxes: Path, name: str
@@ -154,6 +155,7 @@ async def until_allowed(desk: Desk, probe: Body) -> None:
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("rule", "label"),
     [(f"object.spec.{HISTORY} >= 4", ""), ("object.metadata.?labels.team != optional.of('a')", "a")],
@@ -186,6 +188,7 @@ async def test_a_decrease_of_the_templates_own_value_stays_denied(desk: Desk, op
             await desk.until(BOXES, "box", not_ready_because("ApplyFailed", "not so"))
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("code", [403, 400, 409])
 async def test_a_value_whose_way_back_a_webhook_denies_stays(
     desk: Desk, operate: Operate, boxes: Path, tmp_path: Path, code: int

@@ -64,6 +64,7 @@ async def denied_deletions(desk: Desk, folder: Path, code: int, reason: str) -> 
             await desk.delete("validatingwebhookconfiguration", desk.namespace)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(("code", "reason"), [(404, "NotFound"), (409, "Conflict"), (410, "Gone")])
 async def test_a_child_whose_deletion_is_denied_is_reported_and_deleted_when_it_is_allowed_without_a_resync(
     desk: Desk, operate: Operate, options: MakeOptions, tmp_path: Path, code: int, reason: str

@@ -180,6 +180,7 @@ class Latecomer(CountingClient):
         return await super().apply(resource, namespace, name, body, options)
 
 
+@pytest.mark.exhaustive
 async def test_a_generated_value_that_appears_just_before_its_creation_is_kept(
     cluster: Cluster, desk: Desk, options: MakeOptions
 ) -> None:
@@ -315,6 +316,7 @@ async def test_of_an_object_without_managers_only_fields_that_kubectl_apply_reco
     assert "annotations" not in found["metadata"]
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("prune", ["true", "false"])
 async def test_an_object_of_another_controller_is_refused_and_not_changed(
     desk: Desk, operate: Operate, prune: str
@@ -361,6 +363,7 @@ async def test_the_children_of_a_deleted_parent_are_adopted_and_those_of_an_exis
     assert shared["metadata"]["labels"]["ssa-operator.dev/parent-uid"] == uid(second)
 
 
+@pytest.mark.exhaustive
 async def test_fields_that_were_written_in_a_removed_version_do_no_harm(desk: Desk, operate: Operate) -> None:
     """The entries of managedFields that name it stay (kubernetes/kubernetes#111937)."""
     group = f"g{uuid.uuid4().hex[:8]}.example.com"

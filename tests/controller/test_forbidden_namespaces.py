@@ -102,6 +102,7 @@ async def end_watches(running: Running, namespace: str) -> None:
                 tasks[at] = asyncio.create_task(reflector.run())
 
 
+@pytest.mark.exhaustive
 async def test_a_namespace_that_does_not_exist_yet_stops_no_other_and_is_served_once_it_does(
     desk: Desk, other: Desk, limited: Client, options: MakeOptions, templates: Path, user: str
 ) -> None:

@@ -82,6 +82,7 @@ async def test_probes_answer_while_more_connections_are_open_than_files_may_be(
         assert "idle connections are closed for new ones" in await command.says("connections")
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("sent", [b"", HALF], ids=["nothing", "half of a header"])
 async def test_a_header_that_does_not_come_is_given_up(
     options: MakeOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes

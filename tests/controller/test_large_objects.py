@@ -42,6 +42,7 @@ def blob(group: str) -> str:
     return f"{letter}\napiVersion: {group}/v1\nkind: Blob\nmetadata:\n  name: {{{{ name }}}}\nspec:\n  a: b\n{fields}"
 
 
+@pytest.mark.exhaustive
 async def test_an_object_that_is_too_large_is_sent_once_and_the_message_has_its_size(
     desk: Desk, operate: Operate, group: str, templates: Path, cluster: Cluster
 ) -> None:

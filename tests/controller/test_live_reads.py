@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube.api.client import Applied, Client
+from ssa_operator.kube.api.client import Applied
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.api.resource import Resource
 from tests.controller.harness import (
     DEPLOYMENT,
     ECHOES,
+    CountingClient,
     Desk,
     MakeOptions,
     Operate,
@@ -68,17 +69,16 @@ async def test_a_child_is_never_scaled_down_also_after_a_restart(desk: Desk, ope
     assert counts <= {3, 4}
 
 
-class ScalingClient(Client):
+class ScalingClient(CountingClient):
     """A client in whose way an autoscaler comes: it scales the Deployment up just before an apply goes out."""
 
     desk: Desk
-    scaled: bool = False
 
     async def apply(
         self, resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = NO_OPTIONS
     ) -> Applied:
-        if resource.kind == "Deployment" and b'"replicas":3' in body and not self.scaled:
-            self.scaled = True
+        if resource.kind == "Deployment" and b'"replicas":3' in body and not self.met["apply"]:
+            self.met["apply"] += 1
             await self.desk.scale("deployments", name, 10)
         return await super().apply(resource, namespace, name, body, options)
 
@@ -95,7 +95,7 @@ async def test_an_apply_of_what_a_child_was_before_an_autoscaler_scaled_it_up_is
         view.cache.listen(lambda _, new: counts.append(new.body["spec"]["replicas"]) if new else None)
         await desk.apply(echo("web", 3))
         await desk.until(ECHOES, "web", is_ready)
-        assert client.scaled
+        assert client.met["apply"]
         assert (await desk.read("deployments.apps", "web"))["spec"]["replicas"] == 10
         assert sorted(counts) == counts
 

@@ -207,6 +207,7 @@ def versioned(name: str, annotations: str = "{}") -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("annotations", ["{}", '{ssa-operator.dev/prune: "false"}'], ids=["pruned", "kept"])
 async def test_ever_new_names_are_slowed_down_and_named(desk: Desk, operate: Operate, annotations: str) -> None:
     latest = "lookup_all('v1', 'ConfigMap') | map(attribute='metadata.resourceVersion') | map('int') | max"

@@ -68,6 +68,7 @@ def has_finalizer(body: dict[str, Any]) -> bool:
     return CLEANUP in body["metadata"].get("finalizers", [])
 
 
+@pytest.mark.exhaustive
 async def test_namespaces_are_deleted_under_exactly_the_roles_that_the_command_prints(
     desk: Desk, options: MakeOptions, templates: Path, account: MakeAccount
 ) -> None:
@@ -172,6 +173,7 @@ async def test_a_child_in_a_namespace_that_is_gone_keeps_no_parent_in_deletion(
         await made.gone("gone", "again")
 
 
+@pytest.mark.exhaustive
 async def test_after_a_restart_the_end_of_a_namespace_ends_a_deletion_or_a_person_does(
     elsewhere: MakeElsewhere, options: MakeOptions
 ) -> None:
@@ -213,6 +215,7 @@ async def test_a_child_that_its_controller_keeps_in_deletion_names_the_finalizer
         await desk.gone(ECHOES, "web")
 
 
+@pytest.mark.exhaustive
 async def test_a_parent_that_is_orphaned_in_a_namespace_that_is_deleted_keeps_it_from_ending_no_longer_than_others(
     desk: Desk, options: MakeOptions, templates: Path, account: MakeAccount
 ) -> None:

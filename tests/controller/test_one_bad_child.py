@@ -120,6 +120,7 @@ async def test_a_kind_that_is_no_segment_of_a_path_holds_up_no_other_child(
         await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", "../Secret"))
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("place", ["name", "namespace"])
 async def test_a_record_of_a_name_that_is_no_segment_names_nothing(
     place: str, desk: Desk, operate: Operate, templates: Path

@@ -30,6 +30,7 @@ MAPS = "configmaps"
 NAMED = map_template("named-{{ spec.replicas }}", x="spec.replicas")
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("name", ["none", "not/a-name"])
 async def test_a_child_is_pruned_although_templates_read_one_that_never_existed(
     desk: Desk, operate: Operate, templates: Path, name: str

@@ -537,6 +537,7 @@ class RefusedClient(CountingClient):
         return await super().delete(resource, namespace, name, options)
 
 
+@pytest.mark.exhaustive
 async def test_a_secret_that_keeps_values_and_was_not_deleted_is_deleted_by_the_retry(
     cluster: Cluster, desk: Desk, options: MakeOptions, boxes: Path
 ) -> None:

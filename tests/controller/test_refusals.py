@@ -152,6 +152,7 @@ async def again(desk: Desk) -> None:
 # Admission.
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("operations", [["CREATE", "UPDATE"], ["UPDATE"]])
 async def test_a_policy_that_came_later_deletes_no_finished_job(
     desk: Desk, operate: Operate, boxes: Path, operations: list[str]
@@ -277,6 +278,7 @@ def volume(**source: Any) -> Body:
     return made
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("before", "after", "gone"),
     [

@@ -120,6 +120,7 @@ async def is_hidden(desk: Desk, running: Running, *words: str) -> None:
     assert "hush" not in f"{json.dumps(found['status'])}{events}{shown(running)}"
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("case", COPIES)
 async def test_a_refusal_quotes_nothing_that_admission_copied_from_a_secrets_content(
     desk: Desk, operate: Operate, options: MakeOptions, cards: None, case: str
@@ -160,6 +161,7 @@ spec:
 """
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("restarts", [False, True])
 async def test_a_refusal_quotes_nothing_of_what_an_earlier_render_wrote(
     desk: Desk, operate: Operate, options: MakeOptions, cards: None, restarts: bool

@@ -203,6 +203,7 @@ CASES = {
 }
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("name", CASES)
 async def test_another_arm_of_a_union_is_applied(desk: Desk, operate: Operate, boxes: Path, name: str) -> None:
     case = CASES[name]

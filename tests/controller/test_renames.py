@@ -108,6 +108,7 @@ data: {uid: "{{ child('ConfigMap', name ~ '-' ~ spec.replicas ~ '-' ~ number).me
 """
 
 
+@pytest.mark.exhaustive
 async def test_the_readiness_of_many_new_children_is_judged_a_few_times_each(
     desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

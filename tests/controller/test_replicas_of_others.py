@@ -164,6 +164,7 @@ async def test_an_orphaned_stateful_set_keeps_the_pods_that_somebody_else_scaled
         assert REPLICAS_ANNOTATION not in parent["metadata"]["annotations"]
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("resource", "make", "strategy", "count"),
     [
@@ -300,6 +301,7 @@ GIVEN_UP = [
 ]
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(("resource", "make", "field"), GIVEN_UP)
 async def test_a_number_that_a_template_stops_writing_stays_until_another_writes_it(
     desk: Desk, operate: Operate, crates: Path, resource: str, make: Callable[..., Body], field: str

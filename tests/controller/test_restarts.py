@@ -151,6 +151,7 @@ async def test_a_template_that_is_gone_after_a_restart_leaves_no_objects_of_a_pa
         await desk.gone(SECRETS, "web-more")
 
 
+@pytest.mark.exhaustive
 async def test_a_held_prune_of_a_kind_stays_held_when_its_crd_prefers_another_version(
     desk: Desk, operate: Operate, templates: Path, group: str
 ) -> None:

@@ -42,6 +42,7 @@ def cron_job() -> Body:
     return manifest("batch/v1", "CronJob", spec={"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job()["spec"]}})
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     "make",
     [lambda: deployment(replicas=0), lambda: stateful_set(replicas=0), cron_job],

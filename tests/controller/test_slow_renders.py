@@ -92,6 +92,7 @@ def held_in_thread(monkeypatch: pytest.MonkeyPatch, function: str) -> Iterator[N
             go_on.set()
 
 
+@pytest.mark.exhaustive
 async def test_the_event_loop_goes_on_while_a_parent_takes_its_whole_time(
     desk: Desk, operate: Operate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +135,7 @@ HOOK = map_template("bye", n="spec.replicas").replace(
 )
 
 
+@pytest.mark.exhaustive
 async def test_finalize_hooks_whose_render_is_slow_run_and_hold_up_no_other_parent(
     desk: Desk, operate: Operate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +198,7 @@ async def test_the_event_loop_goes_on_while_suspend_when_takes_its_whole_time(
             assert min(turns) > 10
 
 
+@pytest.mark.exhaustive
 async def test_what_comes_after_a_child_whose_expression_takes_long_is_applied(
     desk: Desk, operate: Operate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,6 +262,7 @@ async def test_the_event_loop_goes_on_while_changed_templates_are_loaded(
 SLOW_STATUS = {"a": map_template("a", n="spec.replicas"), "_status": LOOP + "readyReplicas: 1\n"}
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("function", "texts"),
     [("render", {"a": LOOP + map_template("a", n="spec.replicas")}), ("render_status", SLOW_STATUS)],

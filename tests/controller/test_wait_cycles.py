@@ -105,6 +105,7 @@ metadata:
 """
 
 
+@pytest.mark.exhaustive
 async def test_two_parents_that_each_render_the_namespace_of_the_other_are_deleted(
     desk: Desk, operate: Operate, templates: Path, group: str
 ) -> None:

@@ -94,6 +94,7 @@ async def in_shard(home: Desk, index: int, group: str, *manifests: dict[str, Any
     raise AssertionError("no uid in the shard")
 
 
+@pytest.mark.exhaustive
 async def test_two_parents_of_two_shards_that_each_render_the_namespace_of_the_other_are_deleted(
     desk: Desk, options: MakeOptions, links: Path, group: str
 ) -> None:
@@ -191,6 +192,7 @@ async def test_parents_that_create_parents_and_namespaces_are_deleted_and_what_t
         assert not is_going(await desk.read("namespaces", one.namespace))
 
 
+@pytest.mark.exhaustive
 async def test_a_parent_that_may_not_read_the_other_one_says_how_a_person_ends_the_deletion(
     desk: Desk, options: MakeOptions, links: Path, group: str, tmp_path: Path
 ) -> None:
@@ -211,6 +213,7 @@ async def test_a_parent_that_may_not_read_the_other_one_says_how_a_person_ends_t
         await two.release("chain", "far")
 
 
+@pytest.mark.exhaustive
 async def test_a_parent_waits_for_a_namespace_of_another_operators_parent_that_does_not_wait_for_it(
     desk: Desk, options: MakeOptions, operate: Operate, links: Path, group: str
 ) -> None:

@@ -249,6 +249,7 @@ async def test_the_pauses_of_a_denied_child_grow_and_begin_anew_once_another_chi
         assert due(queue, Cause.RETRY) == BACKOFF_BASE
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("deferred", [False, True])
 async def test_a_denied_status_is_retried_with_growing_pauses(deferred: bool) -> None:
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
@@ -357,6 +358,7 @@ async def test_a_bug_is_logged_and_retried_and_what_the_reconcile_did_is_remembe
     assert script.known.reconcile_at == "seen"
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("causes", "applied", "again"),
     [

@@ -55,6 +55,7 @@ def checked_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pod_failures, "LONGEST_INTERVAL", 0.5)
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("kind", WORKLOADS)
 async def test_a_workload_that_can_create_no_pod_says_why(
     desk: Desk, operate: Operate, templates: Path, kind: str
@@ -155,6 +156,7 @@ async def report(desk: Desk, group: str, status: dict[str, Any]) -> dict[str, An
     return cluster
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("status", STATUSES.values(), ids=STATUSES)
 async def test_a_custom_object_that_is_not_ready_says_why_whatever_its_status_counts(
     desk: Desk, operate: Operate, group: str, custom: dict[str, Any], status: dict[str, Any]
@@ -171,6 +173,7 @@ async def test_a_custom_object_that_is_not_ready_says_why_whatever_its_status_co
         assert len(message) < 600
 
 
+@pytest.mark.exhaustive
 async def test_events_are_listed_once_a_check_of_what_is_not_ready_and_never_for_what_is(
     desk: Desk,
     operate: Operate,
@@ -248,6 +251,7 @@ GENERIC: dict[str, tuple[str, str, str]] = {
 }
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(("template", "resource", "reason"), GENERIC.values(), ids=GENERIC)
 async def test_other_built_in_objects_that_are_not_ready_quote_their_events(
     desk: Desk, operate: Operate, templates: Path, template: str, resource: str, reason: str

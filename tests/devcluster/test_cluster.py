@@ -320,6 +320,7 @@ async def test_a_detached_cluster_survives_its_starter_and_is_gone_after_stop(
     assert not await clusters.stop("own")
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 async def test_a_start_that_is_interrupted_leaves_no_process(
     state: Path,

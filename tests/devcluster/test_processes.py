@@ -86,6 +86,7 @@ async def test_a_forked_child_of_the_starter_does_not_keep_the_group_alive(tmp_p
     finish(starter)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(sys.platform != "linux", reason="needs PR_SET_PDEATHSIG")
 async def test_kill_9_of_the_supervisor_leaves_none_of_its_processes(tmp_path: Path) -> None:
     starter, pids = start_starter(tmp_path, "stay")

@@ -108,6 +108,7 @@ def test_kubectl_accepts_the_commands_of_a_block(
     assert [answer for each in known if (answer := refused(each, kubectl, monkeypatch))] == []
 
 
+@pytest.mark.exhaustive
 def test_a_wrong_command_is_refused(known_cluster: None, kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch) -> None:
     for command, words in {
         "kubectl get echos": 'resource type "echos"',

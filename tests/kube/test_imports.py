@@ -20,6 +20,7 @@ def run(program: str, *arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     "user",
     [

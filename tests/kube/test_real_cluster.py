@@ -71,6 +71,7 @@ async def widget(client: Client, namespace: str, name: str, spec: object = None)
 # Encoding
 
 
+@pytest.mark.exhaustive
 async def test_every_character_of_the_basic_plane_comes_back_as_it_was_sent(client: Client, namespace: str) -> None:
     for start in range(0, 0x10000, 0x1000):
         characters = [chr(point) for point in range(start, start + 0x1000) if not 0xD800 <= point <= 0xDFFF]

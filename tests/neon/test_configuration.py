@@ -181,6 +181,7 @@ def test_the_bucket_is_made_once_minio_answers(stage: Stage) -> None:
     assert environment(stage, "bucket")["ENDPOINT"] == "http://db-minio:9000"
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("version", [14, "15", 16, "17"])
 def test_tenant_and_timeline_are_asked_for_with_the_ids_of_the_database(version: int | str) -> None:
     stage = made(postgres_version=version)

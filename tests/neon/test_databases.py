@@ -144,6 +144,7 @@ def test_the_job_creates_what_is_absent_and_changes_what_is_there(server: Server
     assert server.query(owners) == "audit|cloud_admin\nshop|report_user"
 
 
+@pytest.mark.exhaustive
 @needs_postgres
 def test_an_extension_that_the_image_lacks_fails_the_job_and_is_named(server: Server, tmp_path: Path) -> None:
     stage = made(databases=[{"name": "other", "owner": "cloud_admin", "extensions": ["not_there"]}])

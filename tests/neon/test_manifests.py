@@ -167,6 +167,7 @@ def test_without_an_image_the_compute_s_is_that_of_its_version() -> None:
         assert image == f"ghcr.io/neondatabase/compute-node-v{version}:release-compute-9073"
 
 
+@pytest.mark.more_cases
 @each_variant
 def test_no_image_is_the_latest(stage: Stage) -> None:
     """With `latest` and IfNotPresent, nodes run different builds of one protocol."""

@@ -61,6 +61,7 @@ def test_what_is_not_known_yet_is_left_out() -> None:
     }
 
 
+@pytest.mark.exhaustive
 def test_an_external_bucket_is_no_component() -> None:
     status = made(s3={**S3, "endpoint": "https://s3.example.com"}).status()
     assert status["phase"] == "Ready"

@@ -30,6 +30,7 @@ def text(use: str) -> str:
     return f"{macro}{{% for i in range(spec.count) %}}\n{head}{USES[use]}{{% endfor %}}\n"
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("use", USES)
 def test_content_of_the_parent_counts_each_time_that_it_is_rendered(use: str) -> None:
     spec: dict[str, Any] = {"block": BLOCK}

@@ -100,6 +100,7 @@ def test_a_field_of_a_live_child_is_a_value(expression: str, value: Any) -> None
     assert fields(f"v: {{{{ {expression} }}}}\n") == {"v": value}
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize(
     "expression",
     [

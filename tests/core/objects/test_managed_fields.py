@@ -71,6 +71,7 @@ def test_any_bytes_are_a_tree_of_fields(one: bytes, other: bytes) -> None:
     changed_fields(one, {"a": [1]}, {"a": {}})
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("levels", [NESTING_LIMIT - 1, NESTING_LIMIT + 1, 900, 5000, 100_000])
 def test_a_field_that_is_nested_too_deep_is_owned_as_a_whole(levels: int) -> None:
     encoded = b'{"f:a":' * levels + b"{}" + b"}" * levels

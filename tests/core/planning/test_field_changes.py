@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -99,6 +100,7 @@ values = st.recursive(
 specs = st.dictionaries(st.sampled_from("abcd"), values)
 
 
+@pytest.mark.exhaustive
 @given(specs, specs)
 def test_equal_objects_have_no_changes_and_different_ones_have(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert bool(field_changes(live(one), live(other))) is (one != other)

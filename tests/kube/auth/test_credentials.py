@@ -294,6 +294,7 @@ ANYTHING = st.recursive(
 SERVER = st.sampled_from(["https://127.0.0.1:1", "http://127.0.0.1:1", "http://[::1", "https://\0", "http://a:b", 5])
 
 
+@pytest.mark.exhaustive
 @given(
     st.fixed_dictionaries({"server": SERVER}, optional=dict.fromkeys(CLUSTER_FIELDS, ANYTHING)),
     st.dictionaries(st.sampled_from(USER_FIELDS), ANYTHING, max_size=3),
@@ -490,6 +491,7 @@ SLEEPS_WITH_A_CHILD = ('exec 3>"$(dirname "$0")/alive"', "echo waiting for someb
                        "echo up >&3", "sleep 1000")  # fmt: skip
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("first", ["", "trap '' TERM"], ids=["ends when asked", "ignores SIGTERM"])
 async def test_an_exec_plugin_that_does_not_answer_in_time_is_ended_with_all_its_processes(
     tmp_path: Path, shell: Callable[..., dict[str, Any]], alive: Alive, first: str, monkeypatch: pytest.MonkeyPatch

@@ -205,6 +205,7 @@ asyncio.run(asyncio.wait_for(main(), 30))
 """
 
 
+@pytest.mark.more_cases
 @pytest.mark.parametrize("limit", ["max_inotify_instances", "max_inotify_watches"])
 def test_without_a_watch_of_the_system_changes_are_found_and_the_log_says_what_to_do(
     limit: str, tmp_path: Path

@@ -69,6 +69,7 @@ def test_a_name_is_made_legal_and_ends_with_a_hash(text: str, name: str) -> None
     assert re.fullmatch(name, k8s_name(text))
 
 
+@pytest.mark.exhaustive
 @given(st.from_regex("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True))
 @example("a")
 @example("a--b")
