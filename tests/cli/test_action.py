@@ -123,6 +123,7 @@ def test_the_action_and_the_workflow_plan_and_comment_alike(repository: Path) ->
         assert action[name]["if"] == workflow(repository)[name]["if"]
 
 
+@pytest.mark.exhaustive
 def test_the_workflow_uses_the_pinned_actions_of_this_repository(repository: Path) -> None:
     used = re.findall(r"uses: (.*)", (repository / ".github" / "workflows" / "operator.yaml").read_text())
     ours = (ROOT / ".github" / "workflows" / "ci.yaml").read_text()
@@ -140,6 +141,7 @@ def test_a_new_repository_passes_each_step(repository: Path, runner: Runner) -> 
     assert runner.written("GITHUB_OUTPUT") == ""
 
 
+@pytest.mark.exhaustive
 def test_permissions_that_the_templates_do_not_need_fail(repository: Path, runner: Runner) -> None:
     (repository / "templates" / f"websites.{GROUP}" / "service.yaml.j2").unlink()
     step = steps_of(ROOT / "action.yaml")["The permissions are those that the templates need"]
@@ -164,7 +166,7 @@ def plan_step() -> Mapping[str, Any]:
     return step
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("saved", "kubeconfig", "words"),
     [

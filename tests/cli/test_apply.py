@@ -181,6 +181,7 @@ async def test_a_denial_is_retried_until_its_cause_is_gone(desk: Desk, templates
     assert "exceeded quota: none" in out
 
 
+@pytest.mark.exhaustive
 async def test_a_lasting_denial_is_named_at_the_end_of_the_timeout(desk: Desk, templates: Path, full: None) -> None:
     code, _, err = await apply(desk, templates, echo("web"), options=("--timeout=2",))
     assert code == 1

@@ -202,6 +202,7 @@ async def test_the_gutter_has_what_the_page_shows(desk: Desk, web: Path) -> None
     assert [line for line in lasting(shown("blame").text) if line not in printed] == []
 
 
+@pytest.mark.exhaustive
 async def test_a_field_of_two_managers_names_both(desk: Desk, web: Path) -> None:
     body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 2}}
     await desk.kubectl("apply", "--server-side", "--field-manager=other", "-f", "-", stdin=json.dumps(body))
@@ -211,6 +212,7 @@ async def test_a_field_of_two_managers_names_both(desk: Desk, web: Path) -> None
     assert "replicas: 2  # also owned by other" in await blame(desk, web, "echo/web", "deployment/web")
 
 
+@pytest.mark.exhaustive
 async def test_a_template_that_changed_since_is_told_apart_from_what_it_applied(desk: Desk, web: Path) -> None:
     file = web / ECHOES / "service.yaml.j2"
     file.write_text(SERVICE.replace('  selector: {app: "{{ name }}"}\n', "").replace("port: 80", "port: 81"))
@@ -233,6 +235,7 @@ async def test_a_child_whose_template_waits_says_for_what(desk: Desk, web: Path)
     assert text.startswith(f"# Deployment {desk.namespace}/web; its template is {waiting}\n")
 
 
+@pytest.mark.exhaustive
 async def test_all_children_are_shown_one_document_each_and_without_the_gutter_they_are_the_live_objects(
     desk: Desk, web: Path
 ) -> None:

@@ -64,6 +64,7 @@ def folder(tmp_path: Path, **files: str) -> Path:
     return path.parent
 
 
+@pytest.mark.exhaustive
 async def test_several_folders_of_templates_and_crds_can_be_given(tmp_path: Path) -> None:
     gadgets = tmp_path / "gadgets"
     gadgets.mkdir()

@@ -96,6 +96,7 @@ async def test_changes_of_the_templates_name_their_line_and_secrets_are_hashed(
     assert len(set(changed)) == 2
 
 
+@pytest.mark.exhaustive
 async def test_a_field_of_another_manager_that_is_taken_back_names_the_manager(
     desk: Desk, client: Client, templates: Path
 ) -> None:
@@ -144,6 +145,7 @@ async def test_a_new_parent_in_a_file_is_shown_with_its_children_and_stays_absen
     assert await desk.find(ECHOES, "new") is None
 
 
+@pytest.mark.exhaustive
 async def test_prunes_recreations_waits_and_refusals_are_told(desk: Desk, client: Client, templates: Path) -> None:
     job = """\
 apiVersion: batch/v1
@@ -176,6 +178,7 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: IMA
     assert f"prune ConfigMap {desk.namespace}/web-old" not in out
 
 
+@pytest.mark.exhaustive
 async def test_errors_are_one_line_with_exit_code_2(desk: Desk, templates: Path, tmp_path: Path) -> None:
     code, out, err = await diff(desk, templates, "echo/none")
     assert (code, out) == (2, "")

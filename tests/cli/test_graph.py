@@ -182,6 +182,7 @@ async def test_a_file_with_two_parents_is_two_lists_and_no_image(folder: Path) -
     )
 
 
+@pytest.mark.exhaustive
 async def test_without_graphviz_the_error_names_the_extra(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "without" / "pygraphviz").mkdir(parents=True)
     (tmp_path / "without" / "pygraphviz" / "__init__.py").write_text("raise ImportError('no Graphviz here')\n")

@@ -177,6 +177,7 @@ async def test_the_cluster_resolves_kinds_short_names_and_versions(client: Clien
         await resolve_kind(mapper, "deploymnets")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_a_mistyped_name_gets_a_suggestion_and_another_namespace_is_named(client: Client, desk: Desk) -> None:
     await desk.apply(echo("web"), config_map(f"only-{desk.namespace}"))

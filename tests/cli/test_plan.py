@@ -83,6 +83,7 @@ async def test_a_plan_is_limited_to_the_parents_that_a_label_selector_selects(de
     assert [each["parent"]["name"] for each in found["objects"]] == ["x"]
 
 
+@pytest.mark.exhaustive
 async def test_a_plan_counts_what_changed_templates_would_do_and_writes_nothing(
     cluster: Cluster, desk: Desk, client: Client, templates: Path
 ) -> None:
@@ -318,6 +319,7 @@ spec:
 """
 
 
+@pytest.mark.exhaustive
 async def test_another_spelling_of_a_quantity_in_any_field_is_no_change_against_a_snapshot(
     desk: Desk, client: Client, templates: Path, tmp_path: Path
 ) -> None:

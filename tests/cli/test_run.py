@@ -175,7 +175,7 @@ async def test_each_json_line_of_a_reconcile_names_the_parent_and_the_reconcile(
     assert (other["name"], other["reconcileID"] != created["reconcileID"]) == ("other", True)
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("level", "shown"), [("info", False), ("debug", True)])
 async def test_a_text_line_names_the_reconcile_at_the_level_debug_only(
     desk: Desk, templates: Path, level: str, shown: bool

@@ -178,6 +178,7 @@ async def test_what_a_parent_waits_for_is_its_last_event_if_its_status_has_no_co
     assert re.search(r"last Event: WaitingForDependency: .*waiting for ConfigMap .*missing .*\(\d+s ago\)\n", text)
 
 
+@pytest.mark.exhaustive
 async def test_the_children_of_a_built_in_kind_are_found(desk: Desk, client: Client, tmp_path: Path) -> None:
     templates = folder(tmp_path, "serviceaccounts", "{% if name == 'own' %}\n" + CHILDREN + "{% endif %}\n")
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "own"}}
@@ -208,6 +209,7 @@ async def test_a_kind_that_the_user_cannot_list_is_named(
     assert {"persistentvolumeclaims", "secrets"} <= set(skipped.partition(": ")[2].split(", "))
 
 
+@pytest.mark.exhaustive
 async def test_a_kind_whose_age_the_user_cannot_read_is_named(desk: Desk, client: Client, tmp_path: Path) -> None:
     options = Options(templates=(ROOT / "templates",), namespaces=(desk.namespace,), listen=None)
     async with operating(client, options):
@@ -239,6 +241,7 @@ async def test_a_missing_permission_for_parents_is_a_one_line_error(desk: Desk, 
     assert "Traceback" not in err
 
 
+@pytest.mark.exhaustive
 async def test_parents_that_are_not_ready_come_first_and_are_counted(desk: Desk, client: Client) -> None:
     options = Options(templates=(ROOT / "templates",), namespaces=(desk.namespace,), listen=None)
     async with operating(client, options):
@@ -309,6 +312,7 @@ async def test_watched_status_prints_each_change_without_listing_again(
         assert "\x1b" not in "".join(command.printed)
 
 
+@pytest.mark.exhaustive
 async def test_status_in_a_terminal_changes_its_lines_in_place(desk: Desk, client: Client) -> None:
     await desk.apply(echo("web"))
     target = (f"--namespace={desk.namespace}", f"--kubeconfig={desk.kubeconfig}")

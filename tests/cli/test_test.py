@@ -7,6 +7,8 @@ import signal
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import pytest
+
 from tests.cli.process import in_terminal, run, started
 from tests.cli.test_golden_cases import PARENT, TEMPLATE, project, update
 from tests.docs.blocks.command_outputs import shown
@@ -44,6 +46,7 @@ async def test_the_life_of_a_case(tmp_path: Path) -> None:
     assert await run("test", str(tmp_path), "--case=o*") == (0, "1 case: 1 passed\n", "")
 
 
+@pytest.mark.exhaustive
 async def test_colours_appear_only_in_a_terminal(tmp_path: Path) -> None:
     case = project(tmp_path)
     code, shown = await in_terminal("test", str(case))
@@ -98,6 +101,7 @@ async def test_coverage_names_what_no_case_reaches(tmp_path: Path) -> None:
     assert (code, out.splitlines()[-1]) == (0, "coverage: 100 %, 10 of 10 lines and branches")
 
 
+@pytest.mark.exhaustive
 async def test_watch_runs_again_after_each_change_until_interrupted(tmp_path: Path) -> None:
     case = project(tmp_path)
     template = tmp_path / "templates" / "echoes.example.com" / "a.yaml.j2"

@@ -220,6 +220,7 @@ async def test_parents_are_stored_at_once_when_the_operator_is_gone(
     await desk.delete(CONFIGURATIONS.name, CONFIGURATION)
 
 
+@pytest.mark.exhaustive
 async def test_a_webhook_with_a_url_removes_its_registration_alone(judge: Judge, desk: Desk, templates: Path) -> None:
     only(templates, a=AT_MOST_NINE)
     others = {"name": "others.ssa-operator.dev", "clientConfig": {"url": "https://127.0.0.1:1/"}}
@@ -236,6 +237,7 @@ async def test_a_webhook_with_a_url_removes_its_registration_alone(judge: Judge,
     assert await desk.client.find(CONFIGURATIONS, CONFIGURATION) is None
 
 
+@pytest.mark.exhaustive
 async def test_the_registration_follows_the_template_folders(judge: Judge, desk: Desk, templates: Path) -> None:
     only(templates, a=AT_MOST_NINE)
     suffix = uuid.uuid4().hex[:6]
@@ -266,6 +268,7 @@ async def test_what_waits_is_allowed(judge: Judge, desk: Desk, templates: Path) 
         await desk.apply(echo("web", 9))
 
 
+@pytest.mark.exhaustive
 async def test_a_lookup_is_judged_once_it_is_watched(judge: Judge, desk: Desk, templates: Path) -> None:
     limit = (
         "{% if spec.replicas > (lookup('v1', 'ConfigMap', 'limit').data.v | int) %}\n{{ fail('too many') }}{% endif %}"
@@ -389,6 +392,7 @@ async def test_a_judgement_whose_render_is_slow_ends_at_its_deadline_and_holds_u
         assert "status" not in await desk.read(ECHOES, "slow")
 
 
+@pytest.mark.exhaustive
 async def test_a_judgement_whose_render_takes_its_whole_time_names_the_line(
     operate: Operate, desk: Desk, templates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -429,7 +433,7 @@ def presented(port: int) -> str:
     return ssl.get_server_certificate(("127.0.0.1", port))
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("shared", [False, True], ids=["url", "service"])
 async def test_a_renewed_certificate_keeps_working(
     judge: Judge, desk: Desk, templates: Path, monkeypatch: pytest.MonkeyPatch, free_port: int, *, shared: bool

@@ -102,6 +102,7 @@ def _targets(other: Desk) -> list[tuple[str, str]]:
     return [("namespaces", other.namespace), ("configmaps", "taken")]
 
 
+@pytest.mark.exhaustive
 async def test_a_cluster_role_is_adopted_only_if_the_folder_says_so(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:
@@ -171,6 +172,7 @@ def posing(name: str, parent: dict[str, Any], **data: str) -> dict[str, Any]:
     return body
 
 
+@pytest.mark.exhaustive
 async def test_an_object_in_another_namespace_that_poses_as_a_child_is_not_read(
     desk: Desk, other: Desk, operate: Operate, templates: Path
 ) -> None:

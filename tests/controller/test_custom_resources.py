@@ -88,6 +88,7 @@ async def test_a_custom_resource_whose_crd_declares_no_status_is_ready_at_once(
         await desk.apply_until_ready(echo("web", 0))
 
 
+@pytest.mark.exhaustive
 async def test_a_custom_resource_whose_crd_declares_conditions_is_waited_for(
     desk: Desk, operate: Operate, group: str, templates: Path
 ) -> None:
@@ -149,7 +150,7 @@ async def test_a_status_that_the_crd_refuses_is_an_event(
     assert event["regarding"]["name"] == "web"
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "status", ["", "shown: {{ required(spec.missing, 'is missing') }}\n"], ids=["refused", "failing"]
 )

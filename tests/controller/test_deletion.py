@@ -123,6 +123,7 @@ data:
 """
 
 
+@pytest.mark.exhaustive
 async def test_a_child_may_have_the_annotations_of_a_parent_that_the_operator_annotates(
     desk: Desk, operate: Operate, wide: Path
 ) -> None:
@@ -169,6 +170,7 @@ async def test_the_status_of_a_parent_in_deletion_lists_no_object_that_only_has_
         await desk.gone(ECHOES, "web")
 
 
+@pytest.mark.exhaustive
 async def test_the_finalizer_is_removed_with_the_last_child_that_needs_it(
     desk: Desk, operate: Operate, wide: Path
 ) -> None:
@@ -197,6 +199,7 @@ async def test_a_child_in_a_namespace_that_the_operator_is_not_limited_to_is_del
         await desk.gone(ECHOES, "web")
 
 
+@pytest.mark.exhaustive
 async def test_a_child_that_is_never_pruned_stays_when_its_parent_is_deleted(
     desk: Desk, operate: Operate, wide: Path
 ) -> None:
@@ -332,6 +335,7 @@ async def test_a_hook_that_fails_is_retried_until_its_template_is_repaired(
         await desk.gone(ECHOES, "web")
 
 
+@pytest.mark.exhaustive
 async def test_a_hook_survives_a_foreground_deletion_of_its_parent(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:
@@ -367,6 +371,7 @@ READER = HOOK.replace(
 )
 
 
+@pytest.mark.exhaustive
 async def test_an_object_that_a_completed_hook_read_may_be_deleted_before_the_parent(
     desk: Desk, operate: Operate, wide: Path
 ) -> None:
@@ -523,6 +528,7 @@ async def test_a_restored_parent_that_needs_neither_finalizer_nor_records_loses_
         assert "ssa-operator.dev/held" not in parent["metadata"].get("annotations", {})
 
 
+@pytest.mark.exhaustive
 async def test_the_finalizer_and_records_are_removed_with_the_last_child_also_if_another_manager_applies_them(
     desk: Desk, operate: Operate, wide: Path
 ) -> None:

@@ -129,6 +129,7 @@ async def test_a_value_whose_way_back_a_policy_denies_stays_and_the_rest_is_appl
             assert spec_of(await desk.read(case.resource, "web")) == spec_of(case.make(case.further))
 
 
+@pytest.mark.exhaustive
 async def test_without_the_policy_the_next_resync_restores_the_templates_value(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:
@@ -188,7 +189,7 @@ async def test_a_decrease_of_the_templates_own_value_stays_denied(desk: Desk, op
             await desk.until(BOXES, "box", not_ready_because("ApplyFailed", "not so"))
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("code", [403, 400, 409])
 async def test_a_value_whose_way_back_a_webhook_denies_stays(
     desk: Desk, operate: Operate, boxes: Path, tmp_path: Path, code: int

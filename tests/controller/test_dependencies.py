@@ -206,6 +206,7 @@ metadata:
 """
 
 
+@pytest.mark.exhaustive
 async def test_a_manifest_may_depend_on_the_parents_age(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(f"{ECHOES}/young.yaml.j2", YOUNG)

@@ -330,6 +330,7 @@ async def test_an_object_that_the_crds_schema_refuses_has_the_api_servers_messag
             await desk.apply(echo("web", -1))
 
 
+@pytest.mark.exhaustive
 async def test_the_status_is_not_written_again_while_nothing_changes(desk: Desk, operate: Operate) -> None:
     async with operate(tick_rate=1000.0, interval=0.2) as running:
         before = await desk.apply_until_ready(echo("web", 2))
@@ -340,6 +341,7 @@ async def test_the_status_is_not_written_again_while_nothing_changes(desk: Desk,
     assert version(await desk.read("deployments.apps", "web")) == version(deployment)
 
 
+@pytest.mark.exhaustive
 async def test_a_suspended_echo_stays_ready_and_nothing_is_applied_until_it_is_resumed(
     desk: Desk, operate: Operate
 ) -> None:
@@ -364,6 +366,7 @@ async def test_a_suspended_echo_stays_ready_and_nothing_is_applied_until_it_is_r
         assert resumed["status"]["observedGeneration"] == 2
 
 
+@pytest.mark.exhaustive
 async def test_the_expression_of_the_folder_suspends_an_echo(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(f"{ECHOES}/_settings.yaml", "suspendWhen: \"labels['pause'] == 'true' or spec.replicas > 9\"\n")
@@ -408,6 +411,7 @@ async def test_ready_of_a_suspended_echo_follows_its_live_children(desk: Desk, o
         assert await desk.find("deployments.apps", "web") is None
 
 
+@pytest.mark.exhaustive
 async def test_of_two_parents_that_render_one_object_only_the_first_applies_it(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(EXTRA, SHARED)

@@ -55,6 +55,7 @@ async def test_changes_of_the_children_are_events_on_the_parent(desk: Desk, oper
     assert "created Deployment" in await desk.kubectl("describe", "echo", "web")
 
 
+@pytest.mark.exhaustive
 async def test_a_prune_is_an_event_on_the_parent(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(f"{ECHOES}/map.yaml.j2", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: extra\n")
@@ -63,6 +64,7 @@ async def test_a_prune_is_an_event_on_the_parent(desk: Desk, operate: Operate) -
         await desk.until_event("Pruned", f"deleted ConfigMap {desk.namespace}/extra: is no longer rendered")
 
 
+@pytest.mark.exhaustive
 async def test_a_warning_of_the_api_server_is_emitted_once_however_often_the_child_is_applied(
     desk: Desk, operate: Operate, caplog: pytest.LogCaptureFixture
 ) -> None:

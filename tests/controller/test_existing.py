@@ -125,6 +125,7 @@ async def test_an_if_not_present_object_that_existed_is_neither_changed_nor_dele
     assert version(after) == version(before)
 
 
+@pytest.mark.exhaustive
 async def test_an_if_not_present_object_that_existed_is_created_after_its_deletion_also_with_apply_changed(
     desk: Desk, operate: Operate
 ) -> None:
@@ -157,6 +158,7 @@ async def test_a_generated_value_that_existed_before_the_operator_is_kept(desk: 
     assert {key: base64.b64decode(value) for key, value in kept["data"].items()} == {"password": b"made-by-hand"}
 
 
+@pytest.mark.exhaustive
 async def test_an_object_in_the_same_file_as_a_generated_value_is_adopted_too(desk: Desk, operate: Operate) -> None:
     await desk.create(config_map("web", q="1"))
     async with operate() as running:
@@ -225,6 +227,7 @@ async def test_only_objects_with_generated_values_are_read_before_their_creation
     assert requests_for(cluster, desk.namespace, "with-value") == ["get", "patch"]
 
 
+@pytest.mark.exhaustive
 async def test_fields_that_only_kubectl_apply_had_set_are_removed_and_an_autoscalers_replicas_stay(
     desk: Desk, operate: Operate
 ) -> None:
@@ -299,6 +302,7 @@ async def test_fields_of_a_former_manager_in_the_settings_are_removed_too(
     assert managers(found) == {("ssa-operator", "Apply")}
 
 
+@pytest.mark.exhaustive
 async def test_of_an_object_without_managers_only_fields_that_kubectl_apply_recorded_are_removed(
     desk: Desk, operate: Operate
 ) -> None:
@@ -316,7 +320,7 @@ async def test_of_an_object_without_managers_only_fields_that_kubectl_apply_reco
     assert "annotations" not in found["metadata"]
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("prune", ["true", "false"])
 async def test_an_object_of_another_controller_is_refused_and_not_changed(
     desk: Desk, operate: Operate, prune: str

@@ -144,6 +144,7 @@ async def test_a_conflicting_manager_is_named_with_its_field_and_reverted_a_boun
         assert rival.rounds == PATIENT.allowed_changes + 1
 
 
+@pytest.mark.exhaustive
 async def test_neither_resyncs_nor_changes_of_the_parent_shorten_the_backoff_of_a_conflict(
     desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
@@ -228,6 +229,7 @@ def second(templates: Path, tmp_path: Path, text: str) -> Path:
     return folder.parent
 
 
+@pytest.mark.exhaustive
 async def test_two_operators_with_different_templates_report_a_conflict_and_back_off(
     desk: Desk, operate: Operate, map_templates: Path, tmp_path: Path
 ) -> None:
@@ -314,6 +316,7 @@ async def test_two_operators_with_different_verdicts_report_it_in_the_status(
         )
 
 
+@pytest.mark.exhaustive
 async def test_two_operators_with_different_verdicts_write_the_status_a_bounded_number_of_times(
     desk: Desk, operate: Operate, two_verdicts: tuple[Path, Path]
 ) -> None:

@@ -184,6 +184,7 @@ async def test_a_parent_that_names_a_forbidden_namespace_stalls_alone_and_its_wa
         assert maps_watched(running).keys() == {desk.namespace}
 
 
+@pytest.mark.exhaustive
 async def test_a_child_that_was_left_in_a_forbidden_namespace_is_named_until_it_can_be_deleted(
     desk: Desk, other: Desk, limited: Client, options: MakeOptions, templates: Path, user: str
 ) -> None:
@@ -209,6 +210,7 @@ async def test_a_child_that_was_left_in_a_forbidden_namespace_is_named_until_it_
         await desk.ready(ECHOES, "far")
 
 
+@pytest.mark.exhaustive
 async def test_a_child_of_a_kind_that_can_not_be_read_at_the_start_is_pruned_once_it_can(
     desk: Desk, limited: Client, options: MakeOptions, templates: Path, user: str
 ) -> None:
@@ -229,6 +231,7 @@ async def test_a_child_of_a_kind_that_can_not_be_read_at_the_start_is_pruned_onc
         await desk.gone("secrets", "web-word")
 
 
+@pytest.mark.exhaustive
 async def test_a_watch_that_no_parent_needs_any_more_stops(
     desk: Desk, other: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

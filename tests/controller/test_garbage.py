@@ -93,6 +93,7 @@ async def test_a_reconcile_that_ends_with_an_error_leaves_nothing_in_reference_c
     assert left == Counter()
 
 
+@pytest.mark.exhaustive
 async def test_reconciles_of_a_parent_that_waits_for_a_month_leave_one_deadline(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:

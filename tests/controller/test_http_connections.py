@@ -93,6 +93,7 @@ async def test_a_header_that_does_not_come_is_given_up(
             assert await closed(await opened(stack, server.port, sent)) == b""
 
 
+@pytest.mark.exhaustive
 async def test_bytes_that_drip_do_not_prolong_a_header(
     options: MakeOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -185,6 +185,7 @@ class HoldingClient(Client):
         return await super().send(request)
 
 
+@pytest.mark.exhaustive
 async def test_a_crd_that_changes_while_a_parent_is_reconciled_reaches_that_parent(
     desk: Desk,
     cluster: Cluster,
@@ -225,7 +226,7 @@ async def test_a_crd_that_changes_while_a_parent_is_reconciled_reaches_that_pare
         await desk.ready(ECHOES, "web")
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("sees_crds", [True, False], ids=["watching CRDs", "no permission to watch CRDs"])
 async def test_a_recorded_child_that_was_deleted_with_its_crd_keeps_no_parent_in_deletion(
     desk: Desk, options: MakeOptions, templates: Path, group: str, tmp_path: Path, *, sees_crds: bool
@@ -252,6 +253,7 @@ async def test_a_recorded_child_that_was_deleted_with_its_crd_keeps_no_parent_in
         await desk.gone(ECHOES, "web")
 
 
+@pytest.mark.exhaustive
 async def test_a_parent_in_deletion_waits_for_a_child_whose_crd_is_being_deleted(
     desk: Desk, operate: Operate, templates: Path, group: str
 ) -> None:

@@ -139,6 +139,7 @@ async def test_a_field_of_an_object_can_name_another_object_to_look_up(start: St
     await desk.until("configmaps", "web-end", holds(v="3"))
 
 
+@pytest.mark.exhaustive
 async def test_lookup_all_follows_objects_that_are_created_deleted_and_relabelled(start: Start, desk: Desk) -> None:
     listed = (
         "lookup_all('v1', 'ConfigMap', labels={'for': name, 'tier': 'a'}) | map(attribute='metadata.name') | join(' ')"
@@ -295,6 +296,7 @@ async def test_a_manifest_waits_for_a_kind_whose_crd_is_created_later(start: Sta
     await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", *words))
 
 
+@pytest.mark.exhaustive
 async def test_a_waiting_parent_is_not_reconciled_for_crds_that_it_does_not_need(
     desk: Desk, operate: Operate, templates: Path, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,6 +341,7 @@ async def test_a_kind_that_cannot_be_watched_is_reported(start: Start, desk: Des
     await desk.read("configmaps", "web-plain")
 
 
+@pytest.mark.exhaustive
 async def test_a_missing_permission_is_named_with_its_line_and_used_once_it_is_granted(
     start: Start, desk: Desk, tmp_path: Path
 ) -> None:
@@ -371,6 +374,7 @@ async def test_a_missing_permission_is_named_with_its_line_and_used_once_it_is_g
         await desk.ready(ECHOES, "web")
 
 
+@pytest.mark.exhaustive
 async def test_many_objects_share_one_watch_if_the_permissions_allow_it(start: Start, desk: Desk) -> None:
     running = await start(a=map_template("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v"))
     names = [f"n{number}" for number in range(NARROW_WATCHES_LIMIT + 2)]
@@ -386,6 +390,7 @@ async def test_many_objects_share_one_watch_if_the_permissions_allow_it(start: S
     assert {name for name, _ in running.reconciles} == {"n1", "last"}
 
 
+@pytest.mark.exhaustive
 async def test_many_objects_are_watched_one_by_one_if_the_permissions_name_them(
     start: Start, desk: Desk, tmp_path: Path
 ) -> None:

@@ -107,7 +107,7 @@ def follows(replicas: int) -> Callable[[dict[str, Any]], bool]:
     return judge
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seen", ["constant", "{{ current }}"], ids=["alone", "with a field that follows from it"])
 @pytest.mark.parametrize("scaled", [True, False], ids=["scaled", "patched"])
 async def test_a_growth_by_others_that_a_template_follows_is_no_loop(
@@ -134,6 +134,7 @@ def exceeds(number: int) -> Callable[[dict[str, Any]], bool]:
     return lambda body: int(body["data"]["x"]) > number
 
 
+@pytest.mark.exhaustive
 async def test_a_growth_by_others_hides_no_loop(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(
@@ -207,7 +208,7 @@ def versioned(name: str, annotations: str = "{}") -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("annotations", ["{}", '{ssa-operator.dev/prune: "false"}'], ids=["pruned", "kept"])
 async def test_ever_new_names_are_slowed_down_and_named(desk: Desk, operate: Operate, annotations: str) -> None:
     latest = "lookup_all('v1', 'ConfigMap') | map(attribute='metadata.resourceVersion') | map('int') | max"

@@ -90,6 +90,7 @@ async def test_parents_of_two_kinds_that_create_each_other_end_at_the_bound_also
         assert found(*caches) == names(MAX_DEPTH + 1)
 
 
+@pytest.mark.exhaustive
 async def test_parents_of_several_shards_end_at_the_bound_also_after_a_restart(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:

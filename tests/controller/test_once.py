@@ -148,6 +148,7 @@ async def test_a_job_that_a_user_deletes_is_not_recreated(desk: Desk, operate: O
     await desk.gone("jobs.batch", "web-migrate")
 
 
+@pytest.mark.exhaustive
 async def test_an_existing_object_of_another_manager_is_never_reported_as_deleted(desk: Desk, operate: Operate) -> None:
     await desk.apply(config_map("web-once", a="theirs"))
     theirs = await desk.read("configmaps", "web-once")
@@ -165,6 +166,7 @@ async def test_an_existing_object_of_another_manager_is_never_reported_as_delete
         await desk.until(ECHOES, "web", lambda body: words in str(body.get("status")))
 
 
+@pytest.mark.exhaustive
 async def test_an_existing_once_job_is_not_changed_whatever_the_template_renders(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(JOB, STANDING)
@@ -211,6 +213,7 @@ async def test_a_recreated_parent_applies_once_manifests_again_also_with_the_old
     assert list(record(second)) == list(record(first))
 
 
+@pytest.mark.exhaustive
 async def test_the_record_of_a_once_manifest_survives_kubectl_apply_of_the_parent(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(JOB, MIGRATE)

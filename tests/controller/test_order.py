@@ -79,6 +79,7 @@ async def test_a_manifest_after_a_job_is_applied_when_the_job_is_complete(desk: 
     assert "annotations" not in made["metadata"]
 
 
+@pytest.mark.exhaustive
 async def test_changes_of_two_dependent_manifests_are_applied_one_after_the_other(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         data = "replicas: '{{ spec.replicas }}'"
@@ -133,6 +134,7 @@ def reports_cycle(parent: dict[str, Any]) -> bool:
     )
 
 
+@pytest.mark.exhaustive
 async def test_a_dependency_cycle_is_named_with_its_path_and_everything_else_is_applied(
     desk: Desk, operate: Operate
 ) -> None:
@@ -180,6 +182,7 @@ async def test_a_chain_of_manifests_is_applied_to_its_end_without_events(desk: D
         assert holds(x="2")(await desk.read("configmaps", "c29"))
 
 
+@pytest.mark.exhaustive
 async def test_manifests_that_change_each_other_without_end_do_not_keep_the_operator_busy(
     desk: Desk, operate: Operate
 ) -> None:
@@ -206,6 +209,7 @@ async def test_a_child_whose_readiness_is_ignored_affects_no_verdict(desk: Desk,
     assert entries(body)["Deployment/web"]["state"] == "InProgress"
 
 
+@pytest.mark.exhaustive
 async def test_a_manifest_that_waits_for_a_failed_job_names_the_failure(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         stuck = JOB.replace("backoffLimit: 0", "backoffLimit: 0\n  activeDeadlineSeconds: 1")
@@ -301,6 +305,7 @@ spec:
 """
 
 
+@pytest.mark.exhaustive
 async def test_a_claim_that_waits_for_its_first_consumer_does_not_hold_it_back(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:

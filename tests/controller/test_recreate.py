@@ -240,6 +240,7 @@ def is_bound(body: Body) -> bool:
     return bool(body.get("status", {}).get("phase") == "Bound")
 
 
+@pytest.mark.exhaustive
 async def test_a_stateful_set_stays_if_its_volumes_would_be_deleted_with_it(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:
@@ -256,6 +257,7 @@ async def test_a_stateful_set_stays_if_its_volumes_would_be_deleted_with_it(
         assert uid(await desk.read("persistentvolumeclaims", "data-web-0")) == uid(claim)
 
 
+@pytest.mark.exhaustive
 async def test_a_completed_job_is_replaced_by_its_changed_manifest(desk: Desk, operate: Operate, boxes: Path) -> None:
     async with operate():
         await desk.apply_until_ready(box(job("Background")))
@@ -570,6 +572,7 @@ async def test_a_recreated_secret_keeps_its_generated_value(
     assert new["data"] == old["data"]
 
 
+@pytest.mark.exhaustive
 async def test_the_next_process_too_waits_for_a_deletion_that_takes_long(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:

@@ -187,6 +187,7 @@ async def test_a_policy_that_came_later_deletes_no_finished_job(
         assert "admission" not in json.dumps(parent["status"])
 
 
+@pytest.mark.exhaustive
 async def test_under_such_a_policy_a_changed_job_is_recreated_as_before(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:
@@ -204,6 +205,7 @@ async def test_under_such_a_policy_a_changed_job_is_recreated_as_before(
             await desk.until("jobs.batch", "web", other_than(new))
 
 
+@pytest.mark.exhaustive
 async def test_a_policy_on_a_custom_resource_deletes_nothing(desk: Desk, operate: Operate, boxes: Path) -> None:
     async with operate():
         await desk.apply_until_ready(box(shape("Background", image="one")))
@@ -215,6 +217,7 @@ async def test_a_policy_on_a_custom_resource_deletes_nothing(desk: Desk, operate
             assert uid(await desk.read(SHAPES, "web")) == uid(old)
 
 
+@pytest.mark.exhaustive
 async def test_an_object_that_admission_changes_at_its_creation_only_is_not_recreated_for_that(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:
@@ -278,7 +281,7 @@ def volume(**source: Any) -> Body:
     return made
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("before", "after", "gone"),
     [
@@ -369,6 +372,7 @@ async def test_what_kubectl_set_in_a_union_of_a_custom_resource_is_taken_over_al
         assert (spec["source"], spec["label"]) == ({"oci": "two"}, "kept")
 
 
+@pytest.mark.exhaustive
 async def test_another_managers_field_stays_and_the_message_names_it(desk: Desk, operate: Operate, boxes: Path) -> None:
     async with operate():
         await desk.apply_until_ready(box(with_env()))

@@ -88,6 +88,7 @@ async def test_resyncs_write_an_object_once_if_nothing_changes(
         await desk.delete("echo", "web")
 
 
+@pytest.mark.exhaustive
 async def test_whatever_others_change_in_such_an_object_is_applied_again(
     desk: Desk, operate: Operate, policies: Path
 ) -> None:
@@ -168,6 +169,7 @@ SPELLINGS = {
 }
 
 
+@pytest.mark.exhaustive
 async def test_defaults_empty_values_nulls_and_other_spellings_are_written_once(
     desk: Desk, operate: Operate, templates: Path, group: str, caplog: pytest.LogCaptureFixture
 ) -> None:

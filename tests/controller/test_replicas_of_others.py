@@ -197,6 +197,7 @@ async def test_a_recreated_object_has_the_number_that_others_set(
         assert number(await desk.read(resource, "web")) == count
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("restarted", [False, True], ids=["same process", "restarted"])
 async def test_a_number_that_others_set_while_the_old_object_is_being_deleted_counts(
     desk: Desk, operate: Operate, crates: Path, restarted: bool
@@ -327,6 +328,7 @@ async def test_a_number_that_a_template_stops_writing_stays_until_another_writes
         await desk.until(resource, "web", has(2, (HANDOVER, "Update", "")))
 
 
+@pytest.mark.exhaustive
 async def test_a_number_that_a_template_stops_writing_in_the_same_change_as_an_immutable_field_stays(
     desk: Desk, operate: Operate, crates: Path
 ) -> None:

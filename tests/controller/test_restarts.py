@@ -107,6 +107,7 @@ async def test_a_template_that_is_gone_after_a_restart_leaves_no_objects_of_a_bu
         assert await desk.find(MAPS, "web-plain") is not None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("also", ["", "-parent"], ids=["elsewhere", "within"])
 async def test_a_limited_operator_that_restarts_leaves_no_objects_of_a_cluster_scoped_parent(
     desk: Desk, operate: Operate, templates: Path, also: str
@@ -175,6 +176,7 @@ async def test_a_held_prune_of_a_kind_stays_held_when_its_crd_prefers_another_ve
         await desk.ready(ECHOES, "web")
 
 
+@pytest.mark.exhaustive
 async def test_a_kind_of_former_children_that_the_operator_may_no_longer_list_is_named(
     desk: Desk, options: MakeOptions, tmp_path: Path, templates: Path
 ) -> None:

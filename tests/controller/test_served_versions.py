@@ -122,6 +122,7 @@ def observed(body: dict[str, Any]) -> bool:
     return bool(body["status"]["observedGeneration"] == body["metadata"]["generation"])
 
 
+@pytest.mark.exhaustive
 async def test_a_version_that_the_crd_no_longer_has_is_unknown(desk: Desk, operate: Operate, group: str) -> None:
     await desk.define(crd(group, v1beta1=True, v1=True))
     await desk.apply(item(group, "one"))
@@ -191,6 +192,7 @@ async def test_a_newer_version_than_the_served_ones_is_not_available(desk: Desk,
 FROM_GADGETS = FROM_ITEMS.replace("Item", "Gadget").partition("---\napiVersion: v1\nkind: Pers")[0] + "{% endfor %}\n"
 
 
+@pytest.mark.exhaustive
 async def test_an_aggregated_api_in_its_upgrade_is_unknown(
     desk: Desk, operate: Operate, group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,6 +228,7 @@ async def test_a_version_of_a_built_in_kind_that_is_not_served_is_unknown(desk: 
         assert await desk.find("configmaps", "web-count") is None
 
 
+@pytest.mark.exhaustive
 async def test_an_aggregated_api_that_does_not_answer_is_unknown_to_a_new_process(
     desk: Desk, operate: Operate, group: str, tmp_path: Path
 ) -> None:

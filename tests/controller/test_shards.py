@@ -277,6 +277,7 @@ async def test_a_child_without_bucket_is_pruned_and_deleted_with_its_parent(
             assert await desk.find(ROLES, f"{desk.namespace}-{name}") is None
 
 
+@pytest.mark.exhaustive
 async def test_a_child_whose_bucket_another_client_changed_is_neither_missing_nor_recreated(
     desk: Desk, operate: Operate, maps: Path, cluster: Cluster
 ) -> None:
@@ -412,6 +413,7 @@ async def test_a_parent_goes_on_when_the_parents_of_other_shards_can_be_listed_a
         assert not client.failures
 
 
+@pytest.mark.exhaustive
 async def test_lookups_see_the_children_of_all_shards(desk: Desk, operate: Operate, templates: Path) -> None:
     count = "lookup_all('v1', 'ConfigMap', labels={'app': 'base'}) | length"
     base = map_template("base", n="spec.replicas").replace("metadata:\n", "metadata:\n  labels: {app: base}\n")

@@ -186,6 +186,7 @@ async def test_the_event_loop_goes_on_while_an_expression_of_readiness_takes_its
             await desk.apply_until_ready(echo("slow", 2))
 
 
+@pytest.mark.exhaustive
 async def test_the_event_loop_goes_on_while_suspend_when_takes_its_whole_time(
     desk: Desk, operate: Operate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +218,7 @@ async def test_what_comes_after_a_child_whose_expression_takes_long_is_applied(
         await desk.until("configmaps", "web-c", holds(n="2"))
 
 
+@pytest.mark.exhaustive
 async def test_a_slow_render_sees_one_moment_and_what_changes_meanwhile_is_rendered_again(
     desk: Desk, operate: Operate
 ) -> None:

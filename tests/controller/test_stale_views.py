@@ -110,6 +110,7 @@ rules: []
 """
 
 
+@pytest.mark.exhaustive
 async def test_a_record_on_the_parent_does_not_make_an_old_view_of_it_a_current_one(
     desk: Desk, client: Client, lagging: LaggingClient, options: MakeOptions, versions: Path
 ) -> None:
@@ -174,7 +175,7 @@ stringData:
 PLAIN = map_template("plain", x="spec.replicas")
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "condition",
     [
@@ -358,6 +359,7 @@ rules: []
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("deletes_parent", [False, True], ids=["the template renders another one", "the parent goes"])
 async def test_a_child_that_only_the_inventory_names_is_deleted_although_its_watch_does_not_show_it(
     desk: Desk, lagging: LaggingClient, options: MakeOptions, templates: Path, *, deletes_parent: bool
@@ -395,7 +397,7 @@ async def test_a_child_that_only_the_inventory_names_is_deleted_although_its_wat
 CONDITIONAL_ROLE = f"{{% if spec.replicas < 2 %}}\n{ROLE}{{% endif %}}\n"
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("withheld", "deletes_parent"),
     [({"echoes"}, False), ({"echoes", "clusterroles"}, True)],

@@ -134,6 +134,7 @@ async def test_a_foreign_change_costs_an_apply_only_if_it_changes_a_rendered_fie
     assert writes == Counter({"patch configmaps": applies} if applies else {})
 
 
+@pytest.mark.exhaustive
 async def test_replicas_that_are_scaled_by_hand_cost_one_apply(
     desk: Desk, operate: Operate, ledger: OpenRequestCounter
 ) -> None:
@@ -165,6 +166,7 @@ async def patched(desk: Desk, ledger: OpenRequestCounter) -> RequestCounter:
     return counted
 
 
+@pytest.mark.exhaustive
 async def test_a_change_of_a_parent_costs_one_apply_and_one_status(
     desk: Desk, operate: Operate, ledger: OpenRequestCounter, settings_alone: Path
 ) -> None:

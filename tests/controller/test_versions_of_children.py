@@ -195,6 +195,7 @@ async def test_blame_names_the_manager_that_wrote_a_field_in_another_version(
     assert "no manager recorded" in fields["spec.minReplicas"]["reason"]
 
 
+@pytest.mark.exhaustive
 async def test_one_parent_may_have_children_in_two_versions_of_a_kind(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:
@@ -215,6 +216,7 @@ async def test_one_parent_may_have_children_in_two_versions_of_a_kind(
             assert (await desk.read("configmaps", "web-read"))["data"] == wanted
 
 
+@pytest.mark.exhaustive
 async def test_a_template_that_moves_a_child_to_another_version_keeps_the_object(
     desk: Desk, operate: Operate, templates: Path, client: Client
 ) -> None:
@@ -322,6 +324,7 @@ async def test_two_folders_may_use_two_versions_of_a_kind(gauges: Desk, operate:
             assert _own_version(live.body) == f"versions.example.com/{version}"
 
 
+@pytest.mark.exhaustive
 async def test_a_version_that_is_no_longer_served_is_named_until_the_template_has_another_one(
     gauges: Desk, operate: Operate, templates: Path
 ) -> None:

@@ -133,6 +133,7 @@ async def test_two_parents_that_each_render_the_namespace_of_the_other_are_delet
         await desk.gone("namespaces", two.namespace)
 
 
+@pytest.mark.exhaustive
 async def test_a_namespace_that_an_earlier_version_recorded_outlives_its_template_and_its_parent(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:
@@ -159,6 +160,7 @@ async def test_a_namespace_that_an_earlier_version_recorded_outlives_its_templat
         assert not is_going(await home.read("namespaces", home.namespace))
 
 
+@pytest.mark.exhaustive
 async def test_the_crd_of_a_cluster_scoped_parent_loses_the_owner_that_would_delete_it(
     desk: Desk, operate: Operate, templates: Path, group: str
 ) -> None:

@@ -267,6 +267,7 @@ async def test_a_denied_status_is_retried_with_growing_pauses(deferred: bool) ->
 HOUR = 3600.0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("stepped", [-HOUR, HOUR])
 async def test_a_wall_clock_that_is_set_delays_no_resync(stepped: float) -> None:
     script, queue, clock = scripted(), Queue[ParentKey](lambda: 0.0), StillClock(chance=0.0)
@@ -326,7 +327,7 @@ async def test_a_deferred_status_that_cannot_be_written_is_retried() -> None:
 REFUSED = ApiError("apply of Echo", ErrorStatus(code=422, reason="Invalid", message="no"))
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("refusal", [None, REFUSED])
 async def test_a_refused_status_cancels_neither_the_time_of_a_report_nor_its_retry(refusal: ApiError | None) -> None:
     for outcome, again_at, expected in (
@@ -358,7 +359,7 @@ async def test_a_bug_is_logged_and_retried_and_what_the_reconcile_did_is_remembe
     assert script.known.reconcile_at == "seen"
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("causes", "applied", "again"),
     [

@@ -73,6 +73,7 @@ async def test_a_workload_that_can_create_no_pod_says_why(
         assert "message" not in entries(found)[f"{kind}/web"]
 
 
+@pytest.mark.exhaustive
 async def test_without_the_permission_to_list_events_no_reason_is_shown_and_that_is_logged_once(
     desk: Desk, options: MakeOptions, templates: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -156,7 +157,7 @@ async def report(desk: Desk, group: str, status: dict[str, Any]) -> dict[str, An
     return cluster
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("status", STATUSES.values(), ids=STATUSES)
 async def test_a_custom_object_that_is_not_ready_says_why_whatever_its_status_counts(
     desk: Desk, operate: Operate, group: str, custom: dict[str, Any], status: dict[str, Any]

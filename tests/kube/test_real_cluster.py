@@ -487,6 +487,7 @@ async def test_a_deletion_during_an_expired_watch_is_delivered(
         assert it.reflector.restarts == (3 if STABLE_ONLY else 2)
 
 
+@pytest.mark.exhaustive
 async def test_the_reflector_continues_a_watch_that_the_server_ends_without_a_gap(
     client: Client, namespace: str
 ) -> None:
@@ -571,6 +572,7 @@ async def test_a_missing_permission_is_a_problem_and_the_watch_starts_once_it_is
         assert it.reflector.problem == ""
 
 
+@pytest.mark.exhaustive
 async def test_many_objects_arrive_once_each(client: Client, namespace: str) -> None:
     async with watching(client, Scope(CONFIG_MAPS, namespace)) as it:
         await asyncio.gather(*(applied(client, namespace, config_map(f"a{number}")) for number in range(200)))

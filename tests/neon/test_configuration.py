@@ -18,6 +18,8 @@ import pytest
 
 from tests.neon.fake_ready_cluster import ID, KEYS, S3, Stage, container, database, made, pods
 
+pytestmark = pytest.mark.exhaustive
+
 
 @pytest.fixture(scope="module")
 def stage() -> Stage:

@@ -19,6 +19,8 @@ import pytest
 
 from tests.neon.fake_ready_cluster import Stage, container, database, finished, made
 
+pytestmark = pytest.mark.exhaustive
+
 POSTGRES = importlib.util.find_spec("pgserver")
 needs_postgres = pytest.mark.skipif(POSTGRES is None, reason="pgserver has no wheel for this Python or platform")
 

@@ -28,6 +28,8 @@ from tests.neon.fake_ready_cluster import (
     templates,
 )
 
+pytestmark = pytest.mark.exhaustive
+
 VARIANTS: dict[str, dict[str, Any]] = {
     "as it comes": {},
     "small": {"safekeepers": {"count": 1}, "deletion_policy": "Delete", "storage_class": "fast"},

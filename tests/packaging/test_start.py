@@ -44,6 +44,7 @@ def test_help_imports_nothing_that_only_the_work_needs(arguments: list[str]) -> 
     assert imported & _HEAVY == set()
 
 
+@pytest.mark.exhaustive
 def test_run_reads_no_certificate_authorities_of_the_system_at_its_start(tmp_path: Path) -> None:
     pipe = tmp_path / "authorities.pem"
     os.mkfifo(pipe)  # whoever opens it waits for ever
@@ -58,6 +59,7 @@ def test_run_reads_no_certificate_authorities_of_the_system_at_its_start(tmp_pat
     assert (run.returncode, "absent" in run.stderr) == (2, True), run.stderr
 
 
+@pytest.mark.exhaustive
 def test_an_operator_without_a_webhook_imports_nothing_of_it() -> None:
     script = "import sys, ssa_operator.cli.session, ssa_operator.controller.http; print(*sorted(sys.modules))"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -66,6 +68,7 @@ def test_an_operator_without_a_webhook_imports_nothing_of_it() -> None:
     assert [name for name in imported if name == "cryptography" or "controller.admission" in name] == []
 
 
+@pytest.mark.exhaustive
 def test_an_operator_starts_without_what_comes_after_its_first_reconcile() -> None:
     later = {
         "aiohttp.web",

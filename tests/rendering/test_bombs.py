@@ -23,7 +23,7 @@ def problems() -> Mapping[str, Sequence[str]]:
     return dict(map(json.loads, done.stdout.splitlines()))
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", BOMBS)
 def test_no_step_of_a_template_takes_long_or_much_memory(problems: Mapping[str, Sequence[str]], name: str) -> None:
     for problem in problems[name]:

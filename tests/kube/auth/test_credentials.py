@@ -504,6 +504,7 @@ async def test_an_exec_plugin_that_does_not_answer_in_time_is_ended_with_all_its
     await alive.nothing()
 
 
+@pytest.mark.exhaustive
 async def test_a_cancelled_exec_plugin_is_ended_with_all_its_processes(
     tmp_path: Path, shell: Callable[..., dict[str, Any]], alive: Alive
 ) -> None:
@@ -516,7 +517,7 @@ async def test_a_cancelled_exec_plugin_is_ended_with_all_its_processes(
     await alive.nothing()
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("times", [1, 2])
 async def test_a_program_that_is_cancelled_as_it_starts_is_ended_with_all_its_processes(
     tmp_path: Path, shell: Callable[..., dict[str, Any]], alive: Alive, times: int
@@ -656,7 +657,7 @@ def oidc(url: str, token: str | None, **config: str) -> dict[str, Any]:
     return {"auth-provider": {"name": "oidc", "config": known | ({"id-token": token} if token else {}) | config}}
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("old", [id_token(1), None], ids=["expired", "none yet"])
 async def test_an_oidc_token_is_renewed_before_it_expires_with_the_newest_refresh_token(
     tmp_path: Path, old: str | None
@@ -682,6 +683,7 @@ async def test_an_oidc_issuer_with_an_untrusted_certificate_gets_no_secret(tmp_p
         assert seen == []
 
 
+@pytest.mark.exhaustive
 async def test_an_oidc_token_that_has_not_expired_is_used(tmp_path: Path) -> None:
     token = id_token(4_000_000_000)
     found = await credentials.load(kubeconfig(tmp_path / "k", oidc("https://issuer.invalid", token)))
