@@ -40,7 +40,7 @@ def is_spread(value: Any) -> bool:
 
 
 @pytest.mark.cluster
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_result_says_what_it_was_measured_with(result: Any) -> None:
     assert result["machine"]["cores"] >= 1
     assert result["machine"]["python"]
@@ -49,7 +49,7 @@ def test_a_result_says_what_it_was_measured_with(result: Any) -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_contender_is_measured_and_compared_with_the_raw_client(result: Any) -> None:
     convergence = result["convergence"]
     assert convergence["parents"] == ECHOS
@@ -62,7 +62,7 @@ def test_every_contender_is_measured_and_compared_with_the_raw_client(result: An
 
 
 @pytest.mark.cluster
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_converging_echo_costs_one_apply_a_child_and_at_most_two_status_writes(result: Any) -> None:
     convergence = result["convergence"]
     assert convergence["applies_per_child"] == {"cold": 1.0, "warm": 1.0}
@@ -70,7 +70,7 @@ def test_a_converging_echo_costs_one_apply_a_child_and_at_most_two_status_writes
 
 
 @pytest.mark.cluster
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_raw_client_sends_the_writes_of_an_operator_and_no_others(result: Any) -> None:
     raw = next(each for each in result["convergence"]["rounds"][0] if each["contender"] == "raw")
     assert raw["writes"] == {
@@ -80,7 +80,7 @@ def test_the_raw_client_sends_the_writes_of_an_operator_and_no_others(result: An
     }
 
 
-@pytest.mark.slow  # compiles a program in Go
+@pytest.mark.exhaustive  # compiles a program in Go
 def test_rendering_is_measured_beside_jinja_text_and_libyaml(tmp_path: Path) -> None:
     templates = workload.write_templates(tmp_path / "templates")
     measured = rendering.measure(templates, parents=5, rounds=3)

@@ -107,7 +107,7 @@ def writes(result: Any, phase: str) -> dict[str, int]:
 
 
 @pytest.mark.cluster
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_users_patch_costs_one_apply_and_one_status_write_and_a_drift_one_apply(result: Any) -> None:
     assert writes(result, "patch") == {
         "APPLY deployments.apps": 20,
@@ -117,7 +117,7 @@ def test_a_users_patch_costs_one_apply_and_one_status_write_and_a_drift_one_appl
 
 
 @pytest.mark.cluster
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_an_operator_that_applies_what_changed_sends_nothing_while_nothing_happens(result: Any) -> None:
     assert writes(result, "idle") == {}
     assert set(result["figures"]) == {"raw", "ssa-operator-changed"}

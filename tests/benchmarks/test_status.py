@@ -15,7 +15,7 @@ from ssa_operator.devcluster.cluster import STATE_DIRECTORY_VARIABLE
 
 
 @pytest.mark.cluster
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_status_is_compared_with_one_list_of_the_parents(tmp_path: Path) -> None:
     output = tmp_path / "results" / "status.json"
     command = [sys.executable, "-m", "benchmarks.status", "--parents=5", "--rounds=1", f"--output={output}"]

@@ -305,7 +305,7 @@ async def test_a_change_of_a_template_is_planned_and_commented_once(
         assert runner.written("ASKED").splitlines()[2:] == [f"api {asked} --field {text}"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_action_installs_this_version(runner: Runner, tmp_path: Path) -> None:
     step, environment = steps_of(ROOT / "action.yaml")["Install"], offline_pip("build.txt", "runtime.txt")
     done = runner.execute(step, tmp_path, GITHUB_ACTION_PATH=str(ROOT), **environment)

@@ -162,7 +162,7 @@ data:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_the_parents_of_a_built_in_kind_are_explored_and_what_is_not_is_no_success(
     desk: Desk, tmp_path: Path
@@ -280,7 +280,7 @@ async def test_a_rollback_empties_a_mapping(desk: Desk, tmp_path: Path) -> None:
     assert (folder["changes"]["ready"], folder["changes"]["failed"]) == (1, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_a_change_that_makes_a_child_invalid_is_played_and_rolled_back(desk: Desk, tmp_path: Path) -> None:
     templates = await doors(desk, tmp_path)
@@ -320,7 +320,7 @@ async def test_an_example_of_a_kind_that_the_cluster_lacks_is_an_error(desk: Des
 
 
 @pytest.mark.cluster
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("sigint", [signal.SIG_DFL, signal.SIG_IGN], ids=["in a terminal", "in the background"])
 async def test_sigterm_deletes_what_was_created(
     desk: Desk, templates: Path, monkeypatch: pytest.MonkeyPatch, sigint: signal.Handlers

@@ -231,7 +231,7 @@ async def test_a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_w
     assert not any("Traceback" in line for line in first.lines)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_leader_whose_answers_come_too_late_stops_writing_before_another_one_leads(
     replicas: Replicas, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -259,7 +259,7 @@ async def test_a_leader_whose_answers_come_too_late_stops_writing_before_another
     assert replicas.writers() == ["a", "b"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_each_shard_elects_a_leader_of_its_own(replicas: Replicas) -> None:
     """Two replicas of shard 0 and one of shard 1: the Lease of a shard is its heartbeat, too."""
     async with replicas.started("a", "--shard=0/2") as first, replicas.started("z", "--shard=1/2") as other:

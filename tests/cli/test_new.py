@@ -270,7 +270,7 @@ def fields(draw: st.DrawFn) -> list[str]:
 
 
 @pytest.mark.cluster
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_any_fields_give_a_crd_that_the_api_server_accepts_and_no_findings(client: Client) -> None:
     loop = asyncio.get_running_loop()
 

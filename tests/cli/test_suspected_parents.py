@@ -167,7 +167,7 @@ async def test_a_parent_that_holds_the_process_is_named_at_once_and_comes_last_a
         assert "ssa_operator_suspected_parents{" not in await metrics(command)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_parent_that_holds_the_process_for_some_seconds_is_in_the_log_a_metric_and_an_event(
     desk: Desk, templates: Path
 ) -> None:
@@ -180,7 +180,7 @@ async def test_a_parent_that_holds_the_process_for_some_seconds_is_in_the_log_a_
         await forgotten(desk)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_parent_that_ends_the_process_at_once_comes_last_after_a_restart(desk: Desk, templates: Path) -> None:
     run = operator(desk, templates)
     async with started(DIES, *run, namespace=desk.namespace) as command:

@@ -259,7 +259,7 @@ def child(resource: Resource, name: str, strategy: str, immutable: str, count: i
     return body | {"kind": resource.kind, "metadata": body["metadata"] | {"name": name}}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["deployments.apps", "replicasets.apps", "statefulsets.apps", FLEETS])
 async def test_each_strategy_keeps_the_number_and_its_owners_whoever_set_it(
     desk: Desk, operate: Operate, crates: Path, kind: str
@@ -397,8 +397,8 @@ async def give_up_and_recreate(desk: Desk, name: str) -> None:
     ("after", "stride"),
     [
         pytest.param(False, 7, id="before some"),
-        pytest.param(False, 1, id="before each", marks=pytest.mark.slow),
-        pytest.param(True, 1, id="after each", marks=pytest.mark.slow),
+        pytest.param(False, 1, id="before each", marks=pytest.mark.exhaustive),
+        pytest.param(True, 1, id="after each", marks=pytest.mark.exhaustive),
     ],
 )
 async def test_after_a_crash_between_any_two_writes_the_number_is_the_same(

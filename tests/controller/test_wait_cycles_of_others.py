@@ -112,7 +112,7 @@ async def test_two_parents_of_two_shards_that_each_render_the_namespace_of_the_o
                 await desk.gone("namespaces", name)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_three_parents_of_three_operators_in_a_ring_are_deleted_under_the_printed_roles(
     desk: Desk, options: MakeOptions, links: Path, group: str, account: MakeAccount
 ) -> None:
@@ -133,7 +133,7 @@ async def test_three_parents_of_three_operators_in_a_ring_are_deleted_under_the_
             await desk.gone("namespaces", home.namespace)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_parent_that_renders_the_crd_of_another_operators_parent_is_deleted(
     desk: Desk, options: MakeOptions, links: Path, group: str
 ) -> None:
@@ -169,7 +169,7 @@ async def test_the_namespace_of_another_operators_parent_outlives_the_parent_tha
         assert not is_going(await desk.read("namespaces", one.namespace))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_parents_that_create_parents_and_namespaces_are_deleted_and_what_the_first_one_lives_in_stays(
     desk: Desk, operate: Operate, links: Path, group: str
 ) -> None:

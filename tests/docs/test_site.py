@@ -109,7 +109,7 @@ def site() -> Path:
     return ROOT / "build" / "html"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 def test_a_reader_without_the_internet_sees_the_whole_site_and_can_search_it(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
@@ -123,7 +123,7 @@ def test_a_reader_without_the_internet_sees_the_whole_site_and_can_search_it(sit
     assert "reconcile" in (site / "search" / "search_index.json").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("path", sorted(page for page in sources().values() if page.endswith(".md")))
 def test_the_site_shows_the_lists_code_and_tables_that_github_shows(site: Path, path: str) -> None:
     """GitHub and MkDocs read Markdown by different rules: of lists in lists, for example."""

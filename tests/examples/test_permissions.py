@@ -178,7 +178,7 @@ def test_every_example_has_a_story() -> None:
 
 
 @pytest.mark.parametrize(
-    "limited", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["all namespaces", "one namespace"]
+    "limited", [False, pytest.param(True, marks=pytest.mark.exhaustive)], ids=["all namespaces", "one namespace"]
 )
 @pytest.mark.parametrize(
     "name", [each if each in QUICK else pytest.param(each, marks=pytest.mark.slow) for each in PLAYED]
@@ -332,6 +332,7 @@ NEEDED: list[Grant] = [
 ]
 
 
+@pytest.mark.more_cases
 @pytest.mark.slow
 @pytest.mark.parametrize("removed", NEEDED, ids=" ".join)
 async def test_without_one_of_its_permissions_the_operator_is_refused_and_reports_it(

@@ -239,7 +239,7 @@ async def test_what_can_not_run_is_replaced_once_the_database_is_corrected(
             await desk.ready(PARENTS, "db")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("policy", "kept"), [("Retain", 3), ("Delete", 0)])
 async def test_its_volumes_are_kept_or_go_with_a_database(
     client: Client, desk: Desk, options: MakeOptions, policy: str, kept: int

@@ -116,7 +116,7 @@ def test_the_operator_needs_no_other_rights_than_it_is_given(
     assert "forbidden" not in operator.read_text().lower()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_rights_suffice_for_a_database_that_changes(
     operator: Path, templates: Path, kubectl: Kubectl, namespace: str, growing: str
 ) -> None:
