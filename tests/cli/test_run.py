@@ -202,7 +202,7 @@ async def test_sigusr1_writes_the_queue_the_watches_and_the_stacks_of_tasks_and_
     dump = "".join(command.lines)
     assert "SIGUSR1: work queue: " in dump
     assert re.search(rf"watch of {ECHOES} in {desk.namespace}: watching, synced, 1 object, 0 restarts, last rec", dump)
-    assert re.search(r"task 'worker \d+': operator\.py:\d+ _run_after > workers\.py:\d+ run > queue\.py:\d+ get", dump)
+    assert re.search(r"task 'worker \d+': workers\.py:\d+ _run_after > workers\.py:\d+ run > queue\.py:\d+ get", dump)
     assert "Current thread" in dump, "the stacks of threads, which need no event loop"
     assert "hidden-content" not in dump
 
