@@ -229,6 +229,7 @@ def comments(*each: tuple[str, str, str]) -> str:
     return json.dumps([{"url": url, "user": {"login": login}, "body": body} for url, login, body in each])
 
 
+@pytest.mark.exhaustive
 @needs_jq
 def test_each_folder_has_a_comment_of_its_own_which_the_next_push_renews(repository: Path, runner: Runner) -> None:
     steps = steps_of(ROOT / "action.yaml")

@@ -252,6 +252,7 @@ async def test_all_children_are_shown_one_document_each_and_without_the_gutter_t
     assert bodies["Service"] == live
 
 
+@pytest.mark.exhaustive
 async def test_a_narrow_terminal_shortens_the_gutter_and_not_the_object(desk: Desk, web: Path) -> None:
     text = await blame(
         desk, web, "echo/web", "deployment/web", COLUMNS="80", FORCE_COLOR="1", NO_COLOR="1", TERM="xterm"

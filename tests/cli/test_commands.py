@@ -22,6 +22,7 @@ async def test_an_option_can_be_set_in_the_environment() -> None:
     assert json.loads(out)["metadata"]["ownerReferences"]
 
 
+@pytest.mark.exhaustive
 async def test_render_prints_manifests_without_a_cluster() -> None:
     code, out, err = await run("render", "examples/echo.yaml", KUBECONFIG="nowhere")
     assert (code, err) == (0, "")

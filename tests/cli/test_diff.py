@@ -211,6 +211,7 @@ async def test_colours_are_for_terminals_without_no_color(desk: Desk, templates:
         assert ("\x1b[32m" in shown) is coloured
 
 
+@pytest.mark.exhaustive
 async def test_a_second_controller_is_refused_by_diff_and_render_as_by_the_operator(
     desk: Desk, client: Client, templates: Path, tmp_path: Path
 ) -> None:

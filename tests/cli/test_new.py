@@ -64,6 +64,7 @@ async def test_a_new_resource_has_all_files_and_passes_check(tmp_path: Path) -> 
     assert "resources" in status
 
 
+@pytest.mark.exhaustive
 async def test_a_second_resource_in_the_project_passes_check_too(tmp_path: Path) -> None:
     for kind in ("Policy", "Thing"):
         assert (await new(tmp_path, kind, f"--group={GROUP}"))[0] == 0

@@ -132,6 +132,7 @@ async def test_the_age_of_parents_and_children_is_shown(desk: Desk, client: Clie
     assert entry["notes"] == []
 
 
+@pytest.mark.exhaustive
 async def test_children_are_found_if_the_crd_declares_no_status_resources(
     desk: Desk, client: Client, group: str, tmp_path: Path
 ) -> None:

@@ -208,6 +208,7 @@ async def test_any_object_has_a_tree(desk: Desk, client: Client) -> None:
     assert re.match(rf"Deployment {desk.namespace}/web  Current  \d+s\n└── ReplicaSet", out)
 
 
+@pytest.mark.exhaustive
 async def test_kinds_that_the_user_may_not_read_are_named(desk: Desk, client: Client, tmp_path: Path) -> None:
     async with operating(client, options(desk, ROOT / "templates")):
         await desk.apply_until_ready(echo("web"))

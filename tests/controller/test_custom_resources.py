@@ -78,6 +78,7 @@ async def test_a_manifest_after_a_custom_resource_of_another_folder_waits_until_
     assert version(inner) < version(after)
 
 
+@pytest.mark.exhaustive
 async def test_a_custom_resource_whose_crd_declares_no_status_is_ready_at_once(
     desk: Desk, operate: Operate, group: str, templates: Path
 ) -> None:

@@ -491,6 +491,7 @@ def owners(parent: dict[str, Any], field: str) -> set[str]:
     return {each["manager"] for each in entries if f'"f:{field}"' in json.dumps(each["fieldsV1"])}
 
 
+@pytest.mark.exhaustive
 async def test_a_parent_is_deleted_also_if_another_manager_applies_the_finalizer_and_records(
     desk: Desk, operate: Operate, wide: Path
 ) -> None:

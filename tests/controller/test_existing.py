@@ -137,6 +137,7 @@ async def test_an_if_not_present_object_that_existed_is_created_after_its_deleti
         await desk.until("configmaps", "web-defaults", holds(word="one"))
 
 
+@pytest.mark.exhaustive
 async def test_two_parents_may_share_an_if_not_present_object(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(EXTRA, IF_NOT_PRESENT.replace("{{ name }}-defaults", "shared"))

@@ -488,6 +488,7 @@ def loaded(operator: Operator, folder: str) -> str:
     return text
 
 
+@pytest.mark.exhaustive
 async def test_a_template_saved_during_discovery_is_rendered(
     desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,6 +167,7 @@ async def test_lookup_all_follows_objects_that_are_created_deleted_and_relabelle
     assert {name for name, _ in running.reconciles} == {"last"}
 
 
+@pytest.mark.exhaustive
 async def test_a_change_decodes_no_object_for_the_parents_that_count_them(
     start: Start, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +233,7 @@ async def test_a_child_of_another_parent_is_looked_up_like_any_object(start: Sta
     await desk.until("configmaps", "two-copy", holds(replicas="2"))
 
 
+@pytest.mark.exhaustive
 async def test_a_pruned_child_of_another_parent_is_no_longer_looked_up(start: Start, desk: Desk) -> None:
     found = "lookup_all('v1', 'ConfigMap', labels={'ssa-operator.dev/parent-uid': uid}) | length"
     uid = "lookup('example.com/v1', 'Echo', 'one').metadata.uid"

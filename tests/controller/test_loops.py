@@ -179,6 +179,7 @@ async def test_a_loop_through_the_children_of_two_parents_is_slowed_down_and_nam
         await desk.until("configmaps", "web-a-plain", holds(x="3"))
 
 
+@pytest.mark.exhaustive
 async def test_a_loop_through_the_statuses_of_two_parents_is_slowed_down_and_named(
     desk: Desk, operate: Operate
 ) -> None:

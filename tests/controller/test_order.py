@@ -241,6 +241,7 @@ async def test_a_manifest_that_reads_a_refused_child_and_the_condition_name_the_
         await desk.ready(ECHOES, "web")
 
 
+@pytest.mark.exhaustive
 async def test_a_manifest_that_reads_a_child_whose_template_fails_names_that_template(
     desk: Desk, operate: Operate
 ) -> None:

@@ -122,6 +122,7 @@ async def test_children_are_left_behind_and_taken_back_by_a_parent_of_the_same_n
         await assert_taken_back(desk, before)
 
 
+@pytest.mark.exhaustive
 async def test_children_are_left_behind_also_where_kubernetes_is_done_before_the_operator_looks(
     desk: Desk, operate: Operate, stateful: Path
 ) -> None:

@@ -310,6 +310,7 @@ async def test_an_invalid_new_manifest_keeps_the_old_object(desk: Desk, operate:
         assert uid(await desk.read("deployments.apps", "web")) == uid(old)
 
 
+@pytest.mark.exhaustive
 async def test_a_custom_resource_is_recreated_whether_its_rule_has_a_message_or_not(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:
@@ -408,6 +409,7 @@ async def late_client(cluster: Cluster) -> AsyncIterator[LateClient]:
         yield client
 
 
+@pytest.mark.exhaustive
 async def test_an_object_that_took_the_name_meanwhile_is_not_deleted(
     late_client: LateClient, desk: Desk, options: MakeOptions, boxes: Path
 ) -> None:

@@ -344,6 +344,7 @@ async def test_a_manifest_that_is_refused_by_itself_takes_nothing(desk: Desk, op
 # Other managers.
 
 
+@pytest.mark.exhaustive
 async def test_what_kubectl_set_beside_a_field_is_taken_over(desk: Desk, operate: Operate, boxes: Path) -> None:
     async with operate():
         await desk.apply_until_ready(box(with_env()))

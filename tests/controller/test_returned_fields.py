@@ -77,6 +77,7 @@ async def test_a_field_that_would_come_back_by_its_other_name_goes_with_the_temp
         assert version(await desk.read(resource, "web")) == version(new)
 
 
+@pytest.mark.exhaustive
 async def test_a_field_of_a_former_manager_goes_at_the_adoption_though_it_has_another_name(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:

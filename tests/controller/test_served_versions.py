@@ -159,6 +159,7 @@ async def test_a_crd_that_is_deleted_with_its_objects_is_absent_at_once(
         await desk.ready(ECHOES, "web")
 
 
+@pytest.mark.exhaustive
 async def test_a_version_that_was_unknown_is_absent_once_the_crd_is_deleted(
     desk: Desk, operate: Operate, group: str
 ) -> None:

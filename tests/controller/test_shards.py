@@ -350,6 +350,7 @@ metadata:
 """
 
 
+@pytest.mark.exhaustive
 async def test_an_object_that_a_deleted_parent_of_another_shard_kept_is_adopted(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:

@@ -213,7 +213,7 @@ async def test_nothing_is_deleted_by_an_old_view_of_a_looked_up_object(
         await desk.gone("secrets", "web-extra")
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("apply", ApplyMode)
 @pytest.mark.parametrize("function", ["child", "live"])
 async def test_nothing_is_deleted_by_an_old_view_of_a_child_that_templates_read(

@@ -145,6 +145,7 @@ def _percent(body: dict[str, Any]) -> int | None:
     return value
 
 
+@pytest.mark.exhaustive
 async def test_commands_show_no_change_of_a_child_in_its_version(desk: Desk, client: Client, templates: Path) -> None:
     only(templates, scaler=V1)
     options = Options(templates=(templates,), namespaces=(desk.namespace,), listen=None)

@@ -282,6 +282,7 @@ async def test_a_wall_clock_that_is_set_delays_no_resync(stepped: float) -> None
         assert due(queue, Cause.TICK) <= 20.0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("stepped", [-HOUR, HOUR])
 async def test_a_wall_clock_that_is_set_delays_no_retry_of_a_denied_child(stepped: float) -> None:
     denied = Outcome(step=STEP, result=Result.FAILED, denied=True)

@@ -147,6 +147,7 @@ def test_a_new_cluster_has_its_default_namespace_and_two_ready_nodes(cluster: Cl
     assert [condition["status"] for condition in conditions if condition["type"] == "Ready"] == ["True", "True"]
 
 
+@pytest.mark.exhaustive
 def test_deployments_stateful_sets_with_claims_and_jobs_become_ready(namespace: str, kubectl: Kubectl) -> None:
     kubectl("apply", f"--namespace={namespace}", "--filename=-", input=WORKLOADS)
     for name, condition in {
