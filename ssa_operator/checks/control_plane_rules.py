@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ssa_operator.checks.field_findings import field_finding
 from ssa_operator.checks.findings import Finding
 from ssa_operator.core.objects.annotations import PREFIX, ApplyPolicy, Reference
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.objects.render_result import Document
-from ssa_operator.core.objects.source_location import FieldPath, field_text, value_at
+from ssa_operator.core.objects.source_location import FieldPath, value_at
 
 _REPLICAS: FieldPath = ("spec", "replicas")
 _CLUSTER_ROLE = GroupKind("rbac.authorization.k8s.io", "ClusterRole")
@@ -50,7 +51,7 @@ def _aggregated_rules(documents: Iterable[Document]) -> Iterator[Finding]:
         if is_aggregated and document.body.get("rules"):
             message = "is beside aggregationRule, and the control plane fills it from the roles that this selects"
             fix = "remove it, and write the rules into a ClusterRole with a label that aggregationRule selects"
-            yield _finding(document, "aggregated-rules", ("rules",), message, fix)
+            yield field_finding(document, "aggregated-rules", ("rules",), message, fix)
 
 
 def _autoscaled_replicas(
@@ -69,7 +70,7 @@ def _autoscaled_replicas(
                 who = f"{autoscaler.identity.kind} {autoscaler.identity.name}"
                 message = f"is set, and {who} ({autoscaler.location_of(('spec', 'scaleTargetRef'))}) scales the object"
                 fix = "leave it out where the autoscaler is rendered"
-                yield _finding(document, "autoscaled-replicas", path, message, fix)
+                yield field_finding(document, "autoscaled-replicas", path, message, fix)
                 break
 
 
@@ -101,14 +102,3 @@ def is_applied_once(document: Document) -> bool:
     """Whether a manifest is applied only once, or only if its object is absent."""
     annotations = document.body["metadata"].get("annotations")
     return isinstance(annotations, Mapping) and annotations.get(f"{PREFIX}apply") in _APPLIED_ONCE
-
-
-def _finding(document: Document, code: str, path: FieldPath, message: str, fix: str) -> Finding:
-    identity = document.identity
-    return Finding(
-        code=code,
-        message=f"{field_text(path)} {message}",
-        location=document.location_of(path),
-        fix=fix,
-        subject=f"{identity.kind} {identity.name}",
-    )

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ssa_operator.checks.field_findings import field_finding
 from ssa_operator.checks.findings import Finding
 from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas, Schema
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.render_result import Document
-from ssa_operator.core.objects.source_location import FieldPath, field_text
+from ssa_operator.core.objects.source_location import FieldPath
 
 COUNTED: Mapping[GroupKind, tuple[str, ...]] = {
     GroupKind("networking.k8s.io", "NetworkPolicy"): ("spec",),
@@ -35,19 +36,14 @@ def check_empty_values(documents: Iterable[Document], schemas: KubernetesSchemas
 
 
 def _check(document: Document, schemas: KubernetesSchemas) -> Iterator[Finding]:
-    body, identity = document.body, document.identity
-    fields = COUNTED.get(identity.group_kind, ())
+    body = document.body
+    fields = COUNTED.get(document.identity.group_kind, ())
     schema = schemas.schema(body["apiVersion"], body["kind"]) if fields else None
     properties = (schema or {}).get("properties", {})
     for field in fields:
         for path in dropped_values(body.get(field), properties.get(field, {}), schemas, (field,)):
-            yield Finding(
-                code="repeated-change",
-                message=f"{field_text(path)} is empty; the API server drops it, and counts each apply as a change",
-                location=document.location_of(path),
-                fix="leave it out, which means the same",
-                subject=f"{identity.kind} {identity.name}",
-            )
+            message = "is empty; the API server drops it, and counts each apply as a change"
+            yield field_finding(document, "repeated-change", path, message, "leave it out, which means the same")
 
 
 def dropped_values(value: Any, schema: Schema, schemas: KubernetesSchemas, path: FieldPath) -> Iterator[FieldPath]:

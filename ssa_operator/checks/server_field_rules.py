@@ -16,11 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ssa_operator.checks.control_plane_rules import is_applied_once
+from ssa_operator.checks.field_findings import field_finding
 from ssa_operator.checks.findings import Finding
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.manifest import SERVER_OWNED
 from ssa_operator.core.objects.render_result import Document
-from ssa_operator.core.objects.source_location import FieldPath, field_text, value_at
+from ssa_operator.core.objects.source_location import FieldPath, value_at
 
 _SECRET = GroupKind("", "Secret")
 _SERVICE = GroupKind("", "Service")
@@ -102,15 +103,15 @@ def _check(document: Document, chosen: frozenset[str]) -> Iterator[Finding]:
     dropped: list[FieldPath] = [("metadata", field) for field in SERVER_OWNED if _has_content(metadata.get(field))]
     for path in ([("status",)] if _has_content(body.get("status")) else []) + dropped:
         message = "is written by the control plane, and the operator drops it"
-        yield _finding(document, "server-field", path, message, "remove it")
+        yield field_finding(document, "server-field", path, message, "remove it")
     if document.reads_itself or is_applied_once(document):
         return
     for row in WRITTEN:
         if row.kind == document.identity.group_kind and _is_written(body, row, chosen):
-            yield _finding(document, "server-field", row.path, row.who, "remove it")
+            yield field_finding(document, "server-field", row.path, row.who, "remove it")
     for path in _injected(document):
         message = "is set, and an annotation has it injected"
-        yield _finding(document, "injected-ca-bundle", path, message, "remove it, or the annotation")
+        yield field_finding(document, "injected-ca-bundle", path, message, "remove it, or the annotation")
 
 
 def _is_written(body: Mapping[str, Any], row: Written, chosen: frozenset[str]) -> bool:
@@ -150,14 +151,3 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for each in value:
             yield from _texts(each)
-
-
-def _finding(document: Document, code: str, path: FieldPath, message: str, fix: str) -> Finding:
-    identity = document.identity
-    return Finding(
-        code=code,
-        message=f"{field_text(path)} {message}",
-        location=document.location_of(path),
-        fix=fix,
-        subject=f"{identity.kind} {identity.name}",
-    )
