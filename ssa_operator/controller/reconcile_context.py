@@ -11,12 +11,14 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
+
+from ssa_operator.core.objects.context_values import set_within
 
 if TYPE_CHECKING:
     from ssa_operator.controller.informers.parents import ParentKey
@@ -99,8 +101,7 @@ def reconciling(
 ) -> Iterator[None]:
     """Run the block, and each task that it starts, as a reconcile of this parent."""
     context = ReconcileContext(key=key, reconcile_id=str(uuid.uuid4()), rendered=rendered, tracer=tracer, step=step)
-    token = _current.set(context)
-    try:
+    with set_within(_current, context):
         if tracer is None:
             yield
             return
@@ -112,10 +113,6 @@ def reconciling(
         }
         with tracer.span("reconcile", attributes):
             yield
-    finally:
-        # A worker that is destroyed with its event loop ends in the context of whatever destroys it.
-        with suppress(ValueError):
-            _current.reset(token)
 
 
 def stage(name: Stage) -> AbstractContextManager[object]:

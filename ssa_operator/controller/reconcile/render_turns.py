@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import TypeVar
@@ -28,6 +28,7 @@ from ssa_operator.controller.reconcile.render_moment import Moment
 from ssa_operator.controller.reconcile_context import current_step
 from ssa_operator.controller.step_record import StepRecord
 from ssa_operator.core.objects.cluster_view import ClusterView
+from ssa_operator.core.objects.context_values import set_within
 from ssa_operator.rendering.values import limits
 
 SLOW = 0.025
@@ -65,17 +66,11 @@ class Pace:
 _pace: ContextVar[Pace | None] = ContextVar("ssa_operator_render_pace", default=None)
 
 
-@contextmanager
-def paced(pace: Pace) -> Iterator[None]:
+def paced(pace: Pace) -> AbstractContextManager[None]:
     """Render in the block, and in the tasks that it starts, as `pace` says, and record there how that was. Outside of
     such a block every render may wait.
     """
-    token = _pace.set(pace)
-    try:
-        yield
-    finally:
-        with suppress(ValueError):  # a worker that is destroyed with its event loop ends in another context
-            _pace.reset(token)
+    return set_within(_pace, pace)
 
 
 def let_renders_wait() -> None:

@@ -13,11 +13,12 @@ Promises:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
+from ssa_operator.core.objects.context_values import set_within
 from ssa_operator.core.objects.predicate import Judgement
 from ssa_operator.rendering.values import limits
 
@@ -48,15 +49,9 @@ class Judgements:
         """Whether there was no time for an expression, so that what follows from it has no meaning yet."""
         return bool(self._missing)
 
-    @contextmanager
-    def used(self) -> Iterator[None]:
+    def used(self) -> AbstractContextManager[None]:
         """Have the expressions of the block judged by this."""
-        token = _current.set(self)
-        try:
-            yield
-        finally:
-            with suppress(ValueError):  # a worker that is destroyed with its event loop ends in another context
-                _current.reset(token)
+        return set_within(_current, self)
 
     def judge(self, text: str, body: Body, evaluate: Evaluate) -> Judgement:
         """The judgement of an expression on an object, NOT_YET where there is no time to evaluate it."""
