@@ -118,4 +118,4 @@ class OtherShards:
                     scope = replace(scope, label_selector=label_selector)
                 for live in (await self._client.list_scope(scope, keep=keep))[0]:
                     metadata = live.metadata
-                    yield Identity(resource.group, resource.kind, metadata.namespace, metadata.name), live
+                    yield resource.identity(metadata.namespace, metadata.name), live

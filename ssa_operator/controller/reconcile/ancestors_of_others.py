@@ -83,6 +83,6 @@ class AncestorsOfOthers:
                 )
                 continue
             for live in found:
-                identity = Identity(resource.group, resource.kind, live.metadata.namespace, live.metadata.name)
+                identity = resource.identity(live.metadata.namespace, live.metadata.name)
                 return CreatedParent(identity, live.parent_uid)
         return None

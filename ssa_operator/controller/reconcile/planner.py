@@ -89,8 +89,6 @@ class Planner:
         children = (*observed.records.inventory, *own)
         observed = await self._ancestors.observed(observed, children)
         cycles = self._claims.waits.cycles(live, children)
-        for path in cycles.values():
-            log.info("%s: its deletion does not wait for the end of %s", turn.key, path)
         context = DeletionContext(now=self._now(), failures=turn.state.children.hook_failures, cycles=cycles)
         deletion = await self._observer.judged(turn, lambda: make_finalization(observed, rendered, context))
         known = await self._with_ending_namespaces(observed, deletion.blocking_namespaces)
@@ -98,10 +96,10 @@ class Planner:
             deletion = await self._observer.judged(turn, lambda: make_finalization(known, rendered, context))
         others = await waits_of_others(deletion.awaited_ends, live.identity, self._cluster, self._claims.waits)
         if others.cycles or others.unread:
-            for path in others.cycles.values():
-                log.info("%s: its deletion does not wait for the end of %s", turn.key, path)
             wider = replace(context, cycles={**cycles, **others.cycles}, unread=others.unread)
             deletion = await self._observer.judged(turn, lambda: make_finalization(known, rendered, wider))
+        for path in (*cycles.values(), *others.cycles.values()):
+            log.info("%s: its deletion does not wait for the end of %s", turn.key, path)
         self._claims.claim(turn.uid, deletion.plan)
         return deletion
 

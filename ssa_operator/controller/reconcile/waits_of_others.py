@@ -166,7 +166,7 @@ class _Reading:
         scope = Scope(resource, namespace if resource.namespaced else "", label_selector, metadata_only=True)
         found = []
         for live in (await self.cluster.operator_client.list_scope(scope, keep=_has_finalizer))[0]:
-            identity = Identity(resource.group, resource.kind, live.metadata.namespace, live.metadata.name)
+            identity = resource.identity(live.metadata.namespace, live.metadata.name)
             self._live[identity] = live
             self._crds[resource.group_kind] = resource.name
             found.append(identity)

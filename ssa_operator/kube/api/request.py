@@ -287,13 +287,9 @@ def apply(resource: Resource, namespace: str, name: str, body: bytes, options: A
         idempotent=True,
         dry_run=options.dry_run,
         confidential=resource.confidential,
-        identity=_identity(resource, namespace, name),
+        identity=resource.identity(namespace, name),
         secret=options.secret,
     )
-
-
-def _identity(resource: Resource, namespace: str, name: str) -> Identity:
-    return Identity(resource.group, resource.kind, namespace if resource.namespaced else "", name)
 
 
 def _described(resource: Resource, namespace: str, name: str, secret: SecretFields) -> str:
@@ -312,7 +308,7 @@ def merge_patch(resource: Resource, namespace: str, name: str, body: bytes, *, d
         content_type=MERGE_PATCH,
         dry_run=dry_run,
         confidential=resource.confidential,
-        identity=_identity(resource, namespace, name),
+        identity=resource.identity(namespace, name),
     )
 
 
@@ -330,7 +326,7 @@ def json_patch(
         content_type=JSON_PATCH,
         dry_run=dry_run,
         confidential=resource.confidential,
-        identity=_identity(resource, namespace, name),
+        identity=resource.identity(namespace, name),
     )
 
 
@@ -392,5 +388,5 @@ def delete(resource: Resource, namespace: str, name: str, options: DeleteOptions
         idempotent=True,
         dry_run=options.dry_run,
         confidential=resource.confidential,
-        identity=_identity(resource, namespace, name),
+        identity=resource.identity(namespace, name),
     )

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from ssa_operator.core.objects.identity import GroupKind, is_built_in, join_api_version, segment_fault
+from ssa_operator.core.objects.identity import GroupKind, Identity, is_built_in, join_api_version, segment_fault
 from ssa_operator.kube.api.errors import InvalidPath
 
 
@@ -35,6 +35,10 @@ class Resource(Struct, frozen=True, kw_only=True):
     @property
     def group_kind(self) -> GroupKind:
         return GroupKind(self.group, self.kind)
+
+    def identity(self, namespace: str, name: str) -> Identity:
+        """The identity of one of its objects. A cluster-scoped one has no namespace, whatever is given."""
+        return Identity(self.group, self.kind, namespace if self.namespaced else "", name)
 
     @property
     def name(self) -> str:
