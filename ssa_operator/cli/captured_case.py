@@ -22,14 +22,14 @@ from ssa_operator.cli.canonical_yaml import canonical_text
 from ssa_operator.cli.case_runs import Project, render_case, write_files
 from ssa_operator.cli.golden_cases import CHILDREN, NOW, OTHERS, PARENT, read_case
 from ssa_operator.controller.preview import Planned
-from ssa_operator.core.objects.annotations import PREFIX
+from ssa_operator.core.objects.annotations import LAST_APPLIED, PREFIX
 from ssa_operator.core.objects.cluster_view import Body
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.policies.adoption import LAST_APPLIED
+from ssa_operator.core.objects.secret_fields import is_secret
 from ssa_operator.core.redaction.case_mask import CaseMask
 from ssa_operator.core.redaction.content_fields import NO_CONTENT, ContentFields, fields_of_child, hidden_in_live
-from ssa_operator.core.redaction.snapshot_mask import aligned, is_secret
+from ssa_operator.core.redaction.snapshot_mask import aligned
 
 ROUNDS = 10
 """The longest chain of children that are made of each other's content and of a Secret."""

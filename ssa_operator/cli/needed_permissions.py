@@ -31,6 +31,7 @@ from ssa_operator.core.objects.cluster_view import Lookup, OfflineClusterView, S
 from ssa_operator.core.objects.crd_schema import field_options
 from ssa_operator.core.objects.identity import GroupKind, is_built_in
 from ssa_operator.core.objects.manifest import group_kind
+from ssa_operator.core.objects.permission import ServedKind
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.objects.template_contents import (
@@ -41,7 +42,6 @@ from ssa_operator.core.objects.template_contents import (
 )
 from ssa_operator.core.policies.permissions import (
     PermissionNeed,
-    ServedKind,
     admission_needs,
     folder_needs,
     http_needs,

@@ -22,10 +22,11 @@ from ssa_operator.cli.offline_parent import OFFLINE_UID, CreatedParent, RefusedP
 from ssa_operator.cli.template_folders import CRDKind, cluster_scoped, custom_kinds, find_folder
 from ssa_operator.core.objects.cluster_view import OfflineClusterView
 from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.kind_state import KindState
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem, StatusFields
-from ssa_operator.core.planning.observed import KindState, Observed, ObservedChildren, ObservedParents
+from ssa_operator.core.planning.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.core.planning.plan import steps_of
 from ssa_operator.core.planning.step import Step
 from ssa_operator.core.policies.parent_records import identity_key

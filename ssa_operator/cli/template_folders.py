@@ -21,9 +21,10 @@ from ssa_operator.core.objects.crd_schema import has_status, object_schema, vers
 from ssa_operator.core.objects.field_pruning import prune
 from ssa_operator.core.objects.identity import GroupKind, is_built_in, join_api_version, split_api_version
 from ssa_operator.core.objects.new_object import NewObject, new_object
+from ssa_operator.core.objects.permission import ServedKind
 from ssa_operator.core.objects.render_result import Document
 from ssa_operator.core.objects.source_location import field_text
-from ssa_operator.core.policies.permissions import ParentKind, ServedKind
+from ssa_operator.core.policies.permissions import ParentKind
 from ssa_operator.rendering.folder import crd_files
 from ssa_operator.rendering.folder.sources import Folder, Sources
 

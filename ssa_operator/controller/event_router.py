@@ -19,7 +19,8 @@ from ssa_operator.controller.informers.informer import SYNC_DEADLINE
 from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.informers.parents import ParentKey
-from ssa_operator.controller.queue import Cause, Queue
+from ssa_operator.controller.queue import Queue
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import may_own

@@ -25,13 +25,14 @@ from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.parent_files import apply_parent, folder_of, kind_of
-from ssa_operator.controller.queue import Cause, Queue
+from ssa_operator.controller.queue import Queue
 from ssa_operator.controller.reconcile.observe import RECONCILE_AT, Observer
 from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.shared_informers import ParentError, SharedInformers
 from ssa_operator.controller.workers import Workers
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Document, Rendered

@@ -26,10 +26,10 @@ from ssa_operator.controller.informers.parents import ParentInformer, ParentKey,
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.permission_review import PermissionReviewer
-from ssa_operator.controller.queue import Cause
+from ssa_operator.core.objects.causes import Cause
+from ssa_operator.core.objects.finalizers import FINALIZER
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.policies.parent_records import FINALIZER
 from ssa_operator.core.policies.permissions import admission_needs, http_needs
 from ssa_operator.core.policies.shard_leases import own_lease_needs
 from ssa_operator.kube.api.client import Client

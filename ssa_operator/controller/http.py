@@ -31,7 +31,7 @@ from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.permission_review import describe
 from ssa_operator.controller.serving_certificate import ServingCertificate
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.policies.permissions import Permission
+from ssa_operator.core.objects.permission import Permission
 from ssa_operator.kube.clock import SYSTEM
 
 

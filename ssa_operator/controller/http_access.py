@@ -23,7 +23,7 @@ from aiohttp import web
 from yarl import URL
 
 from ssa_operator.controller.options import listens_to_this_host
-from ssa_operator.core.policies.permissions import Permission
+from ssa_operator.core.objects.permission import Permission
 from ssa_operator.kube.api.access_reviews import Subject, authenticate, is_allowed, may_get_path
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError

@@ -17,12 +17,11 @@ from functools import partial
 from ssa_operator.controller.informers.parents import ParentInformer
 from ssa_operator.core.objects.crd_schema import field_options
 from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.permission import Permission, ServedKind
 from ssa_operator.core.objects.template_contents import TemplateContents
 from ssa_operator.core.policies.permissions import (
     ParentKind,
-    Permission,
     PermissionNeed,
-    ServedKind,
     folder_needs,
     impersonation_needs,
     operator_needs,

@@ -24,7 +24,7 @@ from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.parent_files import apply_parent, folder_of, kind_of
-from ssa_operator.controller.queue import Cause, Queue
+from ssa_operator.controller.queue import Queue
 from ssa_operator.controller.reconcile import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.observe import Observer
@@ -32,6 +32,7 @@ from ssa_operator.controller.reconcile.parent_records import without_unrecordabl
 from ssa_operator.controller.reconcile.planner import Planner
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.shared_informers import SharedInformers
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem, StatusFields

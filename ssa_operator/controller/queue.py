@@ -22,40 +22,11 @@ import asyncio
 import heapq
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterator
-from enum import IntFlag
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
+from ssa_operator.core.objects.causes import Cause
+
 Key = TypeVar("Key", bound=Hashable)
-
-
-class Cause(IntFlag):
-    """Why a parent is reconciled. A parent may have several causes. A greater value is more urgent."""
-
-    TICK = 1
-    """A resync is due, and the budget of applies has not granted it yet."""
-    TICK_GRANTED = 2
-    """A resync is due, and the budget of applies has granted it."""
-    RESYNC = 4
-    """The parent was in the first list, and its status has the current generation."""
-    RETRY = 8
-    """The last reconcile failed, or it set a time for the next one."""
-    STATUS = 16
-    """The last reconcile deferred its status, which has to be written."""
-    TEMPLATE = 32
-    """The parent's templates, their settings, a kind that they need, or an object that they look up changed."""
-    CHILD = 64
-    """A child of the parent changed."""
-    PARENT = 128
-    """The parent itself changed."""
-    STATUS_OVERDUE = 256
-    """The deferred status has waited for as long as it may."""
-
-
-APPLY_ALL = Cause.PARENT | Cause.TEMPLATE | Cause.RESYNC
-"""With one of these causes, a reconcile applies every manifest, also the unchanged ones."""
-
-STATUS_ONLY = Cause.STATUS | Cause.STATUS_OVERDUE
-"""With these causes alone, the deferred status is written without a reconcile."""
 
 
 def rank(causes: Cause) -> int:

@@ -22,9 +22,10 @@ from ssa_operator.controller.snapshots import Snapshot
 from ssa_operator.core.objects.cluster_view import Answer, Body, Lookup, Selection
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.secret_fields import is_secret
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.redaction.content_fields import NO_CONTENT, HiddenPaths, fields_of_child, hidden_in_live
-from ssa_operator.core.redaction.snapshot_mask import SnapshotMask, aligned, is_secret
+from ssa_operator.core.redaction.snapshot_mask import SnapshotMask, aligned
 from ssa_operator.kube.api.resource import Resource
 
 ALIGNMENT_ROUNDS = 10

@@ -28,19 +28,21 @@ from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
 from ssa_operator.core.objects.cluster_view import ALLOWED, AccessReview, Answer, Body, Lookup, Selection, selects
 from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version, split_api_version
+from ssa_operator.core.objects.kind_state import KindState
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Rendered
+from ssa_operator.core.objects.secret_fields import is_secret
 from ssa_operator.core.planning.finalization import DeletionContext, make_finalization
 from ssa_operator.core.planning.merged_outcomes import merged_outcomes
-from ssa_operator.core.planning.observed import KindState, Observed, ObservedChildren, ObservedParents
+from ssa_operator.core.planning.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.core.planning.outcome import Outcome
 from ssa_operator.core.planning.plan import Plan, make_plan
 from ssa_operator.core.planning.suspension import outcomes_while_suspended
 from ssa_operator.core.policies import apply_once
 from ssa_operator.core.policies.parent_records import read_parent_records
 from ssa_operator.core.policies.replicas import ScalePaths
-from ssa_operator.core.redaction.snapshot_mask import SnapshotMask, is_secret
+from ssa_operator.core.redaction.snapshot_mask import SnapshotMask
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.rendering.determinism import verified

@@ -15,7 +15,8 @@ from typing import Any
 
 from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.operator import Operator
-from ssa_operator.controller.queue import Cause, Queue, rank
+from ssa_operator.controller.queue import Queue, rank
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.messages import counted
 from ssa_operator.kube.watch.reflector import Reflector
 

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.step_record import Step, StepRecord
-from ssa_operator.core.policies.leader_election import Lease
+from ssa_operator.core.objects.lease import Lease
 from ssa_operator.core.policies.suspected_parents import (
     SUSPECTS_ANNOTATION,
     Change,

@@ -32,7 +32,7 @@ from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import ApplyMode, Options
-from ssa_operator.controller.queue import APPLY_ALL, STATUS_ONLY, Cause, Queue
+from ssa_operator.controller.queue import Queue
 from ssa_operator.controller.reconcile.failures import log_bug
 from ssa_operator.controller.reconcile.publish_status import next_conflict_at
 from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
@@ -40,6 +40,7 @@ from ssa_operator.controller.reconcile.render_turns import SLOW, Pace, paced
 from ssa_operator.controller.reconcile_context import Tracer, reconciling
 from ssa_operator.controller.step_record import RecordedCoroutine, Step
 from ssa_operator.controller.suspected_parents import AloneTurn, SuspectedParents
+from ssa_operator.core.objects.causes import APPLY_ALL, STATUS_ONLY, Cause
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.core.planning.child_history import without_empty

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ssa_operator.core.objects.annotations import PREFIX, Reference
+from ssa_operator.core.objects.annotations import LAST_APPLIED, PREFIX, Reference
 from ssa_operator.core.objects.built_in_kinds import ApiKind
 from ssa_operator.core.objects.cluster_view import OFFLINE, ClusterView, Query
 from ssa_operator.core.objects.field_origin import LITERAL, Origin
@@ -30,10 +30,8 @@ from ssa_operator.core.objects.render_result import (
     Wait,
     ready_when_of,
 )
-from ssa_operator.core.objects.secret_fields import WHOLE
+from ssa_operator.core.objects.secret_fields import WHOLE, is_secret
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
-from ssa_operator.core.policies.adoption import LAST_APPLIED
-from ssa_operator.core.redaction.snapshot_mask import is_secret
 from ssa_operator.rendering.error_locations import location_of_error, problem_of
 from ssa_operator.rendering.generated_documents import use_live_values
 from ssa_operator.rendering.jinja.template_api import TemplateAPI

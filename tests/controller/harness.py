@@ -28,8 +28,8 @@ from ssa_operator.controller.http import _view
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
-from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.reconciler import Reconciled
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject

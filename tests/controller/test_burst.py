@@ -12,8 +12,8 @@ import pytest
 from ssa_operator.controller import workers
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.operator import Operator
-from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.reconciler import Reconciled
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.devcluster.cluster import Cluster
 from tests.controller.harness import (
     ECHOES,

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.core.objects.finalizers import FINALIZER
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL
 from ssa_operator.core.policies.parent_records import (
-    FINALIZER,
     GENERATED_VALUES_ANNOTATION,
     HELD_PRUNE_ANNOTATION,
     INVENTORY_ANNOTATION,

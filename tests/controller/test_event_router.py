@@ -8,7 +8,8 @@ import pytest
 
 from ssa_operator.controller.event_router import EventRouter
 from ssa_operator.controller.informers.parents import ParentKey
-from ssa_operator.controller.queue import Cause, Queue
+from ssa_operator.controller.queue import Queue
+from ssa_operator.core.objects.causes import Cause
 from tests.core.example_objects import PARENT_UID, parent
 
 KEY = ParentKey("echoes.example.com", "default", "web")

@@ -18,7 +18,7 @@ from ssa_operator.controller.informers import lookups
 from ssa_operator.controller.informers.crds import RESOURCE, CRDInformer
 from ssa_operator.controller.informers.lookups import LookupInformers
 from ssa_operator.controller.operator import Operator
-from ssa_operator.controller.queue import Cause
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.cluster_view import Lookup
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.policies.nested_parents import MAX_DEPTH
+from ssa_operator.core.objects.parent_settings import MAX_DEPTH
 from ssa_operator.kube.watch.cache import Cache
 from tests.controller.harness import ECHOES, Desk, Operate, definition, echo, not_ready_because, only
 from tests.controller.test_shards import all_of, sharded

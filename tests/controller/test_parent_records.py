@@ -10,14 +10,10 @@ import pytest
 from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.parent_records import save_parent_records
+from ssa_operator.core.objects.finalizers import FINALIZER
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.policies.parent_records import (
-    FINALIZER,
-    INVENTORY_ANNOTATION,
-    ParentRecords,
-    read_parent_records,
-)
+from ssa_operator.core.policies.parent_records import INVENTORY_ANNOTATION, ParentRecords, read_parent_records
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource

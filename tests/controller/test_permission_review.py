@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.controller.permission_review import describe, missing_permissions
+from ssa_operator.core.objects.permission import Permission
 from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.core.policies.permissions import Permission, PermissionNeed
+from ssa_operator.core.policies.permissions import PermissionNeed
 from ssa_operator.kube.api.access_reviews import Subject
 from tests.controller.harness import Desk
 from tests.controller.permissions import acting_as, allowed

@@ -8,7 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from ssa_operator.controller.queue import FEW_DEADLINES, FEW_FLOWS, Cause, Queue, QueueState, rank
+from ssa_operator.controller.queue import FEW_DEADLINES, FEW_FLOWS, Queue, QueueState, rank
+from ssa_operator.core.objects.causes import Cause
 
 keys = st.sampled_from(["a1", "a2", "a3", "b1", "b2", "c1"])
 causes = st.sampled_from(list(Cause))

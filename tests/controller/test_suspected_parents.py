@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.controller import suspected_parents
-from ssa_operator.controller.queue import Cause, Queue
+from ssa_operator.controller.queue import Queue
 from ssa_operator.controller.step_record import FILE_NAME, RecordedCoroutine, Step, StepRecord, record_tasks
 from ssa_operator.controller.suspected_parents import AloneTurn
+from ssa_operator.core.objects.causes import Cause
 from tests.devcluster.waiting import until
 
 STEP = Step("echoes.example.com", "default", "web", 3, "digest")

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ssa_operator.controller.queue import Cause
+from ssa_operator.core.objects.causes import Cause
 from tests.controller.harness import (
     ECHOES,
     PATIENCE,

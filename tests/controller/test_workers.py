@@ -15,9 +15,10 @@ from ssa_operator.controller.informers.parent_cache import ParentState
 from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import ApplyMode, Options
-from ssa_operator.controller.queue import Cause, Queue
+from ssa_operator.controller.queue import Queue
 from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.controller.workers import DENIED_RETRIES, Workers
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.planning.outcome import Outcome, Result

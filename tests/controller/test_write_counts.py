@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.controller.queue import Cause
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.devcluster.cluster import Cluster
 from tests.controller.harness import ECHOES, Desk, Operate, Running, echo, map_template, only
 from tests.devcluster.audit import own_requests

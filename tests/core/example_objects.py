@@ -8,12 +8,13 @@ from typing import Any
 from msgspec.structs import fields
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.kind_state import KindState
 from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.objects.manifest import Manifest, Rules, manifest
 from ssa_operator.core.objects.render_result import Document, Rendered
 from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.core.planning.child_history import ChildHistory
-from ssa_operator.core.planning.observed import KindState, Observed, ObservedChildren, ObservedParents
+from ssa_operator.core.planning.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.core.planning.plan import Plan
 from ssa_operator.core.planning.render_history import RenderHistory
 from ssa_operator.core.planning.step import Action

@@ -23,10 +23,11 @@ from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.reconcile.observe import is_confidential
 from ssa_operator.controller.step_record import Step
 from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.kind_state import KindState
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import group_kind
 from ssa_operator.core.objects.render_result import Rendered, RenderProblem
-from ssa_operator.core.planning.observed import KindState, Observed, ObservedChildren, ObservedParents
+from ssa_operator.core.planning.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.core.planning.plan import steps_of
 from ssa_operator.core.planning.step import FailureReason
 from ssa_operator.core.policies.admission import AdmissionRequest, is_judged, new_problems

@@ -15,8 +15,8 @@ import asyncio
 from collections.abc import Iterable
 
 from ssa_operator.core.objects.cluster_view import ALLOWED, AccessReview
+from ssa_operator.core.objects.permission import Permission
 from ssa_operator.core.policies.impersonation import denied, not_reviewed
-from ssa_operator.core.policies.permissions import Permission
 from ssa_operator.kube.api.access_reviews import Subject, is_allowed
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError

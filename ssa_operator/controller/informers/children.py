@@ -27,8 +27,8 @@ from ssa_operator.controller.informers.child_scopes import ChildNeed, ChildScope
 from ssa_operator.controller.informers.informer import GRACE_PERIOD, Informer, wait_for_sync
 from ssa_operator.controller.informers.watched_version import ObjectsInVersions, WatchedVersion, shown_by
 from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.kind_state import KindState, kind_state
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
-from ssa_operator.core.planning.observed import KindState, kind_state
 from ssa_operator.core.policies.shards import Shard
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind

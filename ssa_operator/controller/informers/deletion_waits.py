@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ssa_operator.controller.informers.children import ChildInformers
+from ssa_operator.core.objects.finalizers import FINALIZER
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import FOREGROUND
 from ssa_operator.core.policies.deletion_cycles import CRD, NAMESPACE, cycles, why_kept
-from ssa_operator.core.policies.parent_records import FINALIZER, read_parent_records
+from ssa_operator.core.policies.parent_records import read_parent_records
 
 
 class DeletionWaits:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from ssa_operator.controller.queue import Cause
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.cluster_view import Lookup, Selection
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject

@@ -33,8 +33,8 @@ from ssa_operator.controller.informers.lookup_index import (
     dependents_of,
 )
 from ssa_operator.controller.informers.served_kinds import ServedKinds
-from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.built_in_kinds import ApiKind
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.cluster_view import Answer, Lookup, Query, Question, Selection
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject

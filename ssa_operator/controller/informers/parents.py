@@ -24,13 +24,13 @@ from msgspec import Struct
 from ssa_operator.controller.informers.informer import watch_problem
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.options import Options
-from ssa_operator.controller.queue import Cause
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.crd_schema import declared, has_status, status_schema, undeclared_reports, unreported
+from ssa_operator.core.objects.finalizers import FINALIZER, orphans_children
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.label_selectors import label_selector, selects
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.policies.orphaning import orphans_children
-from ssa_operator.core.policies.parent_records import FINALIZER, is_left_by_selector
+from ssa_operator.core.policies.parent_records import is_left_by_selector
 from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import Scope

@@ -16,8 +16,8 @@ from typing import Protocol
 
 from ssa_operator.controller.informers.crds import CRDInformer
 from ssa_operator.controller.informers.lookup_index import Dependent, dependents_of
-from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects.built_in_kinds import ApiKind
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.cluster_view import Availability
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.policies.served_versions import ServedFacts, availability, why_unknown

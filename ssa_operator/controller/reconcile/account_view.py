@@ -15,8 +15,8 @@ from collections.abc import Callable
 from ssa_operator.controller.informers.account_reviews import AccountReviews
 from ssa_operator.core.objects.cluster_view import ALLOWED, AccessReview, Lookup, Selection
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.core.objects.permission import Permission, ServedKind
 from ssa_operator.core.policies.impersonation import not_reviewed, read_permission
-from ssa_operator.core.policies.permissions import Permission, ServedKind
 
 
 class AccountView:

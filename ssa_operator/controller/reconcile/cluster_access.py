@@ -26,9 +26,9 @@ from ssa_operator.controller.reconcile.account_view import AccountView
 from ssa_operator.controller.reconcile.events import Recorder
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.permission import ServedKind
 from ssa_operator.core.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.core.policies.impersonation import account_of
-from ssa_operator.core.policies.permissions import ServedKind
 from ssa_operator.core.policies.replicas import OthersReplicas
 from ssa_operator.kube.api.client import Client
 

@@ -20,7 +20,6 @@ from ssa_operator.controller.informers.lookup_index import AnswerVersion, Depend
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.informers.parent_cache import Parent
 from ssa_operator.controller.options import ApplyMode, Options
-from ssa_operator.controller.queue import APPLY_ALL, Cause
 from ssa_operator.controller.reconcile.act import run_all
 from ssa_operator.controller.reconcile.child_needs import (
     recorded_needs,
@@ -43,15 +42,17 @@ from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.controller.step_record import StepRecord
 from ssa_operator.core.objects.annotations import PREFIX, Reference
 from ssa_operator.core.objects.built_in_kinds import ApiKind
+from ssa_operator.core.objects.causes import APPLY_ALL, Cause
 from ssa_operator.core.objects.cluster_view import Availability, ClusterView
 from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.kind_state import KindState
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import may_own
 from ssa_operator.core.objects.predicate import Predicate
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
 from ssa_operator.core.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.core.planning.child_history import observe_conflicts, observe_loops
-from ssa_operator.core.planning.observed import ApplyScope, KindState, Observed, ObservedChildren, ObservedParents
+from ssa_operator.core.planning.observed import ApplyScope, Observed, ObservedChildren, ObservedParents
 from ssa_operator.core.planning.ordering import Requeues
 from ssa_operator.core.planning.plan import make_plan
 from ssa_operator.core.planning.suspension import is_suspended

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ssa_operator.controller.informers.lookup_index import Dependent
-from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.core.objects.annotations import Reference
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.cluster_view import Query
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject

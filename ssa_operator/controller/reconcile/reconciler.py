@@ -30,7 +30,6 @@ from ssa_operator.controller.informers.other_shards import REMEMBERED_SECONDS
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.options import Options
-from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.ending_namespaces import without_failures_in_ending_namespaces
@@ -57,6 +56,8 @@ from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.workload_events import WorkloadEvents
 from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.controller.step_record import StepRecord
+from ssa_operator.core.objects.causes import Cause
+from ssa_operator.core.objects.finalizers import FINALIZER
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.messages import MESSAGE_LIMIT, bounded
 from ssa_operator.core.objects.render_result import Rendered, StatusFields
@@ -82,7 +83,7 @@ from ssa_operator.core.policies.backoff import earliest
 from ssa_operator.core.policies.deletion_cycles import pause_before_next_look
 from ssa_operator.core.policies.impersonation import refusal
 from ssa_operator.core.policies.lost_records import NO_NOTICE, record_texts
-from ssa_operator.core.policies.parent_records import FINALIZER, ParentRecords, unreadable_records_message
+from ssa_operator.core.policies.parent_records import ParentRecords, unreadable_records_message
 from ssa_operator.core.policies.stuck_deletions import removal_advice
 from ssa_operator.core.redaction.redacted_report import (
     redacted_error,

@@ -21,11 +21,11 @@ from msgspec.structs import replace
 from ssa_operator.controller.informers.account_reviews import ANSWER_LIFETIME
 from ssa_operator.controller.informers.parent_cache import KindInputs, RepeatableResync, ResyncInputs
 from ssa_operator.controller.options import ApplyMode, Options
-from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.act import run_all
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile_context import Stage, stage
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.compression import Examples
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from ssa_operator.controller.informers.parent_cache import Parent, ParentState
 from ssa_operator.controller.informers.parents import ParentKey
-from ssa_operator.controller.queue import Cause
 from ssa_operator.controller.reconcile.account_view import AccountView
 from ssa_operator.controller.reconcile.long_steps import LongSteps
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.secret_fields import ParentSecrets
 from ssa_operator.core.planning.outcome import Result

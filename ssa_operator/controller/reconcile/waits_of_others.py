@@ -21,10 +21,11 @@ from msgspec import field as struct_field
 from ssa_operator.controller.informers.deletion_waits import DeletionWaits
 from ssa_operator.controller.reconcile.act import run_all
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.core.objects.finalizers import FINALIZER
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.policies.deletion_cycles import CRD, NAMESPACE, cycles, remaining, waiting_path, why_kept
-from ssa_operator.core.policies.parent_records import FINALIZER, read_parent_records
+from ssa_operator.core.policies.parent_records import read_parent_records
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope

@@ -120,3 +120,6 @@ def parse_references(value: object) -> tuple[Reference, ...]:
             raise AnnotationError(f'annotation {PREFIX}after has {item.strip()!r}; write "Kind/name, Kind/name"')
         references.append(Reference(kind.strip(), name.strip()))
     return tuple(references)
+
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

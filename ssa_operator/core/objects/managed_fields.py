@@ -13,6 +13,7 @@ that of https://github.com/kubernetes-sigs/structured-merge-diff, fieldpath/seri
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -318,3 +319,18 @@ def leaves(tree: Tree, prefix: Path = ()) -> Iterator[Path]:
             if not below or (len(below) == 1 and "." in below):
                 yield (*prefix, step)
             yield from leaves(below, (*prefix, step))
+
+
+def in_version(live: LiveObject, api_version: str, *, instead_of: str) -> bytes:
+    """The merge patch that replaces the version `instead_of` in an object's managedFields by `api_version`."""
+    entries = managed_entries(live)
+    return managed_fields_patch(
+        live,
+        [{**entry, "apiVersion": api_version} if entry.get("apiVersion") == instead_of else entry for entry in entries],
+    )
+
+
+def managed_fields_patch(live: LiveObject, entries: Sequence[Mapping[str, Any]]) -> bytes:
+    """The merge patch that replaces an object's managedFields, with the resourceVersion that was read."""
+    metadata = {"resourceVersion": live.resource_version, "managedFields": entries}
+    return json.dumps({"metadata": metadata}, separators=(",", ":")).encode()

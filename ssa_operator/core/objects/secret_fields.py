@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from msgspec import Struct
 
@@ -130,3 +131,8 @@ def _parts_of(path: Iterable[str | int]) -> tuple[str, ...]:
 def _agree(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     """Whether one path leads to the other."""
     return all(mine == theirs for mine, theirs in zip(one, other, strict=False))
+
+
+def is_secret(body: Mapping[str, Any]) -> bool:
+    """Whether an object is a Secret."""
+    return (body.get("apiVersion"), body.get("kind")) == ("v1", "Secret")

@@ -22,12 +22,12 @@ from ssa_operator.core.objects.buckets import has_bucket_label
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.objects.manifest import Manifest, ManifestError, Rules, group_kind, manifest
+from ssa_operator.core.objects.parent_settings import AdoptPolicy
 from ssa_operator.core.objects.render_result import Document, Wait
 from ssa_operator.core.planning.observed import ApplyScope, Observed
 from ssa_operator.core.planning.step import Action, FailureReason, Step, StepHistory, StepOrder
 from ssa_operator.core.policies import apply_once
 from ssa_operator.core.policies.adoption import (
-    AdoptPolicy,
     belongs_to_former_parent,
     follows_from_object,
     may_adopt,

@@ -14,10 +14,10 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
-from ssa_operator.core.objects.managed_fields import Path, Tree, managed_entries
+from ssa_operator.core.objects.managed_fields import Path, Tree, managed_entries, managed_fields_patch
 from ssa_operator.core.objects.merge_keys import keys_of
 from ssa_operator.core.planning.field_changes import FieldOwner
-from ssa_operator.core.policies.adoption import managed_fields_patch, union_of_fields
+from ssa_operator.core.policies.adoption import union_of_fields
 
 
 def gives_up(owner: FieldOwner, former: AbstractSet[str]) -> bool:

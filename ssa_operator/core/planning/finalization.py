@@ -26,11 +26,12 @@ from msgspec.structs import replace
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.dependency_graph import graph
 from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.kind_state import KindState
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered
 from ssa_operator.core.objects.timestamps import seconds_of
 from ssa_operator.core.planning.decide import identity_of, step_for_document, step_for_wait
-from ssa_operator.core.planning.observed import KindState, Observed
+from ssa_operator.core.planning.observed import Observed
 from ssa_operator.core.planning.ordering import order_steps
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan

@@ -12,14 +12,14 @@ from enum import StrEnum
 from msgspec import Struct, field
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.kind_state import KindState
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.objects.parent_settings import MAX_CHILDREN, MAX_DEPTH, AdoptPolicy
 from ssa_operator.core.planning.child_history import ChildHistory
 from ssa_operator.core.planning.render_history import RenderHistory
-from ssa_operator.core.policies.adoption import AdoptPolicy
 from ssa_operator.core.policies.deletion_cycles import why_kept
 from ssa_operator.core.policies.ending_namespaces import EndingNamespace
-from ssa_operator.core.policies.nested_parents import MAX_DEPTH, Ancestors
-from ssa_operator.core.policies.new_names import MAX_CHILDREN
+from ssa_operator.core.policies.nested_parents import Ancestors
 from ssa_operator.core.policies.parent_records import ParentRecords
 
 
@@ -28,51 +28,6 @@ class ApplyScope(StrEnum):
 
     ALL = "All"
     CHANGED = "Changed"
-
-
-class KindState(Struct, frozen=True, kw_only=True):
-    """What discovery and the watch know of a kind."""
-
-    namespaced: bool
-    synced: bool
-    """Whether its watch has synced, in each namespace that the parent needs."""
-    problem: str = ""
-    """Why it can't be watched in one of these, '' where it can."""
-    needs_permission: bool = False
-    """Whether the problem stays until an administrator grants a permission."""
-    was_synced: bool = False
-    """Whether it had synced before the problem. What the caches lack since then, the operator does not have."""
-    reports_status: bool = False
-    """Whether a controller writes the status of its objects, which are ready only after that."""
-    namespaces: Mapping[str, KindState] = field(default_factory=dict)
-    """What the watch of each namespace knows, where these are watched one by one."""
-
-    @property
-    def shown(self) -> bool:
-        """Whether the watches that the parent needs show all of its objects. Without a watch none are known."""
-        return self.synced and bool(self.namespaces)
-
-    def within(self, namespace: str) -> KindState:
-        """What the watch that shows a namespace knows."""
-        return self.namespaces.get(namespace, self)
-
-
-def kind_state(namespaced: bool, watches: Sequence[tuple[str, KindState]]) -> KindState:
-    """What the watches that a parent needs know of a kind, each with its namespace ('' for all)."""
-    namespaces: dict[str, KindState] = {}
-    for namespace, state in watches:
-        other = namespaces.get(namespace)  # of another version
-        namespaces[namespace] = state if other is None or not state.synced else other
-    unsynced = [state for _, state in watches if not state.synced]
-    problem = next((state for state in unsynced if state.problem), None)
-    return KindState(
-        namespaced=namespaced,
-        synced=not unsynced,
-        problem="" if problem is None else problem.problem,
-        needs_permission=problem is not None and problem.needs_permission,
-        was_synced=all(state.synced or state.was_synced for _, state in watches),
-        namespaces=namespaces,
-    )
 
 
 class ObservedChildren(Struct, frozen=True, kw_only=True):

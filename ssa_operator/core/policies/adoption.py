@@ -19,27 +19,17 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from enum import StrEnum
 from typing import Any
 
+from ssa_operator.core.objects.annotations import LAST_APPLIED
 from ssa_operator.core.objects.identity import Identity, split_api_version
 from ssa_operator.core.objects.json_decoding import decode_text
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject, OwnerReference
-from ssa_operator.core.objects.managed_fields import managed_entries
+from ssa_operator.core.objects.managed_fields import managed_entries, managed_fields_patch
 from ssa_operator.core.objects.manifest import Manifest, may_own
 from ssa_operator.core.objects.merge_keys import ListIndex, selected
-
-
-class AdoptPolicy(StrEnum):
-    """Which objects without an owner the operator adopts."""
-
-    ALWAYS = "Always"
-    """All."""
-    IN_NAMESPACE = "InNamespace"
-    """Those in the parent's namespace: none that are cluster-scoped, or whose parent is."""
-    NEVER = "Never"
-
+from ssa_operator.core.objects.parent_settings import AdoptPolicy
 
 KUBECTL = frozenset({"kubectl-client-side-apply", "kubectl-create", "kubectl-replace"})
 """The managers that write whole manifests by Update: `kubectl apply`, `create` and `replace`. The others
@@ -51,7 +41,6 @@ UNMANAGED = "before-first-apply"
 wrote part of them (a claim's volumeName): only what `kubectl apply` recorded is its own.
 """
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 NAME_LABEL = "app.kubernetes.io/name"
 """The label that all objects of an installation have, with the value `ssa-operator`."""
@@ -249,21 +238,6 @@ def without_fields(value: Any, fields: Mapping[str, Any]) -> Any:
         removed = {at for at, below in below_of.items() if not below}
         return [without_fields(item, below_of.get(at, {})) for at, item in enumerate(value) if at not in removed]
     return value
-
-
-def in_version(live: LiveObject, api_version: str, *, instead_of: str) -> bytes:
-    """The merge patch that replaces the version `instead_of` in an object's managedFields by `api_version`."""
-    entries = managed_entries(live)
-    return managed_fields_patch(
-        live,
-        [{**entry, "apiVersion": api_version} if entry.get("apiVersion") == instead_of else entry for entry in entries],
-    )
-
-
-def managed_fields_patch(live: LiveObject, entries: Sequence[Mapping[str, Any]]) -> bytes:
-    """The merge patch that replaces an object's managedFields, with the resourceVersion that was read."""
-    metadata = {"resourceVersion": live.resource_version, "managedFields": entries}
-    return json.dumps({"metadata": metadata}, separators=(",", ":")).encode()
 
 
 def _has_name_of(owner: OwnerReference, live: LiveObject, parent: LiveObject) -> bool:

@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
+from ssa_operator.core.objects.finalizers import FINALIZER
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.timestamps import seconds_of
-from ssa_operator.core.policies.parent_records import FINALIZER
 
 NAMESPACE = GroupKind("", "Namespace")
 CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")

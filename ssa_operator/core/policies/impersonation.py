@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ssa_operator.core.objects.cluster_view import AccessReview, Lookup, Selection
 from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.policies.permissions import Permission, ServedKind
+from ssa_operator.core.objects.permission import Permission, ServedKind
 
 
 def account_of(name: str, parent: Identity) -> str:

@@ -14,13 +14,13 @@ Promises (client-go's, tools/leaderelection):
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
+
+from ssa_operator.core.objects.lease import Lease
 
 JITTER_FACTOR = 1.2
 """A candidate that waits for the Lease reads it after the retry period and up to so many times the retry period more,
@@ -63,37 +63,6 @@ class LeaseTiming(Struct, frozen=True, kw_only=True):
                 f"period ({self.retry_period:g}s), because one failed renewal must not end the leadership"
             )
         return ""
-
-
-class Lease(Struct, frozen=True, kw_only=True):
-    """A Lease as it was read or written, or as it is to be written."""
-
-    holder: str
-    """The holder's identity, '' if it was released."""
-
-    duration: int
-    """Seconds."""
-
-    transitions: int = 0
-    """How often another holder acquired it."""
-
-    acquired: str = ""
-    """When the holder acquired it, by the holder's wall clock; for people only."""
-
-    renewed: str = ""
-    """When the holder last renewed it, by the holder's wall clock; for people only."""
-
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Its metadata as it was read, which a write keeps."""
-
-    @property
-    def resource_version(self) -> str:
-        """'' for a Lease that does not exist yet."""
-        return str(self.metadata.get("resourceVersion", ""))
-
-    @property
-    def uid(self) -> str:
-        return str(self.metadata.get("uid", ""))
 
 
 class LeaseAction(Enum):

@@ -18,11 +18,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.core.objects.finalizers import FINALIZER
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.json_encoding import NOTHING
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.messages import sentence
-from ssa_operator.core.policies.parent_records import FINALIZER, ONCE_ANNOTATION, RECORD_ANNOTATIONS, manager_body
+from ssa_operator.core.policies.parent_records import ONCE_ANNOTATION, RECORD_ANNOTATIONS, manager_body
 
 SHOWN_SECONDS = 600.0
 """Seconds for which the status names a loss."""

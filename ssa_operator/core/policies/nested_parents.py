@@ -18,10 +18,6 @@ from msgspec import Struct
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 
-MAX_DEPTH = 8
-"""Parents above a parent, unless the folder's settings allow more. Operators that are built of resources of their own
-(a cluster, its node pools, their machines) have three or four levels."""
-
 _NAMED = 4
 """Parents that a message names, beginning with the first one."""
 

@@ -17,9 +17,6 @@ from collections.abc import Collection, Iterable, Mapping
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.policies.feedback_loops import ChangeSeries
 
-MAX_CHILDREN = 1000
-"""Children of one parent, unless the folder's settings allow more."""
-
 UNPRUNED_FACTOR = 2
 """How many times as many children a parent may have while some of them are not pruned yet: a template may rename all of
 them."""

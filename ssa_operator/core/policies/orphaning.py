@@ -18,14 +18,6 @@ import json
 
 from ssa_operator.core.objects.live_object import LiveObject
 
-ORPHAN_FINALIZER = "orphan"
-"""The finalizer with which the API server asks the garbage collector to leave an object's dependents behind."""
-
-
-def orphans_children(parent: LiveObject) -> bool:
-    """Whether a parent is being deleted without its children."""
-    return parent.deleting and ORPHAN_FINALIZER in parent.metadata.finalizers
-
 
 def orphan_patch(live: LiveObject, parent_uid: str) -> bytes | None:
     """The JSON patch that takes an object's owner reference to a parent away, None where it has none. The patch tests

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ssa_operator.core.objects.finalizers import FINALIZER
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.policies.parent_records import FINALIZER, RECORD_ANNOTATIONS
+from ssa_operator.core.policies.parent_records import RECORD_ANNOTATIONS
 
 _WRITTEN_BY_STATUS_UPDATES = ("resourceVersion", "managedFields")
 

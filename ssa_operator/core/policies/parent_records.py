@@ -29,6 +29,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from ssa_operator.core.objects.annotations import PREFIX
+from ssa_operator.core.objects.finalizers import FINALIZER
 from ssa_operator.core.objects.identity import GroupKind, Identity, join_api_version
 from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.live_object import LiveObject
@@ -85,8 +86,6 @@ _NAMES = (
 RECORD_ANNOTATIONS = frozenset(_NAMES)
 """The annotations in which the operator records something on a parent."""
 
-FINALIZER = f"{PREFIX}cleanup"
-"""The finalizer of a parent whose children Kubernetes can't delete, or that has finalize hooks."""
 
 HOOK = "finalize/"
 """The prefix of the keys of finalize hooks among the once records."""

@@ -14,7 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.core.policies.permissions import RBAC, Permission, PermissionNeed, without_covered
+from ssa_operator.core.objects.permission import Permission
+from ssa_operator.core.policies.permissions import RBAC, PermissionNeed, without_covered
 
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
 

@@ -16,7 +16,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import PREFIX
-from ssa_operator.core.policies.permissions import LEASE, Permission, PermissionNeed, lease_needs
+from ssa_operator.core.objects.permission import Permission
+from ssa_operator.core.policies.permissions import LEASE, PermissionNeed, lease_needs
 from ssa_operator.core.policies.shards import Coverage, Shard, ShardError, coverage
 
 SHARD_LABEL = f"{PREFIX}shard"

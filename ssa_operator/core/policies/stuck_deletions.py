@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 
+from ssa_operator.core.objects.finalizers import FINALIZER
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.messages import bounded
 from ssa_operator.core.policies.deletion_cycles import CRD, NAMESPACE, deletion_messages
-from ssa_operator.core.policies.parent_records import FINALIZER
 
 _REMAINING_LIMIT = 400
 """Characters of what a namespace reports on its end."""

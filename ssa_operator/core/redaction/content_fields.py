@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from ssa_operator.core.objects.annotations import LAST_APPLIED
 from ssa_operator.core.objects.field_attribution import Writer, attribute
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
@@ -25,7 +26,6 @@ from ssa_operator.core.objects.manifest import MANAGED_BY_LABEL, Manifest
 from ssa_operator.core.objects.secret_fields import NO_SECRET_FIELDS, ParentSecrets, SecretFields
 from ssa_operator.core.objects.source_location import FieldPath
 from ssa_operator.core.planning.step import Step
-from ssa_operator.core.policies.adoption import LAST_APPLIED
 
 HiddenPaths: TypeAlias = "frozenset[FieldPath]"
 """Fields of one object, with positions in its lists; what is below them is hidden with them."""

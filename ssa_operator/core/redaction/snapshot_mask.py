@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from ssa_operator.core.objects.annotations import LAST_APPLIED
 from ssa_operator.core.objects.cluster_view import Body
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
+from ssa_operator.core.objects.secret_fields import is_secret
 from ssa_operator.core.objects.source_location import FieldPath
-from ssa_operator.core.policies.adoption import LAST_APPLIED
 from ssa_operator.core.redaction.content_fields import HiddenPaths, replaced
 
 ITERATIONS = 10_000
@@ -136,11 +137,6 @@ def _without_data(body: Body) -> dict[str, Any]:
 def _name(item: Any, at: int) -> Any:
     """What identifies an item of a list: its name, or its place."""
     return item.get("name", at) if isinstance(item, Mapping) else at
-
-
-def is_secret(body: Mapping[str, Any]) -> bool:
-    """Whether an object is a Secret."""
-    return (body.get("apiVersion"), body.get("kind")) == ("v1", "Secret")
 
 
 def decoded(value: str) -> str:

@@ -18,7 +18,7 @@ import msgspec
 
 from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.policies.permissions import Permission
+from ssa_operator.core.objects.permission import Permission
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import Unreachable

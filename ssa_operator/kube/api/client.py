@@ -21,7 +21,7 @@ from msgspec import Struct
 from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import MANAGER, DecodedBodies, LiveObject
-from ssa_operator.core.policies.adoption import in_version
+from ssa_operator.core.objects.managed_fields import in_version
 from ssa_operator.core.policies.emptied_mappings import has_null_for_empty, without_emptied_mappings
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError, InvalidPath, Unreachable

@@ -19,7 +19,7 @@ import msgspec
 
 from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.policies.leader_election import Lease
+from ssa_operator.core.objects.lease import Lease
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import Request, Scope

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ssa_operator.controller.informers.child_scopes import ChildScope, ScopeUses
 from ssa_operator.core.objects.identity import GroupKind, Identity
-from ssa_operator.core.planning.observed import KindState, kind_state
+from ssa_operator.core.objects.kind_state import KindState, kind_state
 
 A, B = GroupKind("a.com", "A"), GroupKind("a.com", "B")
 SCOPES = st.builds(ChildScope, st.sampled_from([A, B]), st.sampled_from(["v1", "v2"]), st.sampled_from(["", "x", "y"]))

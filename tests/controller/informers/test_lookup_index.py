@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.controller.informers.lookup_index import Dependent, LookupIndex, LookupQuery
-from ssa_operator.controller.queue import Cause
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.cluster_view import Lookup, Selection
 from ssa_operator.core.objects.live_object import LiveObject
 

@@ -10,9 +10,9 @@ from aiohttp import web
 from ssa_operator.controller.informers.crds import CRDInformer
 from ssa_operator.controller.informers.lookup_index import Dependent
 from ssa_operator.controller.informers.served_kinds import ServedKinds
-from ssa_operator.controller.queue import Cause
 from ssa_operator.core.objects import live_object
 from ssa_operator.core.objects.built_in_kinds import ApiKind
+from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import DECODED_LIMIT, DecodedBodies, LiveObject

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.core.objects.kind_state import KindState
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.planning.observed import ApplyScope, KindState
+from ssa_operator.core.planning.observed import ApplyScope
 from ssa_operator.core.planning.plan import make_plan
 from ssa_operator.core.planning.step import Action, FailureReason
 from ssa_operator.core.policies.unchanged import apply_record

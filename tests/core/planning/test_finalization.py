@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import Reference
 from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.kind_state import KindState
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.objects.render_result import Dependency, Rendered, RenderProblem, StatusFields, Wait, WaitTarget
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.finalization import DeletionContext, Finalization, advances_deletion, make_finalization
-from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import Action
 from ssa_operator.core.policies.ending_namespaces import EndingNamespace

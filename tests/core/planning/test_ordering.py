@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ssa_operator.core.objects.annotations import PREFIX, Reference
 from ssa_operator.core.objects.cluster_view import Lookup, Selection
 from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.kind_state import KindState
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import (
     Dependency,
@@ -23,7 +24,6 @@ from ssa_operator.core.objects.render_result import (
 )
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.planning.finalization import DeletionContext, make_finalization
-from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.planning.ordering import Requeues, depths, inputs_changed, waiting_outcome
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import Plan, make_plan

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.core.objects.kind_state import KindState
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL
 from ssa_operator.core.objects.render_result import RenderProblem
-from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.planning.plan import make_plan
 from ssa_operator.core.planning.step import Action, FailureReason
 from tests.core.example_objects import CONFIG_MAP, actions, child, config_map, made, observed, parent, rendered

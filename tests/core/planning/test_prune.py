@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.kind_state import KindState, kind_state
 from ssa_operator.core.objects.render_result import RenderProblem
-from ssa_operator.core.planning.observed import KindState, kind_state
 from ssa_operator.core.planning.plan import make_plan
 from ssa_operator.core.planning.step import Action
 from ssa_operator.core.policies.parent_records import HeldPrune, ParentRecords

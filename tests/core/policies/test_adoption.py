@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ssa_operator.core.objects.annotations import LAST_APPLIED
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
+from ssa_operator.core.objects.managed_fields import in_version
+from ssa_operator.core.objects.parent_settings import AdoptPolicy
 from ssa_operator.core.planning.plan import Plan, make_plan
 from ssa_operator.core.planning.step import Action, FailureReason
 from ssa_operator.core.policies.adoption import (
-    LAST_APPLIED,
     UNMANAGED,
-    AdoptPolicy,
     adopt_fields_patch,
     belongs_to_former_parent,
     former_managers,
-    in_version,
     may_adopt,
     may_be_child,
     only_if_absent,

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.core.objects.kind_state import KindState
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.planning import once_outcomes
-from ssa_operator.core.planning.observed import KindState
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.plan import make_plan
 from ssa_operator.core.planning.step import Action, Step

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ssa_operator.core.objects.lease import Lease
 from ssa_operator.core.policies.leader_election import (
     JITTER_FACTOR,
     Election,
-    Lease,
     LeaseAction,
     LeaseTiming,
     decide,

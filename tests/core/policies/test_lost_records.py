@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from ssa_operator.core.objects.finalizers import FINALIZER
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.lost_records import (
@@ -19,7 +20,6 @@ from ssa_operator.core.policies.lost_records import (
 )
 from ssa_operator.core.policies.parent_records import (
     APPLIED_ANNOTATION,
-    FINALIZER,
     INVENTORY_ANNOTATION,
     ONCE_ANNOTATION,
     ParentRecords,

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL
+from ssa_operator.core.objects.parent_settings import MAX_DEPTH
 from ssa_operator.core.planning.plan import make_plan
 from ssa_operator.core.planning.step import Action, FailureReason
-from ssa_operator.core.policies.nested_parents import MAX_DEPTH, Ancestors, ancestors
+from ssa_operator.core.policies.nested_parents import Ancestors, ancestors
 from tests.core.example_objects import actions, child, config_map, observed, parent, rendered
 
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ssa_operator.core.objects.finalizers import FINALIZER
 from ssa_operator.core.objects.identity import GroupKind, Identity, segment_fault
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.policies.apply_once import is_done, with_final_states
 from ssa_operator.core.policies.parent_records import (
     ANNOTATIONS_LIMIT,
-    FINALIZER,
     GENERATED_VALUES_ANNOTATION,
     HELD_LIMIT,
     HELD_PRUNE_ANNOTATION,

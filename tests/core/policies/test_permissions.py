@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.identity import GroupKind
+from ssa_operator.core.objects.permission import Permission, ServedKind
 from ssa_operator.core.objects.source_location import SourceLocation
 from ssa_operator.core.objects.template_contents import (
     PossibleLookup,
@@ -20,9 +21,7 @@ from ssa_operator.core.objects.template_contents import (
 from ssa_operator.core.policies.permissions import (
     RBAC,
     ParentKind,
-    Permission,
     PermissionNeed,
-    ServedKind,
     folder_needs,
     impersonation_needs,
     lease_needs,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.core.objects.annotations import LAST_APPLIED
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.secret_fields import NO_SECRET_FIELDS, WHOLE, SecretFields
-from ssa_operator.core.policies.adoption import LAST_APPLIED
 from ssa_operator.core.redaction.content_fields import ContentFields, hidden_in_live, replaced
 from tests.core.example_objects import made
 

@@ -6,9 +6,9 @@ import base64
 import json
 from typing import Any
 
+from ssa_operator.core.objects.annotations import LAST_APPLIED
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
-from ssa_operator.core.policies.adoption import LAST_APPLIED
 from ssa_operator.core.redaction.content_fields import NO_CONTENT, HiddenPaths, hidden_in_live
 from ssa_operator.core.redaction.masked_object import Mask
 from ssa_operator.core.redaction.snapshot_mask import SnapshotMask, aligned

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.policies.permissions import Permission
+from ssa_operator.core.objects.permission import Permission
 from ssa_operator.kube.api import transport
 from ssa_operator.kube.api.access_reviews import authenticate, is_allowed
 from ssa_operator.kube.api.client import Client

@@ -1,0 +1,39 @@
+"""A Lease, as the operator reads and writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct, field
+
+
+class Lease(Struct, frozen=True, kw_only=True):
+    """A Lease as it was read or written, or as it is to be written."""
+
+    holder: str
+    """The holder's identity, '' if it was released."""
+
+    duration: int
+    """Seconds."""
+
+    transitions: int = 0
+    """How often another holder acquired it."""
+
+    acquired: str = ""
+    """When the holder acquired it, by the holder's wall clock; for people only."""
+
+    renewed: str = ""
+    """When the holder last renewed it, by the holder's wall clock; for people only."""
+
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Its metadata as it was read, which a write keeps."""
+
+    @property
+    def resource_version(self) -> str:
+        """'' for a Lease that does not exist yet."""
+        return str(self.metadata.get("resourceVersion", ""))
+
+    @property
+    def uid(self) -> str:
+        return str(self.metadata.get("uid", ""))
