@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.object_reference import ObjectReference, matching_resources, nearest, unknown_kind
-from ssa_operator.controller.informers.parent_cache import Parent
+from ssa_operator.controller.informers.parent import Parent
 from ssa_operator.controller.preview import Preview
 from ssa_operator.core.objects.cluster_view import Question
 from ssa_operator.core.objects.field_attribution import Attribution, FieldOwner, Writer, attribute

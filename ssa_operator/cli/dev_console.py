@@ -109,7 +109,7 @@ class DevConsole:
             for informer in self.operator.folders.values():
                 errors += map(str, informer.folder.problems)
                 for live in sorted(informer, key=lambda live: live.identity):
-                    report = informer.report(live)
+                    report = informer.state(live).status.report
                     parents.append(self._with_children(entry(live, report.status if report is not None else {}), now))
             owners = [owner for parent in parents for owner in _owners(parent["resources"])]
             below = (await owned_objects(watches, mapper, owners, now)).below

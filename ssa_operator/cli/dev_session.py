@@ -176,7 +176,7 @@ def _unready(operator: Operator, examples: Sequence[Document]) -> Mapping[str, s
             continue
         namespace = (metadata.get("namespace") or "default") if parents.served.resource.namespaced else ""
         live = parents.find(namespace, metadata["name"])
-        report = parents.report(live) if live is not None else None
+        report = parents.state(live).status.report if live is not None else None
         if report is None:
             unready[name] = "is not reconciled yet"
         elif not report.verdict.ready:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ssa_operator.cli.changes import ParentChanges
     from ssa_operator.cli.connection import Target
     from ssa_operator.cli.plan_summary import PlanSummary
-    from ssa_operator.controller.informers.parent_cache import Parent
+    from ssa_operator.controller.informers.parent import Parent
     from ssa_operator.controller.options import Options
     from ssa_operator.controller.preview import Planned, Preview
     from ssa_operator.controller.snapshot_recording import SnapshotRecorder

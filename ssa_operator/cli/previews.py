@@ -22,7 +22,7 @@ from ssa_operator.cli.connection import Target, connect_for_preview
 from ssa_operator.cli.object_reference import ObjectReference, find_object
 from ssa_operator.cli.watched_namespaces import watched_namespaces
 from ssa_operator.controller import preview as previews
-from ssa_operator.controller.informers.parent_cache import Parent
+from ssa_operator.controller.informers.parent import Parent
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.preview import Preview
 from ssa_operator.controller.shared_informers import ParentError

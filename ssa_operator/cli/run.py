@@ -180,7 +180,8 @@ def run(
 
     import_aiohttp()
     from ssa_operator.cli import connection, session
-    from ssa_operator.controller.options import ApplyMode, Options
+    from ssa_operator.controller.options import Options
+    from ssa_operator.controller.reconcile.settings import ApplyMode
     from ssa_operator.core.policies.leader_election import LeaseTiming
     from ssa_operator.core.policies.shards import Shard, ShardError
 

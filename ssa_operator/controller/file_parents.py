@@ -20,8 +20,9 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from ssa_operator.controller.informers.parent_cache import Parent, ParentState
-from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
+from ssa_operator.controller.informers.parent import Parent
+from ssa_operator.controller.informers.parent_cache import Parents, ParentState
+from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.parent_files import apply_parent, folder_of, kind_of
@@ -137,13 +138,13 @@ class FileParents:
         self._shared = shared
         self._options = options
         self._queue = queue
-        self.reconciler = _RecordingReconciler(shared.cluster, shared.claims, options, queue.has_as_urgent)
+        self.reconciler = _RecordingReconciler(shared.cluster, shared.claims, options.reconcile, queue.has_as_urgent)
         self.reconciler.on_reconciled = self._reconciled
-        self._observer = Observer(shared.cluster, shared.claims, options, SYSTEM)
+        self._observer = Observer(shared.cluster, shared.claims, options.reconcile, SYSTEM)
         self._planner = Planner(shared.cluster, shared.claims, self._observer, SYSTEM)
         self._changed = asyncio.Event()
         self.parents: dict[ParentKey, AppliedParent] = {}
-        self._listened: set[ParentInformer] = set()
+        self._listened: set[Parents] = set()
         self.on_reconciled: Callable[[ParentKey, Reconciled], None] = lambda _key, _done: None
         """Called after each reconcile of an applied version."""
 
@@ -184,7 +185,7 @@ class FileParents:
                 # Its watch event has come already, or there is none because the apply changed nothing.
                 self._queue.add(key, Cause.PARENT)
 
-    def _listen(self, parents: ParentInformer) -> None:
+    def _listen(self, parents: Parents) -> None:
         """Have the applied version of a parent reconciled as soon as it is seen, also if it has the same generation:
         an apply may change nothing but the owners of fields.
         """
@@ -229,12 +230,12 @@ class FileParents:
             raise ParentError(f"{key} is gone")
         return await self._plan(self._shared.controllers.folders[key.folder], live)
 
-    async def _plan(self, parents: ParentInformer, live: LiveObject) -> tuple[Observed, Rendered, Plan, ParentSecrets]:
+    async def _plan(self, parents: Parents, live: LiveObject) -> tuple[Observed, Rendered, Plan, ParentSecrets]:
         turn = Turn(parent=parents.parent(live), state=parents.state(live), causes=Cause.PARENT)
         observed, rendered = await self._observer.observe(turn)
         return observed, rendered, await self._planner.plan(turn, observed, rendered), turn.state.secrets
 
-    async def _remember_render(self, parents: ParentInformer, live: LiveObject) -> None:
+    async def _remember_render(self, parents: Parents, live: LiveObject) -> None:
         """Remember what the templates render for the parent as it was: what the file changes is not taken for the work
         of changed templates.
         """

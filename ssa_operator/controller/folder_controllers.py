@@ -22,7 +22,8 @@ from ssa_operator.controller.event_router import EventRouter
 from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.controller.informers.crds import CRDInformer
 from ssa_operator.controller.informers.lookups import LookupInformers
-from ssa_operator.controller.informers.parents import ParentInformer, ParentKey, Served
+from ssa_operator.controller.informers.parent_cache import Parents, ParentState
+from ssa_operator.controller.informers.parents import ParentKey, Served
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.permission_review import PermissionReviewer
@@ -30,6 +31,7 @@ from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.finalizers import FINALIZER
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.core.policies.parent_selection import kept_parents
 from ssa_operator.core.policies.permissions import admission_needs, http_needs
 from ssa_operator.core.policies.shard_leases import own_lease_needs
 from ssa_operator.kube.api.client import Client
@@ -56,7 +58,7 @@ class FolderControllers:
     def __init__(
         self, client: Client, mapper: RESTMapper, options: Options, router: EventRouter, metrics: Metrics
     ) -> None:
-        self.folders: dict[str, ParentInformer] = {}
+        self.folders: dict[str, Parents] = {}
         self.missing: dict[str, str] = {}
         self.refused_crds: Mapping[str, str] = {}
         """Why CRDs of `--install-crds` are not applied, by name."""
@@ -351,36 +353,40 @@ class FolderControllers:
         if running is not None:
             await self._stop(name, running)
         log.info("%s: starts with %s", name, served.resource.api_version)
-        self.folders[name] = ParentInformer(
+        self.folders[name] = Parents(
             self._client,
             folder,
             served,
-            self._options,
             self._router,
-            sharded_by_server=await self._sharded_by_server(),
+            new=ParentState(),
+            namespaces=self._options.namespaces,
+            shard_selector=await self._shard_selector(),
+            keep=kept_parents(self._options.shard, self._options.selector),
         )
         self.folders[name].crd_refusal = self.refused_crds.get(name, "")
         self.folders[name].start()
 
-    async def _sharded_by_server(self) -> bool:
-        """Whether the API server filters lists and watches by `shardSelector`. If it can't be asked, the operator
-        filters them alone. The answer for CRDs holds for custom resources, which don't show it themselves.
+    async def _shard_selector(self) -> str:
+        """The `shardSelector` of lists and watches, '' where the API server does not filter by it.
+
+        If it can't be asked, the operator filters alone. The answer for CRDs holds for custom resources, which don't
+        show it themselves.
         """
         shard = self._options.shard
         if shard is None:
-            return False
+            return ""
         if self._shard_selector_applies is None:
             scope = replace(self.crds.reflector.scope, shard_selector=shard.shard_selector)
             try:
                 self._shard_selector_applies = await self._client.applies_shard_selector(scope)
             except (ApiError, CredentialsError) as error:
                 log.info("whether the API server filters by shardSelector is unknown: %s", error)
-                return False
+                return ""
             if self._shard_selector_applies:
                 log.info("the API server filters the parents of shard %s (shardSelector)", shard)
-        return self._shard_selector_applies
+        return shard.shard_selector if self._shard_selector_applies else ""
 
-    def _reload(self, running: ParentInformer, folder: Folder) -> None:
+    def _reload(self, running: Parents, folder: Folder) -> None:
         # Also if only its problems changed, because a parent's status reports them.
         cause = Cause.TEMPLATE if running.folder.digest != folder.digest else Cause.RETRY
         log.info("%s: its templates changed; %d parents are reconciled", folder.name, len(running))
@@ -388,14 +394,14 @@ class FolderControllers:
         for key in running.all_keys():
             self._router.parent_changed(key, cause)
 
-    async def _stop(self, name: str, running: ParentInformer) -> None:
+    async def _stop(self, name: str, running: Parents) -> None:
         del self.folders[name]
         self._metrics.forget(name)
         await running.close()
         for live in running:
             self._router.parent_deleted(live.uid)
 
-    async def _served(self, folder: Folder, running: ParentInformer | None) -> Served | None:
+    async def _served(self, folder: Folder, running: Parents | None) -> Served | None:
         """How the cluster serves the folder's resource. None, and the reason in `missing`, where it doesn't."""
         name = folder.name
         crd = self.crds.get(name)

@@ -26,7 +26,7 @@ from aiohttp.typedefs import Handler
 
 from ssa_operator.controller.http_access import AccessControl
 from ssa_operator.controller.http_connections import Connections, track_request
-from ssa_operator.controller.informers.parents import ParentInformer
+from ssa_operator.controller.informers.parent_cache import Parents
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.permission_review import describe
 from ssa_operator.controller.serving_certificate import ServingCertificate
@@ -137,7 +137,7 @@ class Server:
             raise web.HTTPNotFound(text=f"{request.match_info['folder']}: there is no {namespace}/{name}\n")
         return _json(_view(parents, live))
 
-    def _parents(self, request: web.Request) -> ParentInformer:
+    def _parents(self, request: web.Request) -> Parents:
         folder = request.match_info["folder"]
         if folder in self._operator.folders:
             return self._operator.folders[folder]
@@ -154,7 +154,7 @@ def _log() -> logging.Logger:
     return log
 
 
-def _permission(parents: ParentInformer, verb: str, namespace: str = "", name: str = "") -> Permission:
+def _permission(parents: Parents, verb: str, namespace: str = "", name: str = "") -> Permission:
     resource = parents.served.resource
     return Permission(group=resource.group, resource=resource.plural, namespace=namespace, name=name, verb=verb)
 
@@ -164,9 +164,9 @@ def _name(live: LiveObject) -> str:
     return f"{identity.namespace}/{identity.name}" if identity.namespace else identity.name
 
 
-def _view(parents: ParentInformer, live: LiveObject) -> dict[str, Any]:
+def _view(parents: Parents, live: LiveObject) -> dict[str, Any]:
     """The parent as the cache holds it, with the conditions and resources of its last report."""
-    report = parents.report(live)
+    report = parents.state(live).status.report
     status: Mapping[str, Any] = report.status if report is not None else {}
     return {
         "object": redacted(live.body),

@@ -289,6 +289,10 @@ class Metrics:
     def limited(self, seconds: float) -> None:
         self.rate_limiter_seconds.observe(seconds)
 
+    def event_ended(self, result: str) -> None:
+        """An Event was `written`, `failed` or was `dropped`."""
+        self.events.labels(result).inc()
+
     def listed(self, resource_name: str) -> None:
         self.lists.labels(resource_name).inc()
 

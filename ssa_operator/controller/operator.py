@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
+from ssa_operator.controller.informers.parent_cache import Parents
+from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.leadership import Leadership
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
@@ -137,7 +138,7 @@ class Operator:
         self._reconciler = Reconciler(
             shared.cluster,
             shared.claims,
-            options,
+            options.reconcile,
             self.queue.has_as_urgent,
             SYSTEM,
             guard.record if guard is not None else None,
@@ -154,7 +155,7 @@ class Operator:
         return self.controllers.ready
 
     @property
-    def folders(self) -> Mapping[str, ParentInformer]:
+    def folders(self) -> Mapping[str, Parents]:
         """The parents of every template folder that runs."""
         return self.controllers.folders
 
@@ -324,7 +325,7 @@ class Operator:
             await asyncio.sleep(WARM_INTERVAL)
         await asyncio.Event().wait()
 
-    async def _warm_parent(self, key: ParentKey, parents: ParentInformer, live: LiveObject) -> None:
+    async def _warm_parent(self, key: ParentKey, parents: Parents, live: LiveObject) -> None:
         work = self._reconciler.warm(parents.parent(live), parents.state(live))
         await self.recorded(Step(*key, live.metadata.generation or 0, parents.folder.digest), work)
 

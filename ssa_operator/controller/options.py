@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
-from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct, field
 
+from ssa_operator.controller.reconcile.settings import ApplyMode, ReconcileSettings
 from ssa_operator.controller.serving_certificate import CertificateFiles
 from ssa_operator.core.policies.field_conflicts import ConflictPolicy
 from ssa_operator.core.policies.leader_election import LeaseTiming
 from ssa_operator.core.policies.shards import Shard
 from ssa_operator.rendering.folder.installation import Installation
-
-
-class ApplyMode(StrEnum):
-    """Which manifests a reconcile applies.
-
-    After a child's event, a reconcile never applies an unchanged manifest. After a new value of `reconcile-at`, it
-    always applies every manifest.
-    """
-
-    ALWAYS = "always"
-    """All manifests, after a change of the parent or its templates and at a resync."""
-    CHANGED = "changed"
-    """Only the manifests that may have changed."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -65,6 +52,16 @@ class Options(Struct, frozen=True, kw_only=True):
     """The settings of leader election. None: this process reconciles without a Lease."""
     conflict_policy: ConflictPolicy = field(default_factory=ConflictPolicy)
     """When changes of other field managers are a conflict, and how long the operator backs off."""
+
+    @property
+    def reconcile(self) -> ReconcileSettings:
+        """The options that decide about a parent and its children."""
+        return ReconcileSettings(
+            selector=self.selector,
+            sharded=self.shard is not None,
+            apply=self.apply,
+            conflict_policy=self.conflict_policy,
+        )
 
     @property
     def exposes_http(self) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ssa_operator.controller.folder_controllers import FolderControllers
-from ssa_operator.controller.informers.parents import ParentInformer
+from ssa_operator.controller.informers.parent_cache import Parents
 from ssa_operator.controller.shared_informers import ParentError
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.json_encoding import encode
@@ -30,7 +30,7 @@ def kind_of(body: Mapping[str, Any]) -> GroupKind:
     return GroupKind(split_api_version(body["apiVersion"])[0], body["kind"])
 
 
-def folder_of(controllers: FolderControllers, kind: GroupKind) -> ParentInformer:
+def folder_of(controllers: FolderControllers, kind: GroupKind) -> Parents:
     """The informer of the parents of a kind. Raises ParentError if no folder has templates for it."""
     for parents in controllers.folders.values():
         if parents.served.resource.group_kind == kind:

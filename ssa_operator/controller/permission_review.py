@@ -14,7 +14,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
-from ssa_operator.controller.informers.parents import ParentInformer
+from ssa_operator.controller.informers.parent_cache import Parents
 from ssa_operator.core.objects.crd_schema import field_options
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.permission import Permission, ServedKind
@@ -82,7 +82,7 @@ class PermissionReviewer:
         self,
         client: Client,
         mapper: RESTMapper,
-        folders: Mapping[str, ParentInformer],
+        folders: Mapping[str, Parents],
         namespaces: tuple[str, ...],
         own_needs: Collection[PermissionNeed] = (),
         impersonate: str = "",
@@ -152,7 +152,7 @@ class PermissionReviewer:
         # What the accounts of parents lack is a condition of these parents.
         return [need for need in needs if not need.by_account]
 
-    async def _template_contents(self, parents: ParentInformer) -> TemplateContents:
+    async def _template_contents(self, parents: Parents) -> TemplateContents:
         """What a folder can render and look up; it is derived once for each set of templates."""
         folder, served = parents.folder, parents.served
         # The CRD lists the values of fields that templates may use as kinds.

@@ -19,8 +19,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.controller.folder_controllers import FolderControllers
-from ssa_operator.controller.informers.parent_cache import Parent, ParentState
-from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
+from ssa_operator.controller.informers.parent import Parent
+from ssa_operator.controller.informers.parent_cache import Parents, ParentState
+from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.metrics import Metrics
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.parent_files import apply_parent, folder_of, kind_of
@@ -88,7 +89,7 @@ class Preview:
         self._client = client
         self._shared = shared
         self._cluster: ClusterAccess = replace(shared.cluster, dry_run=True)
-        self._observer = Observer(self._cluster, shared.claims, options, clock)
+        self._observer = Observer(self._cluster, shared.claims, options.reconcile, clock)
         self._planner = Planner(self._cluster, shared.claims, self._observer, clock)
         self._now = clock.now
         self._created = 0
@@ -129,7 +130,7 @@ class Preview:
             for live in sorted(folders[name], key=lambda live: live.identity)
         ]
 
-    def folder_of(self, kind: GroupKind) -> ParentInformer:
+    def folder_of(self, kind: GroupKind) -> Parents:
         """The informer of the parents of a kind. Raises ParentError if no folder has templates for it."""
         return folder_of(self.controllers, kind)
 
@@ -145,7 +146,7 @@ class Preview:
         self._shared.router.parent_added(live, key)
         return parents.parent(live)
 
-    def _stored(self, live: LiveObject, parents: ParentInformer, *, created: bool) -> dict[str, Any]:
+    def _stored(self, live: LiveObject, parents: Parents, *, created: bool) -> dict[str, Any]:
         """The object of a dry run as it would be stored, in the version that the folder reads."""
         metadata = dict(live.body["metadata"])
         if created:

@@ -57,7 +57,7 @@ class SharedInformers:
         self.router.all_parents_listed = self.controllers.synced_or_unavailable
         self.router.on_kind_changed = self.controllers.on_kind_changed
         self.router.may_have_children_elsewhere = self.controllers.may_have_children_elsewhere
-        self.recorder = Recorder(client, metrics, queue.until_empty, clock)
+        self.recorder = Recorder(client, metrics.event_ended, queue.until_empty, clock)
         self.cluster = ClusterAccess(
             operator_client=client,
             impersonate=options.impersonate,

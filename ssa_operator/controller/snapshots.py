@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from ssa_operator.checks.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.controller.informers.object_claims import ObjectClaims
-from ssa_operator.controller.informers.parent_cache import Parent
+from ssa_operator.controller.informers.parent import Parent
 from ssa_operator.controller.preview import Planned
 from ssa_operator.controller.reconcile.parent_secrets import secrets_of
 from ssa_operator.controller.shared_informers import ParentError

@@ -28,10 +28,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from ssa_operator.controller.informers.account_reviews import ANSWER_LIFETIME
-from ssa_operator.controller.informers.parent_cache import Parent, ParentState
-from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
+from ssa_operator.controller.informers.parent import Parent
+from ssa_operator.controller.informers.parent_cache import Parents, ParentState
+from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.metrics import Metrics
-from ssa_operator.controller.options import ApplyMode, Options
+from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Queue
 from ssa_operator.controller.reconcile.failures import log_bug
 from ssa_operator.controller.reconcile.publish_status import next_conflict_at
@@ -84,7 +85,7 @@ class Workers:
     def __init__(
         self,
         queue: Queue[ParentKey],
-        folders: Mapping[str, ParentInformer],
+        folders: Mapping[str, Parents],
         reconciler: Reconciler,
         metrics: Metrics,
         options: Options,
@@ -294,7 +295,7 @@ class Workers:
         if turn is not None and not self._queue.is_scheduled(turn[0], Cause.TICK_GRANTED):
             self._queue.add_after(turn[0], Cause.TICK_GRANTED, turn[1])
 
-    def _resync_later(self, key: ParentKey, parents: ParentInformer, live: LiveObject, state: ParentState) -> None:
+    def _resync_later(self, key: ParentKey, parents: Parents, live: LiveObject, state: ParentState) -> None:
         pause = max(0.0, state.retries.not_before - self._clock.monotonic())
         if pause:
             self._withdraw_resync(key)

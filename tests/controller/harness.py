@@ -25,7 +25,8 @@ import msgspec
 
 from ssa_operator.cli.object_reference import matching_resources
 from ssa_operator.controller.http import _view
-from ssa_operator.controller.informers.parent_cache import Parent, ParentState
+from ssa_operator.controller.informers.parent import Parent
+from ssa_operator.controller.informers.parent_cache import ParentState
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.options import Options
 from ssa_operator.controller.reconcile.reconciler import Reconciled

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.controller import workers
-from ssa_operator.controller.informers.parent_cache import Parent, ParentState
+from ssa_operator.controller.informers.parent import Parent
+from ssa_operator.controller.informers.parent_cache import ParentState
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.reconcile.reconciler import Reconciled
 from ssa_operator.core.objects.causes import Cause

@@ -80,7 +80,7 @@ async def test_a_warning_of_the_api_server_is_emitted_once_however_often_the_chi
 
 async def test_a_repeated_event_is_counted_in_the_one_that_exists(client: Client, desk: Desk) -> None:
     metrics = Metrics()
-    recorder = Recorder(client, metrics, at_once)
+    recorder = Recorder(client, metrics.event_ended, at_once)
     await desk.apply(echo("web"))
     parent = await client.get(await desk.mapper.resource_by_name(ECHOES), "web", desk.namespace)
     for _ in range(5):
@@ -103,7 +103,7 @@ async def test_events_that_wait_when_the_operator_stops_are_written(
 
 
 async def test_an_event_of_a_cluster_scoped_parent_is_in_the_namespace_default(client: Client, desk: Desk) -> None:
-    recorder = Recorder(client, Metrics(), at_once)
+    recorder = Recorder(client, Metrics().event_ended, at_once)
     namespace = await client.get(await desk.mapper.resource_by_name("namespaces"), desk.namespace)
     recorder.emit(namespace, [CREATED])
     await ended(recorder)
@@ -119,7 +119,7 @@ async def test_a_missing_permission_is_logged_once_and_then_no_event_is_written(
     path = with_token(desk.kubeconfig, tmp_path, await desk.kubectl("create", "token", "default"))
     metrics = Metrics()
     async with Client(await credentials.load(str(path), None)) as limited:
-        recorder = Recorder(limited, metrics, at_once)
+        recorder = Recorder(limited, metrics.event_ended, at_once)
         recorder.emit(parent, [Event(reason=f"R{number}", action="A", note="n") for number in range(3)])
         await ended(recorder)
     assert (counted(metrics, "failed"), counted(metrics, "dropped"), counted(metrics, "written")) == (1, 2, 0)
@@ -129,7 +129,7 @@ async def test_a_missing_permission_is_logged_once_and_then_no_event_is_written(
 
 async def test_a_note_that_is_longer_than_the_api_server_accepts_is_cut(client: Client, desk: Desk) -> None:
     metrics = Metrics()
-    recorder = Recorder(client, metrics, at_once)
+    recorder = Recorder(client, metrics.event_ended, at_once)
     await desk.apply(echo("web"))
     parent: LiveObject = await client.get(await desk.mapper.resource_by_name(ECHOES), "web", desk.namespace)
     recorder.emit(parent, [Event(reason="Long", action="A", note="ä" * 3000)])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.controller.options import ApplyMode
+from ssa_operator.controller.reconcile.settings import ApplyMode
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Applied
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus

@@ -340,5 +340,5 @@ async def test_two_operators_with_different_verdicts_write_the_status_a_bounded_
 def noticed(running: Running) -> str:
     """The message of an operator on other managers that write the status of the only parent."""
     parents = running.operator.folders.get(ECHOES)
-    reports = [parents.report(live) for live in parents] if parents else []
+    reports = [parents.state(live).status.report for live in parents] if parents else []
     return "".join(report.notice for report in reports if report is not None)

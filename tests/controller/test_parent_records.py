@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from ssa_operator.controller.informers.parent_cache import Parent
+from ssa_operator.controller.informers.parent import Parent
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.parent_records import save_parent_records
 from ssa_operator.core.objects.finalizers import FINALIZER

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.controller.informers.parent_cache import Parent
+from ssa_operator.controller.informers.parent import Parent
 from ssa_operator.controller.preview import Preview, opened
 from ssa_operator.controller.shared_informers import ParentError
 from ssa_operator.core.planning.outcome import Outcome, Result

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.controller.options import ApplyMode
+from ssa_operator.controller.reconcile.settings import ApplyMode
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Applied, Client

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.controller.options import ApplyMode
+from ssa_operator.controller.reconcile.settings import ApplyMode
 from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.controller.options import ApplyMode
+from ssa_operator.controller.reconcile.settings import ApplyMode
 from ssa_operator.devcluster.cluster import Cluster
 from tests.controller.harness import ECHOES, Desk, Operate, echo, holds, only, uid, version
 from tests.devcluster.audit import is_by_operator

@@ -11,12 +11,13 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from ssa_operator.controller.informers.parent_cache import ParentState
-from ssa_operator.controller.informers.parents import ParentInformer, ParentKey
+from ssa_operator.controller.informers.parent_cache import Parents, ParentState
+from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.metrics import Metrics
-from ssa_operator.controller.options import ApplyMode, Options
+from ssa_operator.controller.options import Options
 from ssa_operator.controller.queue import Queue
 from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
+from ssa_operator.controller.reconcile.settings import ApplyMode
 from ssa_operator.controller.workers import DENIED_RETRIES, Workers
 from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.identity import Identity
@@ -133,7 +134,7 @@ async def working(
     clock.time = now
     workers = Workers(
         queue,
-        {KEY.folder: cast("ParentInformer", script)},
+        {KEY.folder: cast("Parents", script)},
         cast("Reconciler", script),
         Metrics(),
         Options(tick_rate=1.0, apply=apply),

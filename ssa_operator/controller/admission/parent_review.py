@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ssa_operator.controller.informers.parents import ParentInformer
+from ssa_operator.controller.informers.parent_cache import Parents
 from ssa_operator.controller.operator import Operator
 from ssa_operator.controller.reconcile.observe import is_confidential
 from ssa_operator.controller.step_record import Step
@@ -66,7 +66,7 @@ class ParentReview:
         before = await self._problems(parents, request.old_object, is_new=False)
         return () if before is None else new_problems(found, before)
 
-    def _parents(self, request: AdmissionRequest) -> ParentInformer | None:
+    def _parents(self, request: AdmissionRequest) -> Parents | None:
         """The parents of the request's resource, None where no folder with that resource runs."""
         asked = request.resource.group, request.resource.version, request.resource.resource
         for parents in self._operator.folders.values():
@@ -75,9 +75,7 @@ class ParentReview:
                 return parents
         return None
 
-    async def _problems(
-        self, parents: ParentInformer, body: Mapping[str, Any], *, is_new: bool
-    ) -> tuple[str, ...] | None:
+    async def _problems(self, parents: Parents, body: Mapping[str, Any], *, is_new: bool) -> tuple[str, ...] | None:
         """What is wrong with the parent, None where that can't be judged. Raises ApiError."""
         # A new object has no version yet, which templates read.
         metadata = {"resourceVersion": "0", **body["metadata"]}

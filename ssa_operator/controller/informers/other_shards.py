@@ -19,7 +19,7 @@ from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
 
-from ssa_operator.controller.informers.parents import ParentInformer
+from ssa_operator.controller.informers.parent_cache import Parents
 from ssa_operator.core.objects.identity import Identity
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.policies.nested_parents import CreatedParent
@@ -36,7 +36,7 @@ class OtherShards:
     def __init__(
         self,
         client: Client,
-        folders: Mapping[str, ParentInformer],
+        folders: Mapping[str, Parents],
         shard: Shard,
         now: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -1,4 +1,4 @@
-"""A parent as a reconcile takes it, and what this process remembers of it until the next one.
+"""What this process remembers of a parent from one reconcile until the next one.
 
 Promises:
 - The state is one frozen value, made of the states of the features. A reconcile returns the next one.
@@ -14,6 +14,8 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from ssa_operator.controller.informers.child_scopes import ChildScope
+from ssa_operator.controller.informers.parent import Parent
+from ssa_operator.controller.informers.parents import ParentInformer
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.json_encoding import NOTHING
 from ssa_operator.core.objects.live_object import LiveObject
@@ -24,39 +26,6 @@ from ssa_operator.core.planning.repeatable import RepeatableApply
 from ssa_operator.core.policies.lost_records import NO_NOTICE, RecordsNotice, RecordTexts
 from ssa_operator.core.policies.retries import Retries
 from ssa_operator.core.status.status_history import StatusHistory
-from ssa_operator.kube.api.resource import Resource
-from ssa_operator.kube.watch.cache import Cache
-from ssa_operator.rendering.folder.sources import Folder
-
-
-class Parent(Struct, frozen=True, kw_only=True):
-    """The parent of a reconcile."""
-
-    live: LiveObject
-    folder: Folder
-    """The template folder that renders it."""
-    resource: Resource
-    """How the cluster serves its kind."""
-    writes_status: bool
-    """Whether the operator writes its status."""
-    status_schema: Mapping[str, object] | None
-    """The schema of its status, None if it accepts anything."""
-    shows_conditions: bool
-    """Whether the operator's conditions have a place in the status."""
-    crd_refusal: str = ""
-    """Why the CRD of `--install-crds` is not applied, '' if it is."""
-    unreported: str
-    """What the operator can't report because the CRD doesn't declare it, in a sentence."""
-    cache: Cache
-    """The cache that the parent was read from. The operator's own writes to the parent go there."""
-    orphans_children: bool = False
-    """Whether it is being deleted without its children (`kubectl delete --cascade=orphan`)."""
-
-    @property
-    def leaves(self) -> bool:
-        """Whether the cache shows by now that it is being deleted or gone."""
-        current = self.cache.get(self.live.identity.namespace, self.live.identity.name)
-        return current is None or current.uid != self.live.uid or current.deleting
 
 
 class KindInputs(NamedTuple):
@@ -114,6 +83,20 @@ class ParentState(Struct, frozen=True, kw_only=True):
     """What the next resync may repeat without a render, None after any other reconcile."""
 
     @property
+    def ready(self) -> bool:
+        """Whether the last report says that the parent is ready."""
+        return self.status.report is not None and self.status.report.verdict.ready
+
+    @property
+    def unready(self) -> bool:
+        """Whether the last report says that the parent is not ready."""
+        return self.status.unready
+
+    @property
     def reconciled_before(self) -> bool:
         """Whether this process has reconciled the parent before."""
         return self.status.report is not None
+
+
+Parents = ParentInformer[ParentState]
+"""The parents of a template folder, and what the process remembers of them."""

@@ -8,7 +8,7 @@ Promises:
   server can't filter these.
 - At the start, parents that changed since their last status go ahead of those that did not.
 - A namespace that the operator may not read disturbs no other. Its parents are reconciled once they can be read.
-- The last report of every parent can be read at any time, also while nothing is reconciled.
+- The state of every parent can be read at any time, also while nothing is reconciled.
 - A parent that was deleted with `--cascade=orphan` is known as such also after the garbage collector has done its part.
 """
 
@@ -16,22 +16,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
 from ssa_operator.controller.informers.informer import watch_problem
-from ssa_operator.controller.informers.parent_cache import Parent, ParentState
-from ssa_operator.controller.options import Options
+from ssa_operator.controller.informers.parent import Parent
 from ssa_operator.core.objects.causes import Cause
 from ssa_operator.core.objects.crd_schema import declared, has_status, status_schema, undeclared_reports, unreported
 from ssa_operator.core.objects.finalizers import FINALIZER, orphans_children
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.label_selectors import label_selector, selects
 from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.policies.parent_records import is_left_by_selector
-from ssa_operator.core.status.report import Report
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
@@ -112,11 +108,23 @@ class ParentListener(Protocol):
         """A parent has to be reconciled, for this cause."""
 
 
-_NEW = ParentState()
+class Memory(Protocol):
+    """What the process remembers of a parent between two reconciles."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the last report says that the parent is ready."""
+
+    @property
+    def unready(self) -> bool:
+        """Whether the last report says that the parent is not ready."""
 
 
-class ParentInformer:
-    """All parents of one template folder, watched from `start` until `close`.
+State = TypeVar("State", bound=Memory)
+
+
+class ParentInformer(Generic[State]):
+    """All parents of one template folder, watched from `start` until `close`, and the `State` of each.
 
     `kind_changes` counts how often the kinds that the cluster serves changed. A reconcile during which it grows may
     have met a kind as it was before.
@@ -127,34 +135,36 @@ class ParentInformer:
         client: Client,
         folder: Folder,
         served: Served,
-        options: Options,
         listener: ParentListener,
         *,
-        sharded_by_server: bool = False,
+        new: State,
+        namespaces: Sequence[str] = (),
+        shard_selector: str = "",
+        keep: Callable[[LiveObject], bool] | None = None,
     ) -> None:
-        """`sharded_by_server`: whether the API server filters lists and watches by `shardSelector`."""
+        """`new` is the state of a parent that no reconcile has seen. `namespaces` are watched one by one, () is all.
+        `shard_selector` selects parents at the API server, `keep` here.
+        """
         self.folder = folder
         self.kind_changes = 0
         self.crd_refusal = ""
         """Why the CRD of `--install-crds` is not applied, '' if it is."""
         self.serve(served)
         self._listener = listener
-        self._states: dict[str, ParentState] = {}
+        self._new = new
+        self._states: dict[str, State] = {}
         self._orphaning: set[str] = set()
         """The uids of the parents that are being deleted without their children."""
         self._cache = Cache()
         self._cache.listen(self._changed)
-        namespaces = options.namespaces if served.resource.namespaced and options.namespaces else ("",)
-        shard = options.shard
-        shard_selector = shard.shard_selector if shard is not None and sharded_by_server else ""
         self.reflectors = tuple(
             Reflector(
                 client,
                 Scope(served.resource, namespace, shard_selector=shard_selector),
                 self._cache,
-                keep=kept_parents(options),
+                keep=keep,
             )
-            for namespace in namespaces
+            for namespace in (namespaces if served.resource.namespaced and namespaces else ("",))
         )
         self.tasks: list[asyncio.Task[None]] = []
         """The running reflectors, one task each."""
@@ -210,12 +220,11 @@ class ParentInformer:
     @property
     def ready_count(self) -> int:
         """How many parents are Ready in their last report."""
-        reports = (self.report(live) for live in self._cache)
-        return sum(1 for report in reports if report is not None and report.verdict.ready)
+        return sum(self.state(live).ready for live in self._cache)
 
     def unready(self) -> list[ParentKey]:
         """The parents whose last report isn't Ready."""
-        return [self._key(live) for live in self._cache if self.state(live).status.unready]
+        return [self._key(live) for live in self._cache if self.state(live).unready]
 
     def find(self, namespace: str, name: str) -> LiveObject | None:
         """The parent with that name, None where there is none."""
@@ -240,18 +249,14 @@ class ParentInformer:
             orphans_children=live.uid in self._orphaning or orphans_children(live),
         )
 
-    def state(self, live: LiveObject) -> ParentState:
+    def state(self, live: LiveObject) -> State:
         """What the process remembers of this object: nothing of one that was recreated under the same name."""
-        return self._states.get(live.uid, _NEW)
+        return self._states.get(live.uid, self._new)
 
-    def save_state(self, live: LiveObject, state: ParentState) -> None:
+    def save_state(self, live: LiveObject, state: State) -> None:
         """Remember the state of a parent until its next reconcile, unless the parent is gone."""
         if live.uid in self._states:
             self._states[live.uid] = state
-
-    def report(self, live: LiveObject) -> Report | None:
-        """The last report of a parent, None where it was not reconciled yet."""
-        return self.state(live).status.report
 
     async def close(self) -> None:
         """Stop the reflectors."""
@@ -278,29 +283,13 @@ class ParentInformer:
         if new is not None and orphans_children(new):
             self._orphaning.add(new.uid)
         if new is not None and (old is None or new.uid != old.uid):
-            self._states[new.uid] = _NEW
+            self._states[new.uid] = self._new
             self._listener.parent_added(new, key)
         elif new is not None and old is not None and new.parent_uid != old.parent_uid:
             self._listener.parent_owned(new)
         cause = cause_of_change(old, new)
         if cause:
             self._listener.parent_changed(key, cause)
-
-
-def kept_parents(options: Options) -> Callable[[LiveObject], bool] | None:
-    """Whether a parent is one of an operator with these options; None if all are."""
-    shard, selector = options.shard, options.selector
-    if not selector:
-        # Also if the API server filters them: another one of the same cluster may not.
-        return None if shard is None else lambda live: shard.owns(live.uid)
-    wanted = label_selector(selector)
-
-    def is_kept(live: LiveObject) -> bool:
-        if shard is not None and not shard.owns(live.uid):
-            return False
-        return selects(wanted, live.metadata.labels) or is_left_by_selector(live, selector)
-
-    return is_kept
 
 
 def cause_of_change(old: LiveObject | None, new: LiveObject | None) -> Cause:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ssa_operator.controller.informers.child_scopes import ChildNeed
 from ssa_operator.controller.informers.children import ChildInformers
-from ssa_operator.controller.informers.parent_cache import Parent
+from ssa_operator.controller.informers.parent import Parent
 from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.render_result import Rendered

@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
-from ssa_operator.controller.metrics import Metrics
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.status.event_aggregation import HEARTBEAT, EventCorrelator, EventDropped, Moment, Write
@@ -47,18 +46,21 @@ FORBIDDEN_PAUSE = 600.0
 
 
 class Recorder:
-    """Writes Events on parents. `run` writes them until `close`, each when `until_queue_empty` returns."""
+    """Writes Events on parents. `run` writes them until `close`, each when `until_queue_empty` returns.
+
+    `count` is called with what became of each: `written`, `failed` or `dropped`.
+    """
 
     def __init__(
         self,
         client: Client,
-        metrics: Metrics,
+        count: Callable[[str], None],
         until_queue_empty: Callable[[], Awaitable[None]],
         clock: Clock = SYSTEM,
     ) -> None:
         self._client = client
         self._until_queue_empty = until_queue_empty
-        self._metrics = metrics
+        self._count = count
         self._clock = clock
         # In a pod, this is the pod's name.
         self._correlator = EventCorrelator(socket.gethostname(), clock.monotonic())
@@ -161,6 +163,3 @@ class Recorder:
                 )
         else:
             log.debug("an event was not written: %s", error)
-
-    def _count(self, result: str) -> None:
-        self._metrics.events.labels(result).inc()

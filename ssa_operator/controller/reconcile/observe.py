@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from ssa_operator.controller.informers.children import ChildInformers
 from ssa_operator.controller.informers.lookup_index import AnswerVersion, Dependent, LookupQuery
 from ssa_operator.controller.informers.object_claims import ObjectClaims
-from ssa_operator.controller.informers.parent_cache import Parent
-from ssa_operator.controller.options import ApplyMode, Options
+from ssa_operator.controller.informers.parent import Parent
 from ssa_operator.controller.reconcile.act import run_all
 from ssa_operator.controller.reconcile.child_needs import (
     recorded_needs,
@@ -36,6 +35,7 @@ from ssa_operator.controller.reconcile.parent_secrets import with_render, with_s
 from ssa_operator.controller.reconcile.parent_view import ParentView
 from ssa_operator.controller.reconcile.render_moment import Moment
 from ssa_operator.controller.reconcile.render_turns import RenderTurns
+from ssa_operator.controller.reconcile.settings import ApplyMode, ReconcileSettings
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
 from ssa_operator.controller.reconcile_context import Stage, stage
@@ -87,12 +87,12 @@ class Observer:
         self,
         cluster: ClusterAccess,
         claims: ObjectClaims,
-        options: Options,
+        settings: ReconcileSettings,
         clock: Clock,
         record: StepRecord | None = None,
     ) -> None:
         self._cluster = cluster
-        self._options = options
+        self._settings = settings
         self._now = clock.now
         self._monotonic = clock.monotonic
         self._claims = claims
@@ -212,7 +212,7 @@ class Observer:
     def _records(self, turn: Turn) -> ParentRecords:
         """The records on the parent, with those that could not be written there yet."""
         records = parent_records.read_parent_records(turn.parent.live)
-        records = replace(records, selector=self._options.selector)
+        records = replace(records, selector=self._settings.selector)
         if turn.parent.live.deleting:
             return records
         once = {**records.once_records, **turn.state.unrecorded_once}
@@ -244,7 +244,7 @@ class Observer:
         changed their bucket label.
         """
         children, identities = self._cluster.children, {*records.inventory}
-        if self._options.shard is not None:
+        if self._settings.sharded:
             identities |= turn.state.children.apply_records.keys()
         served = (each for each in identities if children.namespaced(each.group_kind) is not None)
         known = (each for each in served if not children.is_awaited(each, turn.uid))
@@ -413,7 +413,7 @@ class Observer:
             adopt=turn.parent.folder.settings.adopt,
             max_children=turn.parent.folder.settings.max_children,
             max_depth=turn.parent.folder.settings.max_depth,
-            sharded=self._options.shard is not None,
+            sharded=self._settings.sharded,
             confidential=is_confidential(turn.parent, rendered),
             reconcile_at=reconcile_at,
             now=self._now(),
@@ -434,7 +434,7 @@ class Observer:
             _, renewed = _reconcile_at(turn)
             history = await observe_foreign_changes(
                 lambda: applied_children(history, self._cluster.children, turn.uid),
-                lambda seen: observe_conflicts(history, seen, now, self._options.conflict_policy, renewed=renewed),
+                lambda seen: observe_conflicts(history, seen, now, self._settings.conflict_policy, renewed=renewed),
                 self._renders.in_thread,
             )
         turn.state = replace(turn.state, children=history)
@@ -467,7 +467,7 @@ class Observer:
 
     def _apply_scope(self, turn: Turn, *, renewed: bool) -> ApplyScope:
         causes = Cause.CHILD if turn.parent.live.deleting else turn.causes
-        always = self._options.apply is ApplyMode.ALWAYS and causes & (APPLY_ALL | Cause.TICK_GRANTED)
+        always = self._settings.apply is ApplyMode.ALWAYS and causes & (APPLY_ALL | Cause.TICK_GRANTED)
         return ApplyScope.ALL if renewed or always else ApplyScope.CHANGED
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ssa_operator.controller.informers.parent_cache import Parent
+from ssa_operator.controller.informers.parent import Parent
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.core.objects.identity import GroupKind, Identity

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from ssa_operator.controller.informers.children import ChildInformers
-from ssa_operator.controller.informers.parent_cache import Parent
+from ssa_operator.controller.informers.parent import Parent
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.json_encoding import NOTHING
 from ssa_operator.core.objects.live_object import LiveObject

@@ -27,9 +27,9 @@ from ssa_operator.controller.informers.account_reviews import ANSWER_LIFETIME
 from ssa_operator.controller.informers.informer import SYNC_DEADLINE
 from ssa_operator.controller.informers.object_claims import ObjectClaims
 from ssa_operator.controller.informers.other_shards import REMEMBERED_SECONDS
-from ssa_operator.controller.informers.parent_cache import Parent, ParentState
+from ssa_operator.controller.informers.parent import Parent
+from ssa_operator.controller.informers.parent_cache import ParentState
 from ssa_operator.controller.informers.parents import ParentKey
-from ssa_operator.controller.options import Options
 from ssa_operator.controller.reconcile.act import act
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
 from ssa_operator.controller.reconcile.ending_namespaces import without_failures_in_ending_namespaces
@@ -52,6 +52,7 @@ from ssa_operator.controller.reconcile.pod_diagnosis import diagnose_pods
 from ssa_operator.controller.reconcile.publish_status import Publisher
 from ssa_operator.controller.reconcile.render_turns import Postponed, let_renders_wait
 from ssa_operator.controller.reconcile.repeated_applies import Repeater, with_repeated
+from ssa_operator.controller.reconcile.settings import ReconcileSettings
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile.workload_events import WorkloadEvents
 from ssa_operator.controller.reconcile_context import Stage, stage
@@ -141,17 +142,17 @@ class Reconciler:
         self,
         cluster: ClusterAccess,
         claims: ObjectClaims,
-        options: Options,
+        settings: ReconcileSettings,
         others_wait: Callable[[Cause, ParentKey], bool] = lambda *_: False,
         clock: Clock = SYSTEM,
         record: StepRecord | None = None,
     ) -> None:
         self._cluster = cluster
         self._claims = claims
-        self.observer = Observer(cluster, claims, options, clock, record)
-        self._repeater = Repeater(cluster, options, clock)
+        self.observer = Observer(cluster, claims, settings, clock, record)
+        self._repeater = Repeater(cluster, settings, clock)
         self._planner = Planner(cluster, claims, self.observer, clock)
-        self._publisher = Publisher(cluster, options.conflict_policy, clock.now)
+        self._publisher = Publisher(cluster, settings.conflict_policy, clock.now)
         self._workload_events = WorkloadEvents()
         self._others_wait = others_wait
         self._now = clock.now

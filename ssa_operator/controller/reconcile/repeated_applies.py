@@ -20,9 +20,9 @@ from msgspec.structs import replace
 
 from ssa_operator.controller.informers.account_reviews import ANSWER_LIFETIME
 from ssa_operator.controller.informers.parent_cache import KindInputs, RepeatableResync, ResyncInputs
-from ssa_operator.controller.options import ApplyMode, Options
 from ssa_operator.controller.reconcile.act import run_all
 from ssa_operator.controller.reconcile.cluster_access import ClusterAccess
+from ssa_operator.controller.reconcile.settings import ApplyMode, ReconcileSettings
 from ssa_operator.controller.reconcile.turn import Turn
 from ssa_operator.controller.reconcile_context import Stage, stage
 from ssa_operator.core.objects.causes import Cause
@@ -45,10 +45,10 @@ from ssa_operator.kube.clock import Clock
 class Repeater:
     """Repeats the applies of resyncs."""
 
-    def __init__(self, cluster: ClusterAccess, options: Options, clock: Clock) -> None:
+    def __init__(self, cluster: ClusterAccess, settings: ReconcileSettings, clock: Clock) -> None:
         self._cluster = cluster
         self._examples: Examples = {}
-        self._always = options.apply is ApplyMode.ALWAYS
+        self._always = settings.apply is ApplyMode.ALWAYS
         self._clock = clock
 
     def inputs(self, turn: Turn) -> ResyncInputs | None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ssa_operator.controller.informers.parent_cache import Parent, ParentState
+from ssa_operator.controller.informers.parent import Parent
+from ssa_operator.controller.informers.parent_cache import ParentState
 from ssa_operator.controller.informers.parents import ParentKey
 from ssa_operator.controller.reconcile.account_view import AccountView
 from ssa_operator.controller.reconcile.long_steps import LongSteps

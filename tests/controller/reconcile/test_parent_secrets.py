@@ -9,7 +9,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from ssa_operator.controller.informers.children import ChildInformers
-from ssa_operator.controller.informers.parent_cache import Parent
+from ssa_operator.controller.informers.parent import Parent
 from ssa_operator.controller.reconcile.parent_secrets import with_render
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.live_object import LiveObject
