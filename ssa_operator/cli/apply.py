@@ -24,7 +24,6 @@ from ssa_operator.cli.options import (
     Context,
     Kubeconfig,
     Namespace,
-    OutputFormat,
     OutputOption,
     Templates,
     Timeout,
@@ -34,6 +33,7 @@ from ssa_operator.cli.options import (
     installation_of,
     namespace_of,
 )
+from ssa_operator.cli.output_format import OutputFormat
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -109,7 +109,7 @@ async def _blamed(
 
 def _print(found: Iterable[BlamedObject], output: BlameFormat) -> None:
     from ssa_operator.cli import printing
-    from ssa_operator.cli.options import OutputFormat
+    from ssa_operator.cli.output_format import OutputFormat
 
     if output is BlameFormat.TEXT:
         from ssa_operator.cli.blame_text import print_text

@@ -24,10 +24,10 @@ from ssa_operator.cli.options import (
     Namespace,
     Templates,
     check_folders,
-    crds_of,
     example,
     namespace_of,
 )
+from ssa_operator.cli.project_folders import crds_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

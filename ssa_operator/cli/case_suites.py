@@ -20,7 +20,7 @@ from msgspec import Struct
 from ssa_operator.cli.case_runs import FileDifference, Project, differences, load_project, render_case, write
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.golden_cases import CASES, INVALID, PARENT, case_name, find_cases, read_case
-from ssa_operator.cli.options import crds_of
+from ssa_operator.cli.project_folders import crds_of
 from ssa_operator.core.objects.messages import did_you_mean
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.resource_settings import RESOURCE_NAME

@@ -27,11 +27,10 @@ from ssa_operator.cli.options import (
     Templates,
     Values,
     check_folders,
-    crds_of,
     example,
-    examples_of,
     installation_of,
 )
+from ssa_operator.cli.project_folders import crds_of, examples_of
 from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from ssa_operator.cli.options import (
     Templates,
     Timeout,
     Values,
-    check_crd_folders,
     check_folders,
     example,
     installation_of,
 )
+from ssa_operator.cli.project_folders import check_crd_folders
 
 EXAMPLES = [Path("examples")]
 

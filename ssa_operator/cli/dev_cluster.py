@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from ssa_operator.cli.cluster import command_errors, show_progress
+from ssa_operator.cli.cluster_progress import command_errors, show_progress
 from ssa_operator.devcluster import cluster as clusters
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec
 from ssa_operator.devcluster.progress import Progress, ProgressCallback, ignore_progress

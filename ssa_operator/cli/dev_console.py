@@ -233,6 +233,6 @@ def _uids(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 def _commands() -> frozenset[str]:
     """The names of all commands."""
-    from ssa_operator.cli.main import COMMANDS
+    from ssa_operator.cli.command_names import COMMANDS
 
     return frozenset(COMMANDS)

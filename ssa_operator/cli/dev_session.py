@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.cli import connection, session, streams
-from ssa_operator.cli.cluster import ProgressLines
+from ssa_operator.cli.cluster_progress import ProgressLines
 from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.dev_cluster import local_cluster
 from ssa_operator.cli.dev_console import AS_DEV, DevConsole

@@ -12,7 +12,6 @@ from ssa_operator.cli.options import (
     Context,
     Kubeconfig,
     Namespace,
-    OutputFormat,
     OutputOption,
     Templates,
     Values,
@@ -21,6 +20,7 @@ from ssa_operator.cli.options import (
     installation_of,
     namespace_of,
 )
+from ssa_operator.cli.output_format import OutputFormat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,8 +24,8 @@ from ssa_operator.cli.explored_folder import ExploredFolder, FoundFailure
 from ssa_operator.cli.explored_kinds import ExploredKind, with_read_metadata, with_room_for_metadata
 from ssa_operator.cli.explored_sequences import PATTERN, ExploredSequence, read_sequence
 from ssa_operator.cli.golden_cases import CASES, INVALID, read_case
-from ssa_operator.cli.options import examples_of
 from ssa_operator.cli.parent_files import read_objects
+from ssa_operator.cli.project_folders import examples_of
 from ssa_operator.controller.exploration.explorer import Explorer, from_changes
 from ssa_operator.controller.exploration.results import Failure, Played, Rule, Subject
 from ssa_operator.controller.exploration.shortest_sequence import shortest_sequence

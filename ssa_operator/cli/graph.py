@@ -26,12 +26,11 @@ from ssa_operator.cli.options import (
     Templates,
     Values,
     check_folders,
-    crds_of,
     example,
-    examples_of,
     installation_of,
     namespace_of,
 )
+from ssa_operator.cli.project_folders import crds_of, examples_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,7 +18,7 @@ from typing import Any
 
 from ssa_operator.cli import streams
 from ssa_operator.cli.listings import Watches
-from ssa_operator.cli.options import OutputFormat
+from ssa_operator.cli.output_format import OutputFormat
 from ssa_operator.cli.tree_view import Line
 from ssa_operator.core.objects.visible_text import visible_line
 

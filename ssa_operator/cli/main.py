@@ -18,27 +18,7 @@ import typer
 from ssa_operator import __version__
 from ssa_operator.cli import application, streams
 from ssa_operator.cli.application import Application
-
-COMMANDS = (
-    "run",
-    "dev",
-    "new",
-    "render",
-    "check",
-    "test",
-    "capture",
-    "diff",
-    "plan",
-    "apply",
-    "status",
-    "tree",
-    "blame",
-    "graph",
-    "rbac",
-    "crds",
-    "cluster",
-)
-"""The commands; each is a module in this package."""
+from ssa_operator.cli.command_names import COMMANDS
 
 GC_THRESHOLD = 10_000
 """New objects after which Python's garbage collector searches for cycles. Reference counts free nearly all objects.

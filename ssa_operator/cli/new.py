@@ -17,7 +17,8 @@ import typer
 
 from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError, writing
-from ssa_operator.cli.options import TEMPLATES, OutputFormat, OutputOption, example
+from ssa_operator.cli.options import TEMPLATES, OutputOption, example
+from ssa_operator.cli.output_format import OutputFormat
 
 if TYPE_CHECKING:
     import tempfile

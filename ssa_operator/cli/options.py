@@ -16,19 +16,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.output_format import OutputFormat
 
 if TYPE_CHECKING:
     from ssa_operator.rendering.folder.installation import Installation
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
-
-class OutputFormat(StrEnum):
-    """The format of a command's data."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
 
 
 class LogFormat(StrEnum):
@@ -193,13 +186,6 @@ def account_name(given: str) -> str:
     return given
 
 
-def examples_of(given: Sequence[Path] | None, templates: Sequence[Path]) -> list[Path]:
-    """The files and folders that `--examples` gives, or the folders `examples` beside the templates that exist."""
-    if given is not None:
-        return list(given)
-    return [path for folder in templates if (path := _beside(folder, "examples")).is_dir()]
-
-
 def installation_of(values: Sequence[Path] | None, namespace: str | None = None) -> Installation:
     """What templates see of the installation. The operator's namespace is POD_NAMESPACE if `namespace` gives none; if
     both are empty, that of the cluster's credentials, and without a cluster `default`.
@@ -224,36 +210,6 @@ def check_folders(templates: Sequence[Path]) -> None:
             raise CommandError(
                 f"there is no folder {folder}; name the folder of your templates with --templates", code=2
             )
-
-
-def crds_of(templates: Sequence[Path], named: Sequence[Path] | None) -> list[Path]:
-    """The folders of CRDs that --crds names; without any, the default ones of some template folders, which need not
-    exist. Raises CommandError if a named one does not exist.
-    """
-    if named:
-        check_crd_folders(named)
-        return list(named)
-    return list(dict.fromkeys(_beside(folder, "crds") for folder in templates))
-
-
-def _beside(templates: Path, name: str) -> Path:
-    """A folder beside the templates folder. Raises CommandError if it is a link out of the project."""
-    path = templates.parent / name
-    if path.is_symlink():
-        from ssa_operator.rendering.folder.contained_files import RefusedFileError, project_of, real_path
-
-        try:
-            real_path(path, project_of(path.parent))
-        except RefusedFileError as error:
-            raise CommandError(f"{path} can't be read: {error.strerror}, or name it with --{name}", code=2) from error
-    return path
-
-
-def check_crd_folders(crds: Sequence[Path]) -> None:
-    """Raises CommandError if a folder of CRDs does not exist."""
-    for folder in crds:
-        if not folder.exists():
-            raise CommandError(f"there is no folder {folder}; name the folder of your CRDs with --crds", code=2)
 
 
 _LABEL = r"(?:[A-Za-z0-9.-]+/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"

@@ -118,7 +118,7 @@ def plan(
 
 def _print(summary: PlanSummary, output: PlanFormat) -> None:
     from ssa_operator.cli import plan_summary, printing
-    from ssa_operator.cli.options import OutputFormat
+    from ssa_operator.cli.output_format import OutputFormat
 
     match output:
         case PlanFormat.TEXT:

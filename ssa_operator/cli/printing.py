@@ -13,7 +13,7 @@ import msgspec
 import yaml
 
 from ssa_operator.cli import streams
-from ssa_operator.cli.options import OutputFormat
+from ssa_operator.cli.output_format import OutputFormat
 from ssa_operator.core.objects.visible_text import escaped_json, escaped_quoted_yaml, is_risky, visible_line
 
 if TYPE_CHECKING:

@@ -27,17 +27,16 @@ from ssa_operator.cli.options import (
     Examples,
     Impersonate,
     Kubeconfig,
-    OutputFormat,
     Templates,
     Values,
     account_name,
     check_folders,
-    crds_of,
     example,
-    examples_of,
     installation_of,
     namespaces_of,
 )
+from ssa_operator.cli.output_format import OutputFormat
+from ssa_operator.cli.project_folders import crds_of, examples_of
 
 if TYPE_CHECKING:
     from ssa_operator.cli.needed_permissions import Files, NeededPermissions, OperatorSettings

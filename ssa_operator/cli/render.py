@@ -26,16 +26,16 @@ from ssa_operator.cli.options import (
     Context,
     CrdsOfTemplates,
     Kubeconfig,
-    OutputFormat,
     OutputOption,
     Templates,
     Values,
     check_folders,
-    crds_of,
     example,
     installation_of,
     namespace_of,
 )
+from ssa_operator.cli.output_format import OutputFormat
+from ssa_operator.cli.project_folders import crds_of
 
 if TYPE_CHECKING:
     from ssa_operator.cli.connection import Target

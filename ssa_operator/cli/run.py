@@ -26,13 +26,13 @@ from ssa_operator.cli.options import (
     Values,
     WatchedNamespaces,
     account_name,
-    check_crd_folders,
     check_folders,
     check_selector,
     example,
     installation_of,
     namespaces_of,
 )
+from ssa_operator.cli.project_folders import check_crd_folders
 
 if TYPE_CHECKING:
     from ssa_operator.controller.serving_certificate import CertificateFiles

@@ -10,7 +10,6 @@ from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
     Kubeconfig,
-    OutputFormat,
     OutputOption,
     ShownNamespaces,
     Templates,
@@ -19,6 +18,7 @@ from ssa_operator.cli.options import (
     example,
     namespaces_of,
 )
+from ssa_operator.cli.output_format import OutputFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -253,7 +253,7 @@ class CaseRun:
         from ssa_operator.cli import printing
         from ssa_operator.cli.case_coverage import coverage_data, coverage_lines
         from ssa_operator.cli.case_reports import junit_xml, print_results, results_data
-        from ssa_operator.cli.options import OutputFormat
+        from ssa_operator.cli.output_format import OutputFormat
         from ssa_operator.rendering.folder.contained_files import write_output
 
         if self.junit is not None:
@@ -291,7 +291,7 @@ class Exploration:
         from ssa_operator.cli.exploration import ExplorationOptions, explore
         from ssa_operator.cli.explored_folder import exploration_data, exploration_lines
         from ssa_operator.cli.folder_exploration import SequenceOptions
-        from ssa_operator.cli.options import OutputFormat
+        from ssa_operator.cli.output_format import OutputFormat
 
         sequences = SequenceOptions(
             examples=self.examples,

@@ -19,13 +19,13 @@ from ssa_operator.cli.options import (
     Context,
     Kubeconfig,
     Namespace,
-    OutputFormat,
     OutputOption,
     Templates,
     Watch,
     example,
     namespace_of,
 )
+from ssa_operator.cli.output_format import OutputFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -38,6 +38,7 @@ from ssa_operator.controller.reconcile.failures import log_bug
 from ssa_operator.controller.reconcile.publish_status import next_conflict_at
 from ssa_operator.controller.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.controller.reconcile.render_turns import SLOW, Pace, paced
+from ssa_operator.controller.reconcile.settings import ApplyMode
 from ssa_operator.controller.reconcile_context import Tracer, reconciling
 from ssa_operator.controller.step_record import RecordedCoroutine, Step
 from ssa_operator.controller.suspected_parents import AloneTurn, SuspectedParents

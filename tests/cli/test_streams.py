@@ -16,7 +16,7 @@ from rich.text import Text
 from ssa_operator.checks.findings import CODES, Finding
 from ssa_operator.cli import printing, streams
 from ssa_operator.cli.finding_formats import write_findings
-from ssa_operator.cli.options import OutputFormat
+from ssa_operator.cli.output_format import OutputFormat
 from ssa_operator.core.objects.source_location import SourceLocation
 from tests.cli.process import in_terminal, run
 from tests.cli.test_golden_cases import PARENT, TEMPLATE, project

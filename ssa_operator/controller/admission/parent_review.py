@@ -58,7 +58,7 @@ class ParentReview:
         return await self._operator.recorded(step, self._new_problems(parents, request, request.object))
 
     async def _new_problems(
-        self, parents: ParentInformer, request: AdmissionRequest, body: Mapping[str, Any]
+        self, parents: Parents, request: AdmissionRequest, body: Mapping[str, Any]
     ) -> tuple[str, ...]:
         found = await self._problems(parents, body, is_new=request.old_object is None)
         if not found or request.old_object is None:
