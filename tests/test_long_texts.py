@@ -25,6 +25,7 @@ from ssa_operator.core.objects.cel.values import EvaluationError, UncheckedError
 from ssa_operator.core.objects.crd_schema import version_priority
 from ssa_operator.core.objects.durations import parse_duration
 from ssa_operator.core.objects.field_errors import quoted
+from ssa_operator.core.objects.field_refusal import FieldRefusal
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.json_decoding import decode_text, without_deep_values
 from ssa_operator.core.objects.label_selectors import label_selector
@@ -35,7 +36,7 @@ from ssa_operator.core.objects.quantity import amount
 from ssa_operator.core.objects.secret_fields import WHOLE
 from ssa_operator.core.objects.source_location import field_text, parse_field
 from ssa_operator.core.objects.string_formats import duration_nanoseconds, is_format
-from ssa_operator.core.policies.immutable_fields import FieldRefusal, changed_field, immutable_field
+from ssa_operator.core.policies.immutable_fields import changed_field, immutable_field
 from ssa_operator.core.policies.recreate import Probe, proves_nothing
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus, read_error_status
 from ssa_operator.kube.api.redaction import redacted_message, redacted_warning

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.given_folders import check_folders
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
@@ -22,7 +23,6 @@ from ssa_operator.cli.options import (
     Namespace,
     Templates,
     Values,
-    check_folders,
     example,
     installation_of,
     namespace_of,

@@ -16,6 +16,7 @@ import typer
 
 from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError, writing
+from ssa_operator.cli.given_folders import check_folders
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
@@ -23,7 +24,6 @@ from ssa_operator.cli.options import (
     Kubeconfig,
     Namespace,
     Templates,
-    check_folders,
     example,
     namespace_of,
 )

@@ -18,6 +18,7 @@ import typer
 
 from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.given_folders import check_folders
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
@@ -26,7 +27,6 @@ from ssa_operator.cli.options import (
     Kubeconfig,
     Templates,
     Values,
-    check_folders,
     example,
     installation_of,
 )

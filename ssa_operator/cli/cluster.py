@@ -16,8 +16,9 @@ from ssa_operator.cli import streams
 from ssa_operator.cli.application import Application
 from ssa_operator.cli.cluster_progress import command_errors, show_progress
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.cli.options import Name, OutputOption, example
+from ssa_operator.cli.options import Name, example
 from ssa_operator.cli.output_format import OutputFormat
+from ssa_operator.cli.output_option import OutputOption
 
 if TYPE_CHECKING:
     from ssa_operator.devcluster.cluster import ClusterStatus

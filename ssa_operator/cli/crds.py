@@ -10,8 +10,8 @@ import typer
 from ssa_operator.cli import streams
 from ssa_operator.cli.application import Application
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.given_folders import check_crd_folders
 from ssa_operator.cli.options import CRDS, Context, Crds, Kubeconfig, Timeout, example
-from ssa_operator.cli.project_folders import check_crd_folders
 
 app = Application(
     help="Install CRDs and wait until they are served.", epilog=example("ssa-operator crds apply --crds crds")

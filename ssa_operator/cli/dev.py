@@ -8,24 +8,22 @@ from typing import Annotated
 import typer
 
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.given_folders import check_crd_folders, check_folders
+from ssa_operator.cli.log_format import LogFormat, LogLevel
 from ssa_operator.cli.options import (
     CRDS,
     LISTEN,
     TEMPLATES,
     Crds,
     Listen,
-    LogFormat,
-    LogLevel,
     LogLevelOption,
     Name,
     Templates,
     Timeout,
     Values,
-    check_folders,
     example,
     installation_of,
 )
-from ssa_operator.cli.project_folders import check_crd_folders
 
 EXAMPLES = [Path("examples")]
 

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ssa_operator.cli import streams
+from ssa_operator.cli.given_folders import check_folders
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
     Kubeconfig,
     Namespace,
-    OutputOption,
     Templates,
     Values,
-    check_folders,
     example,
     installation_of,
     namespace_of,
 )
 from ssa_operator.cli.output_format import OutputFormat
+from ssa_operator.cli.output_option import OutputOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,6 +16,7 @@ import typer
 
 from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.given_folders import check_folders
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
@@ -25,7 +26,6 @@ from ssa_operator.cli.options import (
     Namespace,
     Templates,
     Values,
-    check_folders,
     example,
     installation_of,
     namespace_of,

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from ssa_operator.cli import streams
-from ssa_operator.cli.options import LogFormat, LogLevel
+from ssa_operator.cli.log_format import LogFormat, LogLevel
 from ssa_operator.controller.reconcile_context import current
 from ssa_operator.core.objects.visible_text import escaped_json, visible_line
 

@@ -17,8 +17,9 @@ import typer
 
 from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError, writing
-from ssa_operator.cli.options import TEMPLATES, OutputOption, example
+from ssa_operator.cli.options import TEMPLATES, example
 from ssa_operator.cli.output_format import OutputFormat
+from ssa_operator.cli.output_option import OutputOption
 
 if TYPE_CHECKING:
     import tempfile

@@ -9,35 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.cli.output_format import OutputFormat
+from ssa_operator.cli.log_format import LogFormat, LogLevel
 
 if TYPE_CHECKING:
     from ssa_operator.rendering.folder.installation import Installation
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-
-
-class LogFormat(StrEnum):
-    """The format of log lines."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-class LogLevel(StrEnum):
-    """The lowest level of log lines to show."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
 
 
 Kubeconfig = Annotated[
@@ -96,9 +79,6 @@ Examples = Annotated[
         help="File or folder of example parents (repeatable). Default: the folder examples beside each --templates "
         "folder.",
     ),
-]
-OutputOption = Annotated[
-    OutputFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
 ]
 WatchedNamespaces = Annotated[
     list[str] | None,
@@ -201,15 +181,6 @@ def installation_of(values: Sequence[Path] | None, namespace: str | None = None)
             raise CommandError(f"there is no file {path}; name a file of values with --values", code=2)
     own = os.environ.get("POD_NAMESPACE", "") if namespace is None else namespace
     return Installation(values=tuple(values or ()), namespace=own)
-
-
-def check_folders(templates: Sequence[Path]) -> None:
-    """Raises CommandError if a folder does not exist."""
-    for folder in templates:
-        if not folder.is_dir():
-            raise CommandError(
-                f"there is no folder {folder}; name the folder of your templates with --templates", code=2
-            )
 
 
 _LABEL = r"(?:[A-Za-z0-9.-]+/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"

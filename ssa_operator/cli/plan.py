@@ -10,6 +10,7 @@ import typer
 
 from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError, writing
+from ssa_operator.cli.given_folders import check_folders
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
@@ -17,7 +18,6 @@ from ssa_operator.cli.options import (
     Templates,
     Values,
     WatchedNamespaces,
-    check_folders,
     check_selector,
     example,
     installation_of,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.given_folders import check_crd_folders
 
 
 def examples_of(given: Sequence[Path] | None, templates: Sequence[Path]) -> list[Path]:
@@ -36,10 +37,3 @@ def _beside(templates: Path, name: str) -> Path:
         except RefusedFileError as error:
             raise CommandError(f"{path} can't be read: {error.strerror}, or name it with --{name}", code=2) from error
     return path
-
-
-def check_crd_folders(crds: Sequence[Path]) -> None:
-    """Raises CommandError if a folder of CRDs does not exist."""
-    for folder in crds:
-        if not folder.exists():
-            raise CommandError(f"there is no folder {folder}; name the folder of your CRDs with --crds", code=2)

@@ -19,6 +19,7 @@ import typer
 
 from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.given_folders import check_folders
 from ssa_operator.cli.options import (
     TEMPLATES,
     AdmissionService,
@@ -30,7 +31,6 @@ from ssa_operator.cli.options import (
     Templates,
     Values,
     account_name,
-    check_folders,
     example,
     installation_of,
     namespaces_of,

@@ -21,20 +21,20 @@ import typer
 
 from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.given_folders import check_folders
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
     CrdsOfTemplates,
     Kubeconfig,
-    OutputOption,
     Templates,
     Values,
-    check_folders,
     example,
     installation_of,
     namespace_of,
 )
 from ssa_operator.cli.output_format import OutputFormat
+from ssa_operator.cli.output_option import OutputOption
 from ssa_operator.cli.project_folders import crds_of
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.given_folders import check_crd_folders, check_folders
+from ssa_operator.cli.log_format import LogFormat, LogLevel
 from ssa_operator.cli.options import (
     CRDS,
     LISTEN,
@@ -18,21 +20,17 @@ from ssa_operator.cli.options import (
     Impersonate,
     Kubeconfig,
     Listen,
-    LogFormat,
     LogFormatOption,
-    LogLevel,
     LogLevelOption,
     Templates,
     Values,
     WatchedNamespaces,
     account_name,
-    check_folders,
     check_selector,
     example,
     installation_of,
     namespaces_of,
 )
-from ssa_operator.cli.project_folders import check_crd_folders
 
 if TYPE_CHECKING:
     from ssa_operator.controller.serving_certificate import CertificateFiles

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ssa_operator.cli.given_folders import check_folders
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
     Kubeconfig,
-    OutputOption,
     ShownNamespaces,
     Templates,
     Watch,
-    check_folders,
     example,
     namespaces_of,
 )
 from ssa_operator.cli.output_format import OutputFormat
+from ssa_operator.cli.output_option import OutputOption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -19,6 +19,7 @@ import typer
 
 from ssa_operator.cli import streams
 from ssa_operator.cli.command_error import CommandError, writing
+from ssa_operator.cli.given_folders import check_folders
 from ssa_operator.cli.options import (
     TEMPLATES,
     Context,
@@ -27,7 +28,6 @@ from ssa_operator.cli.options import (
     Name,
     Templates,
     Values,
-    check_folders,
     example,
     installation_of,
 )

@@ -14,18 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ssa_operator.cli.command_error import CommandError
-from ssa_operator.cli.options import (
-    TEMPLATES,
-    Context,
-    Kubeconfig,
-    Namespace,
-    OutputOption,
-    Templates,
-    Watch,
-    example,
-    namespace_of,
-)
+from ssa_operator.cli.options import TEMPLATES, Context, Kubeconfig, Namespace, Templates, Watch, example, namespace_of
 from ssa_operator.cli.output_format import OutputFormat
+from ssa_operator.cli.output_option import OutputOption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

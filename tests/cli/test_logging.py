@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ssa_operator.cli import logging_setup
-from ssa_operator.cli.options import LogFormat, LogLevel
+from ssa_operator.cli.log_format import LogFormat, LogLevel
 
 
 @pytest.fixture

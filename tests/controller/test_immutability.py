@@ -10,10 +10,11 @@ import pytest
 import yaml
 
 from ssa_operator.core.objects.crd_schema import object_schema
+from ssa_operator.core.objects.field_refusal import FieldRefusal
 from ssa_operator.core.objects.identity import GroupKind, split_api_version
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest, Rules, manifest
-from ssa_operator.core.policies.immutable_fields import FieldRefusal, changed_field, immutable_field
+from ssa_operator.core.policies.immutable_fields import changed_field, immutable_field
 from ssa_operator.core.policies.recreate import probe, proves_nothing
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import ApplyOptions

@@ -15,12 +15,12 @@ import traceback
 
 from msgspec.structs import replace
 
+from ssa_operator.core.objects.field_refusal import FieldRefusal
 from ssa_operator.core.objects.manifest import Manifest
 from ssa_operator.core.objects.messages import sentence, shortened
 from ssa_operator.core.objects.source_location import SourceLocation, parse_field
 from ssa_operator.core.planning.outcome import Outcome, Result
 from ssa_operator.core.planning.step import FailureReason, Step
-from ssa_operator.core.policies.immutable_fields import FieldRefusal
 from ssa_operator.core.redaction.redacted_report import crash_text
 from ssa_operator.kube.api.errors import ApiError
 

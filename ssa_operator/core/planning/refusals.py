@@ -24,6 +24,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.core.objects.field_refusal import FieldRefusal
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.managed_fields import FieldTrees, Path, is_in_version
@@ -34,13 +35,7 @@ from ssa_operator.core.objects.source_location import FieldPath, parse_field
 from ssa_operator.core.planning.field_changes import FieldOwner, Others, covers, differences, other_entries, owned_by
 from ssa_operator.core.planning.field_claims import gives_up
 from ssa_operator.core.planning.merged_outcomes import merged
-from ssa_operator.core.policies.immutable_fields import (
-    ROOT,
-    FieldRefusal,
-    immutable_fields,
-    mutable_fields,
-    spelled,
-)
+from ssa_operator.core.policies.immutable_fields import ROOT, immutable_fields, mutable_fields, spelled
 from ssa_operator.core.policies.known_refusals import LISTED, KeptValue, field_of, field_shown, without_kept
 
 TRIALS = 8

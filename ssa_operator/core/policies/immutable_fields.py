@@ -10,72 +10,17 @@ Promises:
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
-
+from ssa_operator.core.objects.field_refusal import FieldRefusal
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.source_location import FieldPath, field_text, parse_field
 from ssa_operator.core.policies.cel_rules import CELRule, rules_at
 
 ROOT = "<nil>"
 """The field of a refusal of the whole object, as the API server spells it."""
-
-
-class FieldRefusal(Struct, frozen=True):
-    """One cause of an Invalid answer."""
-
-    field: str
-    """The field as the API server spells it."""
-    message: str
-
-    @property
-    def label(self) -> str:
-        """`Invalid value`, `Forbidden`, …"""
-        return self.message.partition(": ")[0]
-
-    @property
-    def detail(self) -> str:
-        """The message without the label and the quoted value (k8s.io/apimachinery/pkg/util/validation/field)."""
-        _, _, rest = self.message.partition(": ")
-        if self.label not in _QUOTING:
-            return rest
-        end = _value_end(rest)
-        return rest[end + 2 :] if rest.startswith(": ", end) else rest
-
-    @property
-    def quoted(self) -> str:
-        """The quoted value, '' without one."""
-        _, _, rest = self.message.partition(": ")
-        return rest[: _value_end(rest)] if self.label in _QUOTING else ""
-
-    def has_detail(self, text: str) -> bool:
-        """Whether the detail is this text. That of a Forbidden may go on, for example with the difference found.
-
-        Older servers quote a value in Go's syntax, which `detail` doesn't recognize: then the detail must end in the
-        text.
-        """
-        detail = self.detail
-        if self.label == "Forbidden":
-            return detail.startswith(text)
-        return detail == text or detail.endswith(f": {text}")
-
-
-_QUOTING = frozenset({"Invalid value", "Unsupported value", "Duplicate value", "Not found", "Too many"})
-_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\w.+-]*|true|false|null')
-
-
-def _value_end(text: str) -> int:
-    if text[:1] in ("{", "["):
-        try:
-            return json.JSONDecoder().raw_decode(text)[1]
-        except (ValueError, RecursionError):
-            return 0  # no JSON, a number of thousands of digits, or lists of thousands of levels
-    found = _SCALAR.match(text)
-    return found.end() if found else 0
 
 
 _GENERAL = (

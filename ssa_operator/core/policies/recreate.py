@@ -22,12 +22,13 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.core.objects.annotations import PREFIX, Recreate
+from ssa_operator.core.objects.field_refusal import FieldRefusal
 from ssa_operator.core.objects.identity import GroupKind, Identity
 from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.core.objects.manifest import NEVER_RECREATED, Manifest
 from ssa_operator.core.objects.quantity import amount
-from ssa_operator.core.policies.immutable_fields import FieldRefusal, is_about_name
+from ssa_operator.core.policies.immutable_fields import is_about_name
 
 ANNOTATION = f"{PREFIX}recreate"
 CLAIM = GroupKind("", "PersistentVolumeClaim")

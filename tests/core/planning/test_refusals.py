@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ssa_operator.core.objects.field_refusal import FieldRefusal
 from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.core.objects.live_object import MANAGER, LiveObject
 from ssa_operator.core.objects.managed_fields import Path, owned
 from ssa_operator.core.objects.manifest import Manifest, Rules, manifest
 from ssa_operator.core.planning.field_claims import claim
 from ssa_operator.core.planning.refusals import RefusedApply, changes_nothing_immutable, find_candidates
-from ssa_operator.core.policies.immutable_fields import FieldRefusal, immutable_field
+from ssa_operator.core.policies.immutable_fields import immutable_field
 from ssa_operator.core.policies.known_refusals import KeptValue, KnownRefusal, recalled, refusal_notice, without_kept
 from tests.core.example_objects import document, parent
 

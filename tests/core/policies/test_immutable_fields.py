@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.core.objects.field_refusal import FieldRefusal
 from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.policies.immutable_fields import FieldRefusal, changed_field, immutable_field, is_about_name
+from ssa_operator.core.policies.immutable_fields import changed_field, immutable_field, is_about_name
 
 STATEFUL_SET = "Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden"
 

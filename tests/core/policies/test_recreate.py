@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ssa_operator.core.objects.annotations import Recreate
+from ssa_operator.core.objects.field_refusal import FieldRefusal
 from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.core.objects.manifest import Manifest, ManifestError
 from ssa_operator.core.planning.plan import make_plan
 from ssa_operator.core.planning.step import Action
-from ssa_operator.core.policies.immutable_fields import FieldRefusal
 from ssa_operator.core.policies.recreate import (
     Recreation,
     grown_templates,
