@@ -79,10 +79,10 @@ $(SKEW_BIN):
 	mv $@.new $@
 
 test-skew: $(INSTALLED) $(SKEW_BIN) ## Run the tests of the controller against the oldest supported API server, or SKEW=1.35 (needs go; builds it once, 11 minutes)
-	KUBEBUILDER_ASSETS=$(SKEW_BIN) $(PYTEST) -m "cluster and not slow" tests/controller tests/kube $(ARGS)
+	KUBEBUILDER_ASSETS=$(SKEW_BIN) $(PYTEST) -m "cluster and not slow" tests/informers tests/operator tests/reconcile tests/kube $(ARGS)
 
 test-stable: $(INSTALLED) ## Run the tests of the controller against an API server without alpha and beta features
-	STABLE_FEATURES_ONLY=1 $(PYTEST) -m "cluster and not slow" tests/controller tests/kube $(ARGS)
+	STABLE_FEATURES_ONLY=1 $(PYTEST) -m "cluster and not slow" tests/informers tests/operator tests/reconcile tests/kube $(ARGS)
 
 # Prometheus' promtool, built from Go modules. The tag leaves out the discovery of targets, which rule tests do not need.
 PROMTOOL_VERSION = $(shell sed -n 's|.*github.com/prometheus/prometheus v||p' tests/monitoring/promtool/go.mod)

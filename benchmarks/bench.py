@@ -14,12 +14,12 @@ from pathlib import Path
 from benchmarks import workload
 from benchmarks.process import Process, environment
 from benchmarks.server import Server, in_parallel, serve
-from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
-from ssa_operator.core.policies.parent_records import APPLIED_ANNOTATION
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
+from ssa_operator.reconcile.parent_records.rules import APPLIED_ANNOTATION
 
 
 class Progress:

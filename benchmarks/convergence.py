@@ -29,8 +29,8 @@ from benchmarks import workload
 from benchmarks.bench import Bench, bench
 from benchmarks.machine import Spread
 from benchmarks.server import in_parallel
-from ssa_operator.core.objects.live_object import MANAGER, LiveObject
-from ssa_operator.core.objects.manifest import MANAGED_BY_LABEL
+from ssa_operator.objects.live_object import MANAGER, LiveObject
+from ssa_operator.objects.manifest import MANAGED_BY_LABEL
 
 WARM_UP = 50
 """Echos that the raw client converges before a contender: the first requests of an API server are slow."""

@@ -25,13 +25,13 @@ from benchmarks import workload
 from benchmarks.bench import Bench, bench
 from benchmarks.machine import Spread
 from benchmarks.server import in_parallel
-from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.live_object import LiveObject
 
 USER, TENANT = "user", "tenant"
 DEPLOYMENT = GroupKind("apps", "Deployment")

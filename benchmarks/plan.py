@@ -28,8 +28,8 @@ from benchmarks.bench import Bench, bench
 from benchmarks.machine import Spread
 from benchmarks.process import environment
 from benchmarks.server import in_parallel
-from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api.request import Request
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.rendering.folder.sources import Folder
 
 NAMESPACE = "plan"

@@ -23,8 +23,8 @@ import yaml
 
 from benchmarks import builds, workload
 from benchmarks.machine import Spread
-from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.manifest import Rules, manifest
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import Rules, manifest
 from ssa_operator.rendering.render import render
 
 Parent = dict[str, Any]

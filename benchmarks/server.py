@@ -25,9 +25,6 @@ import msgspec
 from yarl import URL
 
 from benchmarks import machine
-from ssa_operator.controller import crd_installation as crds
-from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
@@ -35,6 +32,9 @@ from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth import credentials
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.operator import crd_installation as crds
 
 CONCURRENCY = 32
 """Requests at once: as many writes as the operator begins with, and enough to saturate an API server on two cores."""

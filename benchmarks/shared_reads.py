@@ -28,15 +28,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
-from ssa_operator.controller.informers.lookup_answers import SelectionAnswers
-from ssa_operator.core.objects.cluster_view import Answer, Lookup, OfflineClusterView, Selection
-from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.live_object import DecodedBodies, LiveObject
-from ssa_operator.core.objects.secret_fields import NO_SECRETS, ParentSecrets
-from ssa_operator.core.planning import outcome
-from ssa_operator.core.planning.step import Action, Step
-from ssa_operator.core.redaction.redacted_report import redacted_outcomes
+from ssa_operator.informers.lookup_answers import SelectionAnswers
 from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.objects.cluster_view import Answer, Lookup, OfflineClusterView, Selection
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import DecodedBodies, LiveObject
+from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
+from ssa_operator.reconcile import outcome
+from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
+from ssa_operator.reconcile.step import Action, Step
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render
 

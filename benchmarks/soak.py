@@ -35,11 +35,11 @@ from benchmarks import heap, machine, workload
 from benchmarks.bench import Bench, bench
 from benchmarks.process import Process, environment
 from benchmarks.trend import growth, tenths
-from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import DeleteOptions
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.json_encoding import encode
 
 NAMESPACE = "soak"
 DEPLOYMENT = GroupKind("apps", "Deployment")

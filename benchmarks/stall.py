@@ -32,29 +32,29 @@ from typing import Any, cast
 
 from benchmarks.renames import Probes
 from ssa_operator.cli.main import GC_THRESHOLD
-from ssa_operator.controller.reconcile.foreign_changes import observe_foreign_changes
-from ssa_operator.controller.reconcile.parent_view import ParentView
-from ssa_operator.controller.reconcile.render_moment import Moment
-from ssa_operator.controller.reconcile.render_turns import RenderTurns
-from ssa_operator.core.objects.cluster_view import OFFLINE
-from ssa_operator.core.objects.field_attribution import attribute
-from ssa_operator.core.objects.json_decoding import decode_text
-from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
-from ssa_operator.core.objects.messages import near_names
-from ssa_operator.core.objects.source_location import parse_field
-from ssa_operator.core.objects.string_formats import is_format
-from ssa_operator.core.planning.child_history import ChildHistory, observe_conflicts
-from ssa_operator.core.policies.feedback_loops import follows_others
-from ssa_operator.core.policies.field_conflicts import AppliedChildren, ConflictPolicy, find_field_changes
-from ssa_operator.core.policies.recreate import Probe, proves_nothing
-from ssa_operator.core.policies.unchanged import ApplyRecord, is_counted_as_change, is_same_apply
-from ssa_operator.core.readiness.rules import readiness
+from ssa_operator.objects.cluster_view import OFFLINE
+from ssa_operator.objects.field_attribution import attribute
+from ssa_operator.objects.json_decoding import decode_text
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
+from ssa_operator.objects.messages import near_names
+from ssa_operator.objects.readiness.rules import readiness
+from ssa_operator.objects.source_location import parse_field
+from ssa_operator.reconcile.child_history import ChildHistory, observe_conflicts
+from ssa_operator.reconcile.feedback_loops.rules import follows_others
+from ssa_operator.reconcile.field_conflicts.requests import observe_foreign_changes
+from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren, ConflictPolicy, find_field_changes
+from ssa_operator.reconcile.parent_view import ParentView
+from ssa_operator.reconcile.recreate.rules import Probe, proves_nothing
+from ssa_operator.reconcile.render_moment import Moment
+from ssa_operator.reconcile.render_turns import RenderTurns
+from ssa_operator.reconcile.resync.unchanged import ApplyRecord, is_counted_as_change, is_same_apply
 from ssa_operator.rendering.folder.sources import Folder, load_all
 from ssa_operator.rendering.render import render
+from ssa_operator.schema.string_formats import is_format
 from tests.cli.process import started
-from tests.controller.test_health import UNREACHABLE
-from tests.controller.test_http_connections import opened
+from tests.operator.test_health import UNREACHABLE
+from tests.operator.test_http_connections import opened
 from tests.rendering.bombs import BOMBS
 
 LIMIT = 0.3

@@ -30,12 +30,12 @@ from benchmarks import machine, workload
 from benchmarks.bench import Bench, bench
 from benchmarks.machine import Spread
 from benchmarks.process import Process, environment, measured
-from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.live_object import LiveObject
 
 NAMESPACE, CHANGED = "start", "echo-00000"
 IMPORTS = 5

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.manifest import Rules, group_kind, manifest
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import Rules, group_kind, manifest
 from ssa_operator.rendering.folder.sources import Folder, load
 from ssa_operator.rendering.render import render
 

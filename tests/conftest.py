@@ -20,16 +20,18 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.devcluster import components
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start
 from ssa_operator.kube.api.client import Client
-from tests.controller.harness import administrator
+from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from tests.devcluster.audit import end_of_log, written_collections
 from tests.devcluster.waiting import until
 from tests.exhaustive import pytest_collection_modifyitems  # noqa: F401 - a hook of pytest
 from tests.installed_crds import install_crds
+from tests.operator.harness import administrator
 from tests.secret_contents import OUTPUTS, SecretSearch
+
+pytest_plugins = ("tests.operator.fixtures",)
 
 # How long an example takes says how busy the machine is, not whether a property holds.
 settings.register_profile("untimed", deadline=None)

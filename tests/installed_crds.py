@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ssa_operator.controller import crd_installation as crds
-from ssa_operator.controller.informers.crds import RESOURCE
 from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.informers.crds import RESOURCE
 from ssa_operator.kube.api.client import Client
-from tests.controller.harness import ROOT
+from ssa_operator.operator import crd_installation as crds
+from tests.operator.harness import ROOT
 
 _installed: dict[Path, dict[str, str]] = {}
 """By a control plane's kubeconfig: the resourceVersion that each CRD has since it was installed."""

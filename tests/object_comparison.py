@@ -26,10 +26,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ssa_operator.controller import crd_installation
-from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.new_object import NewObject, new_object
 from ssa_operator.devcluster.cluster import ClusterSpec, start
 from ssa_operator.kube.api import request
 from ssa_operator.kube.api.client import Client
@@ -37,7 +33,11 @@ from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth import credentials
-from tests.core.objects.random_objects import random_object
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.operator import crd_installation
+from ssa_operator.schema.new_object import NewObject, new_object
+from tests.objects.random_objects import random_object
 
 
 @dataclass(slots=True)

@@ -1,8 +1,8 @@
 """Whatever is read of a text of others takes a time in proportion to its length.
 
-Patterns are proven (`tests/packaging/test_patterns.py`) and lists are counted (`tests/core/test_long_lists.py`). What C
-code does, for example a conversion of digits, can only be measured: in the processor time of one run, where a text of
-twice the length may take three times as long.
+Patterns are proven (`tests/packaging/test_patterns.py`) and lists are counted (`tests/reconcile/test_long_lists.py`).
+What C code does, for example a conversion of digits, can only be measured: in the processor time of one run, where a
+text of twice the length may take three times as long.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.controller.reconcile.failures import location_of_error
-from ssa_operator.core.objects.annotations import PREFIX, parse_annotations
-from ssa_operator.core.objects.cel.functions import FUNCTIONS, METHODS
-from ssa_operator.core.objects.cel.syntax import CELSyntaxError, parse
-from ssa_operator.core.objects.cel.values import EvaluationError, UncheckedError
-from ssa_operator.core.objects.crd_schema import version_priority
-from ssa_operator.core.objects.durations import parse_duration
-from ssa_operator.core.objects.field_errors import quoted
-from ssa_operator.core.objects.field_refusal import FieldRefusal
-from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.json_decoding import decode_text, without_deep_values
-from ssa_operator.core.objects.label_selectors import label_selector
-from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.messages import did_you_mean, sentence
-from ssa_operator.core.objects.metadata_validation import key_faults, label_faults, label_value_faults, subdomain_faults
-from ssa_operator.core.objects.quantity import amount
-from ssa_operator.core.objects.secret_fields import WHOLE
-from ssa_operator.core.objects.source_location import field_text, parse_field
-from ssa_operator.core.objects.string_formats import duration_nanoseconds, is_format
-from ssa_operator.core.policies.immutable_fields import changed_field, immutable_field
-from ssa_operator.core.policies.recreate import Probe, proves_nothing
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus, read_error_status
 from ssa_operator.kube.api.redaction import redacted_message, redacted_warning
+from ssa_operator.objects.annotations import PREFIX, parse_annotations
+from ssa_operator.objects.durations import parse_duration
+from ssa_operator.objects.field_refusal import FieldRefusal
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.json_decoding import decode_text, without_deep_values
+from ssa_operator.objects.label_selectors import label_selector
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.messages import did_you_mean, sentence
+from ssa_operator.objects.quantity import amount
+from ssa_operator.objects.secret_fields import WHOLE
+from ssa_operator.objects.source_location import field_text, parse_field
+from ssa_operator.reconcile.failures import location_of_error
+from ssa_operator.reconcile.immutable_fields.rules import changed_field, immutable_field
+from ssa_operator.reconcile.recreate.rules import Probe, proves_nothing
 from ssa_operator.rendering.jinja.data_filters import bytes_of, from_json, from_yaml
 from ssa_operator.rendering.jinja.filters import b64decode, k8s_name, later
 from ssa_operator.rendering.jinja.regex_filters import regex_replace, regex_search
 from ssa_operator.rendering.values.manifest_values import UnfitValueError
 from ssa_operator.rendering.values.python_errors import translate_error
 from ssa_operator.rendering.yaml.to_yaml import scalar_text
-from tests.core.example_objects import config_map, made
+from ssa_operator.schema.cel.functions import FUNCTIONS, METHODS
+from ssa_operator.schema.cel.syntax import CELSyntaxError, parse
+from ssa_operator.schema.cel.values import EvaluationError, UncheckedError
+from ssa_operator.schema.crd_schema import version_priority
+from ssa_operator.schema.field_errors import quoted
+from ssa_operator.schema.metadata_validation import key_faults, label_faults, label_value_faults, subdomain_faults
+from ssa_operator.schema.string_formats import duration_nanoseconds, is_format
+from tests.objects.example_objects import config_map, made
 
 LENGTH = 10_000
 

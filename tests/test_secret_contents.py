@@ -7,10 +7,10 @@ import logging
 
 import pytest
 
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.kube.api.request import ApplyOptions
-from tests.controller.conftest import client, desk
-from tests.controller.harness import ECHOES, Desk, echo
+from ssa_operator.objects.json_encoding import encode
+from tests.operator.fixtures import client, desk
+from tests.operator.harness import ECHOES, Desk, echo
 from tests.secret_contents import OUTPUTS, SecretSearch
 
 pytestmark = pytest.mark.cluster

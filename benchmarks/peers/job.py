@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.json_encoding import encode
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.json_encoding import encode
 
 FOLDER = Path(__file__).parent
 DEFINITION = FOLDER / "crd.yaml"

@@ -21,10 +21,10 @@ from benchmarks import machine
 from benchmarks.peers import job
 from benchmarks.peers.observations import Observations, watched
 from benchmarks.server import Server, in_parallel, serve
-from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api import request as calls
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.live_object import LiveObject
 
 SPACE = 0.03
 """Seconds between two single patches."""

@@ -14,11 +14,11 @@ from contextlib import asynccontextmanager
 
 from benchmarks.peers import job
 from benchmarks.server import Server
-from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.live_object import LiveObject
 
 Key = tuple[GroupKind, str]
 

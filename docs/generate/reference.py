@@ -17,8 +17,8 @@ from typing import Any
 from typer._click import Context
 from typer.main import get_command
 
-from ssa_operator.cli.application import COMMANDS
 from ssa_operator.cli.main import application_of
+from ssa_operator.cli.topics import MODULES, TOPICS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "commands.md"
@@ -35,10 +35,8 @@ def page() -> str:
     root: Any = get_command(application_of())
     prose = {path.stem: _prose(path) for path in sorted(PROSE.glob("*.md"))}
     parts = ["# Commands", _NOTE, prose.pop(INTRODUCTION), "\n".join(_summary(root))]
-    for topic_commands in COMMANDS.values():
-        for name in topic_commands:
-            if name in root.commands:
-                parts += _sections(root.commands[name], ("ssa-operator", name), prose)
+    for name in MODULES:
+        parts += _sections(root.commands[name], ("ssa-operator", name), prose)
     if prose:
         raise ValueError(f"no command belongs to {', '.join(f'{PROSE.name}/{name}.md' for name in prose)}")
     return "\n\n".join(parts) + "\n"
@@ -56,16 +54,11 @@ def _prose(path: Path) -> str:
 
 def _summary(root: Any) -> Iterator[str]:
     """The table of all commands."""
-    listed = {name for names in COMMANDS.values() for name in names}
-    if missing := [name for name in root.commands if name not in listed]:
-        raise ValueError(f"application.COMMANDS has no topic for {', '.join(missing)}")
     yield "| | |"
     yield "|---|---|"
-    for topic, names in COMMANDS.items():
-        shown = [name for name in names if name in root.commands]
-        if shown:
-            yield f"| **{topic}** | |"
-        for name in shown:
+    for topic, names in TOPICS.items():
+        yield f"| **{topic}** | |"
+        for name in names:
             yield f"| [`{name}`](#{name}) | {_cell(root.commands[name].get_short_help_str(200))} |"
 
 

@@ -21,17 +21,17 @@ from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.tests import TESTS as JINJA_TESTS
 from typer.main import get_command
 
-from ssa_operator.checks.findings import CODES
 from ssa_operator.cli.main import application_of
-from ssa_operator.controller.metrics import Metrics
-from ssa_operator.core.objects.annotations import DEFAULT, PREFIX, Instructions
-from ssa_operator.core.planning.step import FailureReason
-from ssa_operator.core.readiness.rules import ReadinessState
-from ssa_operator.core.status.own_status import ConditionType
-from ssa_operator.core.status.verdict import ReadyReason
+from ssa_operator.objects.annotations import DEFAULT, PREFIX, Instructions
+from ssa_operator.objects.readiness.rules import ReadinessState
+from ssa_operator.operator.metrics import Metrics
+from ssa_operator.reconcile.status.own_status import ConditionType
+from ssa_operator.reconcile.status.verdict import ReadyReason
+from ssa_operator.reconcile.step import FailureReason
 from ssa_operator.rendering.jinja import data_filters, filters, functions, strategic_merge
 from ssa_operator.rendering.jinja.folder_files import FolderFiles
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
+from ssa_operator.tools.findings.findings import CODES
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
@@ -46,12 +46,12 @@ _WRAPPED: Mapping[str, Callable[..., Any]] = {
 
 _NOTE = "<!-- `make docs` writes this page from the code. -->"
 _JINJA = "https://jinja.palletsprojects.com/en/stable/templates/"
-_OBJECTS = "ssa_operator.core.objects"
-_RECORDS = "ssa_operator.core.policies.parent_records"
+_OBJECTS = "ssa_operator.objects"
+_RECORDS = "ssa_operator.reconcile.parent_records.rules"
 
 PARENT_ANNOTATIONS = (
-    ("ssa_operator.core.planning.suspension", "ANNOTATION"),
-    ("ssa_operator.controller.reconcile.observe", "RECONCILE_AT"),
+    ("ssa_operator.reconcile.suspension.rules", "ANNOTATION"),
+    ("ssa_operator.reconcile.observe", "RECONCILE_AT"),
 )
 """The constants of annotations that users set on a parent."""
 

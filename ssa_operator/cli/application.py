@@ -26,8 +26,9 @@ from typer._click import Context, HelpFormatter, Parameter
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption, UsageError
 from typer.core import TyperCommand, TyperGroup
 
-from ssa_operator.cli import standard_output, streams
-from ssa_operator.cli.command_error import UNWRITABLE, CommandError
+from ssa_operator.cli.topics import TOPICS
+from ssa_operator.operator.process import standard_output, streams
+from ssa_operator.operator.process.command_error import UNWRITABLE, CommandError
 
 DEBUG = "SSA_OPERATOR_DEBUG"
 """Whether an error prints its traceback, as with `--debug`."""
@@ -40,14 +41,6 @@ _UNWRITABLE_FILES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ER
 
 PLUGIN = "kubectl-ssa"
 """The name of the program that kubectl starts for `kubectl ssa`."""
-
-COMMANDS: Mapping[str, Sequence[str]] = {
-    "Run the operator": ("run", "dev", "cluster", "crds", "rbac"),
-    "Write templates": ("new", "render", "graph", "check", "test", "capture", "lsp"),
-    "Change a cluster": ("diff", "plan", "apply", "rollout"),
-    "See and understand": ("status", "tree", "blame"),
-}
-"""The topics of the help, and the commands of each in order. Other commands come last."""
 
 OPTIONS: Mapping[str, Sequence[str]] = {
     "Templates": ("templates", "crds", "values", "examples"),
@@ -75,7 +68,7 @@ class Group(TyperGroup):
 
     def _main_shell_completion(self, *arguments: Any, **settings: Any) -> None:
         if any(name.endswith("_COMPLETE") for name in os.environ):
-            from ssa_operator.cli import shell_completion
+            from ssa_operator.tools.terminal import shell_completion
 
             shell_completion.register()
         super()._main_shell_completion(*arguments, **settings)
@@ -87,7 +80,7 @@ class Group(TyperGroup):
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
         found = {name: self.commands[name] for name in self.list_commands(ctx) if not self.commands[name].hidden}
         width = max(map(len, found), default=0)
-        topics = COMMANDS if ctx.parent is None else {}
+        topics = TOPICS if ctx.parent is None else {}
         for topic, names in _by_topic(topics, found, "Other commands" if topics else "Commands", last=True):
             rows = [(name.ljust(width), found[name].get_short_help_str(formatter.width - 6 - width)) for name in names]
             with formatter.section(topic):
@@ -175,7 +168,7 @@ Complete = Callable[[Context, Parameter, str], list[Any]]
 
 
 def _completion(parameter: Parameter) -> Complete | None:
-    from ssa_operator.cli import completion
+    from ssa_operator.tools.terminal import completion
 
     if parameter.param_type_name == "argument":
         return completion.objects if "KIND" in (parameter.metavar or "") else None
@@ -218,7 +211,7 @@ def complete(application: typer.Typer) -> None:
     """Print the completions of the arguments of this process, the last one being incomplete, and the directive that
     kubectl expects after them (https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/).
     """
-    from ssa_operator.cli.shell_completion import Kubectl
+    from ssa_operator.tools.terminal.shell_completion import Kubectl
 
     command = typer.main.get_command(application)
     found = Kubectl(command, {}, "kubectl ssa", "").complete()

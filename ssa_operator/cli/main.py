@@ -10,15 +10,16 @@ import gc
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
 from ssa_operator import __version__
-from ssa_operator.cli import application, streams
+from ssa_operator.cli import application
 from ssa_operator.cli.application import Application
-from ssa_operator.cli.command_names import COMMANDS
+from ssa_operator.cli.topics import MODULES
+from ssa_operator.operator.process import streams
 
 GC_THRESHOLD = 10_000
 """New objects after which Python's garbage collector searches for cycles. Reference counts free nearly all objects.
@@ -28,7 +29,7 @@ _GROUPS = frozenset({"crds", "cluster"})
 """Those that have subcommands."""
 
 
-def application_of(names: Sequence[str] = COMMANDS) -> Application:
+def application_of(names: Iterable[str] = MODULES) -> Application:
     """The application with these commands. Each command takes time to import and to register."""
     app = Application(
         name="ssa-operator",
@@ -39,7 +40,7 @@ def application_of(names: Sequence[str] = COMMANDS) -> Application:
     )
     app.callback()(_root)
     for name in names:
-        module = importlib.import_module(f"ssa_operator.cli.{name}")
+        module = importlib.import_module(MODULES[name])
         if name in _GROUPS:
             app.add_typer(module.app, name=name)
         else:
@@ -76,7 +77,7 @@ def main() -> None:
     """Run the command line of this process."""
     gc.set_threshold(GC_THRESHOLD)
     named = sys.argv[1:2]
-    application.run(application_of(named if named and named[0] in COMMANDS else COMMANDS))
+    application.run(application_of(named if named and named[0] in MODULES else MODULES))
 
 
 def complete_for_kubectl() -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ssa_operator.cli.command_error import CommandError
-from ssa_operator.cli.log_format import LogFormat, LogLevel
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.log_format import LogFormat, LogLevel
 
 if TYPE_CHECKING:
     from ssa_operator.rendering.folder.installation import Installation
@@ -157,7 +157,7 @@ def namespace_of(given: str) -> str:
 
 def account_name(given: str) -> str:
     """The name that `--impersonate` gives, '' without one. Raises CommandError for an invalid name."""
-    from ssa_operator.core.objects.metadata_validation import subdomain_faults
+    from ssa_operator.schema.metadata_validation import subdomain_faults
 
     if given and subdomain_faults(given):
         raise CommandError(

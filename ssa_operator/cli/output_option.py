@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ssa_operator.cli.output_format import OutputFormat
+from ssa_operator.tools.terminal.output_format import OutputFormat
 
 OutputOption = Annotated[
     OutputFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")

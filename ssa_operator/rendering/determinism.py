@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.built_in_kinds import ApiKind
-from ssa_operator.core.objects.cluster_view import (
+from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.built_in_kinds import ApiKind
+from ssa_operator.objects.cluster_view import (
     AccessReview,
     Answer,
     Availability,
@@ -30,9 +30,9 @@ from ssa_operator.core.objects.cluster_view import (
     Lookup,
     Selection,
 )
-from ssa_operator.core.objects.identity import GroupKind, Identity
-from ssa_operator.core.objects.render_result import Document, Rendered, RenderProblem
-from ssa_operator.core.objects.source_location import field_text
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.render_result import Document, Rendered, RenderProblem
+from ssa_operator.objects.source_location import field_text
 from ssa_operator.rendering.difference import difference
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render

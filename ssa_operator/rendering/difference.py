@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ssa_operator.core.objects.source_location import FieldPath
+from ssa_operator.objects.source_location import FieldPath
 
 
 def difference(one: Any, other: Any, path: FieldPath = ()) -> FieldPath | None:

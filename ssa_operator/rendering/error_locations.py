@@ -17,8 +17,8 @@ from jinja2.environment import TemplateModule
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.utils import missing
 
-from ssa_operator.core.objects.render_result import RenderProblem
-from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text
+from ssa_operator.objects.render_result import RenderProblem
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, CLUSTER_VARIABLES, REMOVED, VARIABLES
 from ssa_operator.rendering.jinja.templates import SHARED, VALUES, Templates
 from ssa_operator.rendering.jinja.unknown_names import suggest_name

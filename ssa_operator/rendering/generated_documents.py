@@ -15,10 +15,10 @@ from typing import TypeAlias
 
 from jinja2 import TemplateRuntimeError
 
-from ssa_operator.core.objects.cluster_view import AccessReview, Lookup
-from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.render_result import Document, RenderProblem, Wait, WaitTarget
-from ssa_operator.core.objects.source_location import field_text
+from ssa_operator.objects.cluster_view import AccessReview, Lookup
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.render_result import Document, RenderProblem, Wait, WaitTarget
+from ssa_operator.objects.source_location import field_text
 from ssa_operator.rendering.difference import difference
 from ssa_operator.rendering.jinja.generated_values import ValueLocation, different_value, value_locations
 from ssa_operator.rendering.jinja.template_api import TemplateAPI

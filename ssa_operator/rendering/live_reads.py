@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.identity import GroupKind, Identity
-from ssa_operator.core.objects.render_result import Document, RenderProblem, Wait, WaitTarget
-from ssa_operator.core.objects.source_location import field_text
+from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.render_result import Document, RenderProblem, Wait, WaitTarget
+from ssa_operator.objects.source_location import field_text
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.rendering.references import Result, identity_of, unsynced_targets, wait_instead
 

@@ -19,10 +19,10 @@ from jinja2 import nodes
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.core.objects.annotations import PREFIX
-from ssa_operator.core.objects.identity import GroupKind, split_api_version
-from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.core.objects.template_contents import (
+from ssa_operator.objects.annotations import PREFIX
+from ssa_operator.objects.identity import GroupKind, split_api_version
+from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.objects.template_contents import (
     PARENT_NAMESPACE,
     PossibleManifest,
     RoleReference,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ssa_operator.core.objects.annotations import PREFIX
-from ssa_operator.core.objects.render_result import RenderProblem, Wait
+from ssa_operator.objects.annotations import PREFIX
+from ssa_operator.objects.render_result import RenderProblem, Wait
 from ssa_operator.rendering.jinja.predicates import PredicateError, compile_predicate
 from ssa_operator.rendering.references import Result
 

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.built_in_kinds import ApiKind
-from ssa_operator.core.objects.cluster_view import (
+from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.built_in_kinds import ApiKind
+from ssa_operator.objects.cluster_view import (
     AccessReview,
     Answer,
     Availability,
@@ -23,7 +23,7 @@ from ssa_operator.core.objects.cluster_view import (
     Lookup,
     Selection,
 )
-from ssa_operator.core.objects.identity import GroupKind, Identity
+from ssa_operator.objects.identity import GroupKind, Identity
 
 Question: TypeAlias = tuple[Any, ...]
 """The name of a method of ClusterView, and its arguments."""

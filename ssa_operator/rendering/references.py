@@ -16,11 +16,11 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ssa_operator.core.objects.annotations import PREFIX, Reference, is_finalize_hook
-from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
-from ssa_operator.core.objects.messages import near_names
-from ssa_operator.core.objects.render_result import Document, RenderProblem, Wait, WaitTarget
-from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.objects.annotations import PREFIX, Reference, is_finalize_hook
+from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.objects.messages import near_names
+from ssa_operator.objects.render_result import Document, RenderProblem, Wait, WaitTarget
+from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 
 WAIT = f"{PREFIX}wait"

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from ssa_operator.core.objects.annotations import LAST_APPLIED, PREFIX, Reference
-from ssa_operator.core.objects.built_in_kinds import ApiKind
-from ssa_operator.core.objects.cluster_view import OFFLINE, ClusterView, Query
-from ssa_operator.core.objects.field_origin import LITERAL, Origin
-from ssa_operator.core.objects.predicate import Predicate
-from ssa_operator.core.objects.render_result import (
+from ssa_operator.objects.annotations import LAST_APPLIED, PREFIX, Reference
+from ssa_operator.objects.built_in_kinds import ApiKind
+from ssa_operator.objects.cluster_view import OFFLINE, ClusterView, Query
+from ssa_operator.objects.field_origin import LITERAL, Origin
+from ssa_operator.objects.predicate import Predicate
+from ssa_operator.objects.render_result import (
     Dependency,
     Document,
     Rendered,
@@ -30,8 +30,8 @@ from ssa_operator.core.objects.render_result import (
     Wait,
     ready_when_of,
 )
-from ssa_operator.core.objects.secret_fields import WHOLE, is_secret
-from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
+from ssa_operator.objects.secret_fields import WHOLE, is_secret
+from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.rendering.error_locations import location_of_error, problem_of
 from ssa_operator.rendering.generated_documents import use_live_values
 from ssa_operator.rendering.jinja.template_api import TemplateAPI

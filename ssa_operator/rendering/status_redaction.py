@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ssa_operator.core.objects.secret_fields import HIDDEN
-from ssa_operator.core.objects.source_location import FieldPath, field_text
+from ssa_operator.objects.secret_fields import HIDDEN
+from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.rendering.values.tracked_containers import content_paths
 from ssa_operator.rendering.values.tracked_values import TrackedValue
 

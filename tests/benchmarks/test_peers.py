@@ -19,8 +19,8 @@ from benchmarks.peers import contenders, job
 from benchmarks.peers.measured_cluster import Latency
 from benchmarks.peers.observations import Observations
 from benchmarks.process import Process, StuckError
-from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.devcluster.cluster import STATE_DIRECTORY_VARIABLE
+from ssa_operator.objects.live_object import LiveObject
 from tests.devcluster.waiting import until
 
 

@@ -28,7 +28,7 @@ from functools import cache
 from tempfile import TemporaryFile
 
 import ssa_operator
-from tests.controller.harness import ROOT
+from tests.operator.harness import ROOT
 
 _REQUEST = 128 * 1024
 """Bytes of a request at most."""
@@ -142,7 +142,7 @@ def serve(connection: socket.socket) -> None:
 
 def load() -> None:
     """Import every module of the package."""
-    from ssa_operator.cli.aiohttp_import import import_aiohttp
+    from ssa_operator.operator.process.aiohttp_import import import_aiohttp
 
     import_aiohttp()
     for found in pkgutil.walk_packages(ssa_operator.__path__, "ssa_operator."):

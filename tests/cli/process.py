@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from tests.cli import preloaded
-from tests.controller.harness import PATIENCE, ROOT
+from tests.operator.harness import PATIENCE, ROOT
 from tests.secret_contents import OUTPUTS
 
 SIGINT = signal.SIG_DFL

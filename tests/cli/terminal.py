@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 
 import pyte
 
-from tests.controller.harness import PATIENCE, ROOT
+from tests.operator.harness import PATIENCE, ROOT
 from tests.secret_contents import OUTPUTS
 
 

@@ -19,7 +19,7 @@ import yaml
 
 from ssa_operator import __version__
 from tests.cli.process import run
-from tests.controller.harness import ROOT, Desk
+from tests.operator.harness import ROOT, Desk
 from tests.packaging.wheels import offline_pip
 
 GROUP = "action.example.com"

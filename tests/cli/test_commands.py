@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ssa_operator.controller.options import Options
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
+from ssa_operator.operator.options import Options
 from tests.cli.process import run
-from tests.controller.harness import ROOT, Desk, definition, echo, operating
+from tests.operator.harness import ROOT, Desk, definition, echo, operating
 
 
 async def test_an_option_can_be_set_in_the_environment() -> None:

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from ssa_operator.cli import capture as capturing
-from ssa_operator.cli.case_watch import _state, changes_of
-from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.write import capture as capturing
+from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.rendering.folder import hot_reload
+from ssa_operator.tools.cases.case_watch import _state, changes_of
 from tests.cli.process import run
-from tests.cli.test_golden_cases import PARENT, TEMPLATE, project
-from tests.controller.harness import PATIENCE
+from tests.operator.harness import PATIENCE
+from tests.tools.cases.test_golden_cases import PARENT, TEMPLATE, project
 
 FOLDER = "echoes.example.com"
 SECRET = "hunter2-of-somebody-else"

@@ -12,8 +12,8 @@ from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
 from ssa_operator import __version__
-from ssa_operator.cli.command_error import CommandError
 from ssa_operator.cli.main import application_of
+from ssa_operator.operator.process.command_error import CommandError
 from tests.packaging.checkout import ROOT
 
 GROUP = "example.com"

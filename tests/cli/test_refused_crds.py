@@ -13,9 +13,9 @@ import yaml
 from msgspec import Struct
 
 from tests.cli.process import Command, started
-from tests.controller.harness import PATIENCE, Desk, definition, map_template, ready_condition
-from tests.controller.permissions import allowed, allowed_everywhere, limited
-from tests.controller.test_refused_crds import only_v2, save
+from tests.operator.harness import PATIENCE, Desk, definition, map_template, ready_condition
+from tests.operator.limited_accounts import allowed, allowed_everywhere, limited
+from tests.operator.test_refused_crds import only_v2, save
 
 pytestmark = pytest.mark.cluster
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.controller.options import Options
 from ssa_operator.kube.api.client import Client
+from ssa_operator.operator.options import Options
 from tests.cli.process import run
-from tests.controller.harness import ECHOES, Desk, echo, operating, other_than
+from tests.operator.harness import ECHOES, Desk, echo, operating, other_than
 
 pytestmark = pytest.mark.cluster
 

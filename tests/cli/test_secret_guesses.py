@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.controller.options import Options
 from ssa_operator.kube.api.client import Client
+from ssa_operator.operator.options import Options
 from tests.cli.process import run
-from tests.controller.harness import ECHOES, ROOT, Desk, echo, only, operating
+from tests.operator.harness import ECHOES, ROOT, Desk, echo, only, operating
 
 pytestmark = pytest.mark.cluster
 

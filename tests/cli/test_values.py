@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.process import run
-from tests.controller.harness import ECHOES, ROOT, map_template
+from tests.operator.harness import ECHOES, ROOT, map_template
 
 PARENT = str(ROOT / "examples" / "echo.yaml")
 

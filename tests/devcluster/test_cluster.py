@@ -110,7 +110,7 @@ def start_elsewhere(starters: list[subprocess.Popen[str]], mode: str) -> tuple[s
 
 
 def start_by_command(starters: list[subprocess.Popen[str]]) -> subprocess.Popen[str]:
-    program = "from ssa_operator.cli.cluster import app; app()"
+    program = "from ssa_operator.cli.run.cluster import app; app()"
     command = [sys.executable, "-c", program, "start", "--name=own"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     starters.append(process)

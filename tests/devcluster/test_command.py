@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ssa_operator.cli.cluster import app
-from ssa_operator.cli.cluster_progress import show_progress
-from ssa_operator.cli.command_error import CommandError
+from ssa_operator.cli.run.cluster import app
 from ssa_operator.devcluster import processes
 from ssa_operator.devcluster.progress import Progress
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.tools.dev.cluster_progress import show_progress
 
 
 @pytest.fixture(autouse=True)

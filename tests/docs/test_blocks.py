@@ -110,7 +110,7 @@ patches:
         ("sh", "pip install 'ssa-operator[al]'", "there is no extra al"),
         ("sh", "pip install --require-hash -r constraints/runtime.txt", "pip install has no option --require-hash"),
         ("sh", "pip-audit --strict", "the workflow ci.yaml runs another command"),
-        ("sh", ".venv/bin/pytest tests/core -k nothing_like_this", "no test has nothing_like_this in its name"),
+        ("sh", ".venv/bin/pytest tests/objects -k nothing_like_this", "no test has nothing_like_this in its name"),
         ("sh", ".venv/bin/pytest -m 'not clsuter'", "there is no marker clsuter"),
         ("sh", "python -m hatchlnig build", "this is no module of the environment"),
         ("sh", "docker build --target exmaples .", "the Dockerfile has no stage exmaples"),

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.objects.render_result import Document
 from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.objects.render_result import Document
 from tests.conftest import Kubectl
 from tests.docs.blocks import page_templates, yaml_blocks
 from tests.docs.blocks.pages import PAGES, Block, blocks

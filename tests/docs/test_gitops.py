@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from ssa_operator.checks.schema_rules import check_schemas
 from ssa_operator.rendering.folder.object_files import objects
-from tests.controller.harness import ROOT
+from ssa_operator.tools.schemas.schema_rules import check_schemas
 from tests.docs.blocks.pages import blocks, yaml_values
 from tests.docs.blocks.schemas import schemas
+from tests.operator.harness import ROOT
 
 READ = blocks("docs/gitops.md")
 """The blocks of pages that these tests read."""

@@ -15,8 +15,8 @@ import pytest
 
 from ssa_operator.devcluster import components
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start
-from tests.controller.conftest import client, desk, operate, options, templates
-from tests.controller.harness import ECHOES, ROLE, ROLES, ROOT, Desk, Operate, echo, uid
+from tests.operator.fixtures import client, desk, operate, options, templates
+from tests.operator.harness import ECHOES, ROLE, ROLES, ROOT, Desk, Operate, echo, uid
 
 __all__ = ["client", "desk", "operate", "options", "templates"]
 

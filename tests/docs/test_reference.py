@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from docs.generate import reference, reference_pages
-from ssa_operator.checks.findings import CODES
-from ssa_operator.core.objects.annotations import PREFIX, AnnotationError, parse_annotations
+from ssa_operator.objects.annotations import PREFIX, AnnotationError, parse_annotations
 from ssa_operator.rendering.jinja import filters, functions
+from ssa_operator.tools.findings.findings import CODES
 from tests.cli.test_manners import COMMANDS
 
 

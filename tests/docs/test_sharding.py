@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from ssa_operator.core.policies.shards import Shard, coverage
+from ssa_operator.objects.shards import Shard, coverage
 from tests.conftest import Kubectl
-from tests.controller.harness import ROOT
 from tests.docs.blocks.pages import blocks
+from tests.operator.harness import ROOT
 
 (BLOCK,) = blocks("docs/sharding.md")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from ssa_operator.core.objects.annotations import is_finalize_hook
+from ssa_operator.objects.annotations import is_finalize_hook
 from ssa_operator.rendering.render import render, render_status
 from tests.docs.blocks.pages import Example, ExamplePage, yaml_values
 from tests.packaging.checkout import ROOT

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
-from tests.controller.conftest import client, desk, options, templates
-from tests.controller.harness import PATIENCE
 from tests.devcluster.waiting import until
 from tests.examples.example_catalog import RESOURCES, ROOT, arguments
 from tests.examples.printed_roles import account
+from tests.operator.fixtures import client, desk, options, templates
+from tests.operator.harness import PATIENCE
 from tests.secret_contents import OUTPUTS
 
 __all__ = ["account", "client", "desk", "operator", "options", "templates"]

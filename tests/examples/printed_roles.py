@@ -15,17 +15,17 @@ from typing import Any, Protocol
 import pytest
 import yaml
 
-from ssa_operator.core.objects.identity import GroupKind, split_api_version
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.auth import credentials
+from ssa_operator.objects.identity import GroupKind, split_api_version
+from ssa_operator.objects.json_encoding import encode
 from tests.cli.process import run
-from tests.controller.harness import PATIENCE, Desk
-from tests.controller.permissions import with_token
 from tests.devcluster.audit import audited_after, end_of_log
+from tests.operator.harness import PATIENCE, Desk
+from tests.operator.limited_accounts import with_token
 
 Grant = tuple[str, str, str]
 """Group, resource with subresource, and verb."""

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ssa_operator.controller import crd_installation as crds
-from ssa_operator.controller.http import Server
-from ssa_operator.controller.options import Options
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.request import Scope
-from tests.controller.harness import DEPLOYMENT, ECHOES, PATIENCE, Desk, Running, echo, not_ready_because, operating
-from tests.controller.test_http_access import EVERYWHERE, Reader
+from ssa_operator.operator import crd_installation as crds
+from ssa_operator.operator.http import Server
+from ssa_operator.operator.options import Options
 from tests.devcluster.waiting import until
 from tests.examples.example_catalog import GALLERY, NAMES, ROOT
 from tests.examples.printed_roles import Grant, MakeAccount, token_of
+from tests.operator.harness import DEPLOYMENT, ECHOES, PATIENCE, Desk, Running, echo, not_ready_because, operating
+from tests.operator.test_http_access import EVERYWHERE, Reader
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -12,7 +12,9 @@ import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
 from tests.cli.process import started
-from tests.controller.harness import (
+from tests.devcluster.waiting import until
+from tests.examples.printed_roles import MakeAccount
+from tests.operator.harness import (
     ECHOES,
     PATIENCE,
     ROOT,
@@ -22,8 +24,6 @@ from tests.controller.harness import (
     holds,
     other_than,
 )
-from tests.devcluster.waiting import until
-from tests.examples.printed_roles import MakeAccount
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -8,8 +8,8 @@ import pytest
 
 from docs.generate.transcripts import commands, lasting, resource, type_in
 from ssa_operator.devcluster.cluster import Cluster
-from tests.controller.harness import PATIENCE
 from tests.examples.example_catalog import GALLERY, NAMES, RESOURCES, ROOT
+from tests.operator.harness import PATIENCE
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("desk", "operator")]
 

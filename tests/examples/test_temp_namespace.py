@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.controller import crd_installation as crds
-from ssa_operator.controller.options import Options
 from ssa_operator.kube.api.client import Client
-from tests.controller.harness import Desk, operating
+from ssa_operator.operator import crd_installation as crds
+from ssa_operator.operator.options import Options
 from tests.examples.example_catalog import GALLERY
+from tests.operator.harness import Desk, operating
 
 pytestmark = pytest.mark.cluster
 

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import ssa_operator
-from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.devcluster.cluster import ClusterSpec, start
-from tests.controller.harness import ROOT
+from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from tests.faults.cell import Injection, Outcome
 from tests.faults.injections import Restart, injections, restarts
 from tests.faults.matrix import PARALLEL, play
 from tests.faults.story import Phase
 from tests.faults.table import replaced_table, table
+from tests.operator.harness import ROOT
 
 PAGE = ROOT / "docs" / "reliability.md"
 

@@ -22,18 +22,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ssa_operator.controller.options import Options
-from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.policies.backoff import BACKOFF_BASE
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.backoff import BACKOFF_BASE
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import ApplyOptions, Request
 from ssa_operator.kube.api.request_retry import ATTEMPTS
 from ssa_operator.kube.api.transport import Response
 from ssa_operator.kube.auth import credentials
-from tests.controller.harness import Desk, operating, uid
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.operator.options import Options
 from tests.faults.proxy import FaultProxy
 from tests.faults.story import (
     CHANGED_CHILD,
@@ -54,6 +53,7 @@ from tests.faults.story import (
     stack,
     wrongly_deleted,
 )
+from tests.operator.harness import Desk, operating, uid
 
 PATIENCE = 200.0
 """Seconds after which a cell fails that has not converged."""

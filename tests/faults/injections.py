@@ -18,12 +18,11 @@ from typing import Any
 
 from aiohttp import web
 
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.certificate_authority import CertificateAuthority
-from tests.controller.harness import PATIENCE
+from ssa_operator.objects.json_encoding import encode
 from tests.faults.cell import Cell, Injection, watching
 from tests.faults.proxy import (
     Delay,
@@ -40,6 +39,7 @@ from tests.faults.proxy import (
     status_body,
 )
 from tests.faults.story import CHANGED_CHILD, Phase
+from tests.operator.harness import PATIENCE
 
 WATCHES = frozenset({"watch"})
 TOO_LARGE = "Too large resource version: 9000000, current: 8000000"

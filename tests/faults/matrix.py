@@ -9,9 +9,9 @@ from pathlib import Path
 
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
-from tests.controller.harness import Desk, administrator
 from tests.faults.cell import Injection, Outcome, run_cell
 from tests.faults.story import CRD, STACKS, Phase, Spec, stack, write_templates
+from tests.operator.harness import Desk, administrator
 
 PARALLEL = 8
 """Cells that are played at the same time. Most of their time they wait."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tests.controller.harness import definition, is_ready, uid
+from tests.operator.harness import definition, is_ready, uid
 
 GROUP = "faults.example.com"
 STACKS = f"stacks.{GROUP}"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.core.objects.json_encoding import encode
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.auth import credentials
+from ssa_operator.objects.json_encoding import encode
 from tests.faults.proxy import (
     Call,
     EndWatch,

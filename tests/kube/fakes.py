@@ -14,12 +14,12 @@ from typing import Any
 
 from aiohttp import web
 
-from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credential_types import CredentialProvider, FetchedCredential, ServerConfig
 from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.clock import Clock
+from ssa_operator.objects.live_object import LiveObject
 
 CONFIG_MAPS = Resource(group="", version="v1", kind="ConfigMap", plural="configmaps", namespaced=True)
 SECRETS = Resource(group="", version="v1", kind="Secret", plural="secrets", namespaced=True)

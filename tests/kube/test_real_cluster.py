@@ -13,9 +13,6 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.json_encoding import KEY_LIMIT, encode
-from ssa_operator.core.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
@@ -28,6 +25,9 @@ from ssa_operator.kube.auth import credentials
 from ssa_operator.kube.clock import SystemClock
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector, ReflectorState, ReflectorTiming
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.json_encoding import KEY_LIMIT, encode
+from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
 from tests.conftest import STABLE_ONLY, Kubectl
 from tests.kube.fakes import CONFIG_MAPS, SECRETS
 

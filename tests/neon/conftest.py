@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.controller import folder_controllers
+from ssa_operator.operator import folder_controllers
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.sources import Sources, load_all
-from tests.controller.conftest import client, desk, options
-from tests.controller.harness import ROOT
+from tests.operator.fixtures import client, desk, options
+from tests.operator.harness import ROOT
 
 __all__ = ["client", "desk", "options"]
 

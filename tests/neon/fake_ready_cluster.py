@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ssa_operator.core.objects.dependency_graph import graph_of
-from ssa_operator.core.objects.render_result import Rendered
+from ssa_operator.objects.dependency_graph import graph_of
+from ssa_operator.objects.render_result import Rendered
 from ssa_operator.rendering.folder.sources import load
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render, render_status

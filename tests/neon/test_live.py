@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.controller.options import Options
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
-from tests.controller.harness import Desk, not_ready_because, operating
+from ssa_operator.operator.options import Options
 from tests.devcluster.audit import audited
+from tests.operator.harness import Desk, not_ready_because, operating
 
 pytestmark = pytest.mark.cluster
 

@@ -15,8 +15,8 @@ import pytest
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from tests.conftest import new_namespace
-from tests.controller.harness import Desk, View, operating
 from tests.neon.test_live import KINDS, ORDER, PARENTS, MakeOptions, applied, database, objects, owners
+from tests.operator.harness import Desk, View, operating
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

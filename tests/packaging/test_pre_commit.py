@@ -6,7 +6,7 @@ import re
 
 import yaml
 
-from tests.controller.harness import ROOT
+from tests.operator.harness import ROOT
 
 
 def test_each_hook_runs_check_once_for_a_change_of_templates_crds_or_examples() -> None:

@@ -61,10 +61,12 @@ def test_run_reads_no_certificate_authorities_of_the_system_at_its_start(tmp_pat
 
 @pytest.mark.exhaustive
 def test_an_operator_without_a_webhook_imports_nothing_of_it() -> None:
-    script = "import sys, ssa_operator.cli.session, ssa_operator.controller.http; print(*sorted(sys.modules))"
+    script = (
+        "import sys, ssa_operator.operator.process.session, ssa_operator.operator.http; print(*sorted(sys.modules))"
+    )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     imported = run.stdout.split()
-    assert "ssa_operator.controller.operator" in imported
+    assert "ssa_operator.operator.operator" in imported
     assert [name for name in imported if name == "cryptography" or "controller.admission" in name] == []
 
 
@@ -72,15 +74,15 @@ def test_an_operator_without_a_webhook_imports_nothing_of_it() -> None:
 def test_an_operator_starts_without_what_comes_after_its_first_reconcile() -> None:
     later = {
         "aiohttp.web",
-        "ssa_operator.controller.crd_installation",
-        "ssa_operator.controller.http",
-        "ssa_operator.core.objects.cel.syntax",
+        "ssa_operator.operator.crd_installation",
+        "ssa_operator.operator.http",
+        "ssa_operator.schema.cel.syntax",
         "ssa_operator.rendering.possible_manifests",
         "watchfiles",
     }
-    script = "import sys, ssa_operator.cli.session; print(*sys.modules)"
+    script = "import sys, ssa_operator.operator.process.session; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "ssa_operator.controller.operator" in run.stdout.split()
+    assert "ssa_operator.operator.operator" in run.stdout.split()
     assert later & set(run.stdout.split()) == set()
 
 
@@ -88,7 +90,7 @@ def test_the_garbage_collector_that_a_start_disables_runs_beside_the_operator() 
     script = """
 import asyncio, gc
 from types import SimpleNamespace
-from ssa_operator.cli.session import serve
+from ssa_operator.operator.process.session import serve
 async def run(_):
     print(gc.isenabled())
 gc.disable()
@@ -101,7 +103,7 @@ asyncio.run(serve(SimpleNamespace(options=SimpleNamespace(listen=None, admission
 def test_later_tls_contexts_trust_the_authorities_of_the_system() -> None:
     script = """
 import ssl
-from ssa_operator.cli.aiohttp_import import import_aiohttp
+from ssa_operator.operator.process.aiohttp_import import import_aiohttp
 import_aiohttp()
 print(len(ssl.create_default_context().get_ca_certs()))
 """

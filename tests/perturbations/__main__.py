@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import ssa_operator
-from ssa_operator.controller import operator
-from ssa_operator.core.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.devcluster.cluster import ClusterSpec, start
-from tests.controller.harness import ROOT
+from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
+from ssa_operator.operator import operator
+from tests.operator.harness import ROOT
 from tests.perturbations.matrix import PARALLEL, Kind, perturbations, play_story, prepared
 from tests.perturbations.perturbation import Perturbation
 from tests.perturbations.play import Outcome, reference

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.controller.harness import ready_condition
+from tests.operator.harness import ready_condition
 
 Body = dict[str, Any]
 

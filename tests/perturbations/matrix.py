@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ssa_operator.controller import crd_installation
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
-from tests.controller.harness import Desk, administrator
+from ssa_operator.operator import crd_installation
 from tests.faults.matrix import until_collected
 from tests.faults.story import CRD
+from tests.operator.harness import Desk, administrator
 from tests.perturbations.perturbation import Crash, Lag, Late, OldView, Perturbation, Unobserved
 from tests.perturbations.play import Outcome, Reference, play, reference
 from tests.perturbations.record import Record

@@ -20,7 +20,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus, Unreachable
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.transport import Response, Transport
-from tests.controller.lagging_client import last_of_each, read_lines
+from tests.operator.lagging_client import last_of_each, read_lines
 from tests.perturbations.history import normalized
 
 

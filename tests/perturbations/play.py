@@ -17,21 +17,21 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ssa_operator.controller.leadership import Leadership, LeadershipLost
-from ssa_operator.controller.operator import Operator
-from ssa_operator.controller.options import Options
-from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.policies.leader_election import LeaseTiming
-from ssa_operator.core.policies.shards import Shard
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.leases import LeaseAccess
 from ssa_operator.kube.api.request import ApplyOptions, Request
 from ssa_operator.kube.api.write_fence import WriteFence
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.shards import Shard
+from ssa_operator.operator.leadership.requests import Leadership, LeadershipLost
+from ssa_operator.operator.leadership.rules import LeaseTiming
+from ssa_operator.operator.operator import Operator
+from ssa_operator.operator.options import Options
 from ssa_operator.rendering.folder.installation import Installation
-from tests.controller.harness import Desk, administrator, is_ready, uid
+from tests.operator.harness import Desk, administrator, is_ready, uid
 from tests.perturbations.history import (
     KEPT,
     Difference,

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.controller.harness import ECHOES, ROOT
 from tests.faults import story as stacks
+from tests.operator.harness import ECHOES, ROOT
 
 Body = dict[str, Any]
 

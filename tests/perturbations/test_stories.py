@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.controller import operator
 from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.operator import operator
 from tests.examples.example_catalog import NAMES
 from tests.perturbations.matrix import Kind, play_story, prepared
 from tests.perturbations.perturbation import Perturbation

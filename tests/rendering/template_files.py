@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
-from ssa_operator.core.objects.cluster_view import (
+from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
+from ssa_operator.objects.cluster_view import (
     ALLOWED,
     OFFLINE,
     AccessReview,
@@ -22,8 +22,8 @@ from ssa_operator.core.objects.cluster_view import (
     Selection,
     Unknown,
 )
-from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
-from ssa_operator.core.objects.render_result import Document, Rendered, StatusFields
+from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.objects.render_result import Document, Rendered, StatusFields
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render, render_status, render_traced
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.cli.case_runs import Project, differences, load_project, render_case
-from ssa_operator.cli.golden_cases import CASES, find_cases, read_case
-from ssa_operator.core.objects.cluster_view import OfflineClusterView
-from ssa_operator.core.objects.render_result import Rendered
+from ssa_operator.objects.cluster_view import OfflineClusterView
+from ssa_operator.objects.render_result import Rendered
 from ssa_operator.rendering.jinja.coverage import Coverage
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.rendering.render import render_traced
+from ssa_operator.tools.cases.case_runs import Project, differences, load_project, render_case
+from ssa_operator.tools.cases.golden_cases import CASES, find_cases, read_case
 
 ROOT = Path(__file__).parent.parent.parent
 PROJECTS = [

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.render_result import Rendered
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.render_result import Rendered
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.render import render
 from tests.rendering.template_files import FakeClusterView, fault, manifest, parent, templates, value

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
-from ssa_operator.core.objects.crd_schema import status_schema
-from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.render_result import StatusFields
-from ssa_operator.core.status.own_status import own_status, undeclared_fields
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.render_result import StatusFields
+from ssa_operator.reconcile.status.own_status import own_status, undeclared_fields
 from ssa_operator.rendering.jinja.folder_files import FolderFiles
 from ssa_operator.rendering.jinja.templates import Surroundings, Templates
 from ssa_operator.rendering.render import render, render_status
+from ssa_operator.schema.crd_schema import status_schema
 from tests.docs.blocks.pages import Example, ExamplePage, blocks
 from tests.packaging.checkout import ROOT
 from tests.rendering.template_files import FOLDER, HEAD, FakeClusterView, live, manifest, templates

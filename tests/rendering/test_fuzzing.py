@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ssa_operator.core.objects.cluster_view import OFFLINE
-from ssa_operator.core.objects.render_result import RenderProblem
+from ssa_operator.objects.cluster_view import OFFLINE
+from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.rendering.jinja.templates import LoadError, Templates
 from ssa_operator.rendering.render import render, render_status, render_traced
 from tests.rendering.template_files import FOLDER, HEAD, parent

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.objects.cluster_view import OfflineClusterView
-from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.render_result import Rendered
+from ssa_operator.objects.cluster_view import OfflineClusterView
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.render_result import Rendered
 from tests.rendering.template_files import HEAD, FakeClusterView, live, manifest, render_with
 
 SECRET = manifest("Secret", "s", "stringData:\n  password: {{ generated() }}\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ssa_operator.core.objects.annotations import PREFIX
+from ssa_operator.objects.annotations import PREFIX
 from tests.rendering.template_files import FakeClusterView, document, manifest, problem, render_with
 
 GIVEN = {f"{PREFIX}prune": "false"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.dependency_graph import graph_of
+from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.dependency_graph import graph_of
 from tests.rendering.template_files import FakeClusterView, live, manifest, render_with, status
 
 SELF = manifest("ConfigMap", "a", "data: {{ live('ConfigMap', 'a').data | default({'x': '1'}) }}\n")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ssa_operator.core.objects.annotations import PREFIX, Reference
-from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.render_result import Dependency, Rendered
+from ssa_operator.objects.annotations import PREFIX, Reference
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.render_result import Dependency, Rendered
 from tests.rendering.template_files import FakeClusterView, live, manifest, render_with
 
 JOB = Reference("Job", "j")

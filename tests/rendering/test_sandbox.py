@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from ssa_operator.core.objects.render_result import Rendered
+from ssa_operator.objects.render_result import Rendered
 from ssa_operator.rendering.jinja.templates import LoadError
 from ssa_operator.rendering.render import render
 from ssa_operator.rendering.values import limits

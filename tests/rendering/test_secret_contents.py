@@ -6,8 +6,8 @@ import base64
 
 import pytest
 
-from ssa_operator.core.objects.annotations import LAST_APPLIED
-from ssa_operator.core.objects.secret_fields import SecretFields
+from ssa_operator.objects.annotations import LAST_APPLIED
+from ssa_operator.objects.secret_fields import SecretFields
 from ssa_operator.rendering.render import render
 from tests.rendering.template_files import FakeClusterView, live, parent, render_with, status, templates
 

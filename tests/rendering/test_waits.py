@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.cluster_view import Lookup, Selection
-from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.render_result import Dependency, Rendered
+from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.cluster_view import Lookup, Selection
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.render_result import Dependency, Rendered
 from tests.rendering.template_files import FakeClusterView, live, manifest, render_with
 
 SERVICE = live("Service", "s", spec={"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 3000}, {"port": 81}]})

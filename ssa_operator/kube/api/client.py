@@ -18,12 +18,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ssa_operator.core.objects.json_decoding import decoder
-from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.live_object import MANAGER, DecodedBodies, LiveObject
-from ssa_operator.core.objects.managed_fields import in_version
-from ssa_operator.core.policies.emptied_mappings import has_null_for_empty, without_emptied_mappings
 from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.emptied_mappings import has_null_for_empty, without_emptied_mappings
 from ssa_operator.kube.api.errors import ApiError, InvalidPath, Unreachable
 from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions, DeleteOptions, Request, Scope
 from ssa_operator.kube.api.resource import Resource
@@ -31,6 +27,10 @@ from ssa_operator.kube.api.transport import Response, Transport
 from ssa_operator.kube.api.write_fence import WriteFence
 from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.objects.json_decoding import decoder
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.live_object import MANAGER, DecodedBodies, LiveObject
+from ssa_operator.objects.managed_fields import in_version
 
 PAGE = 500
 """Objects in one page of a list, as in kubectl and client-go."""

@@ -26,13 +26,13 @@ from typing import TypeVar
 
 import msgspec
 
-from ssa_operator.core.objects.identity import GroupKind, join_api_version
-from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.objects.identity import GroupKind, join_api_version
+from ssa_operator.objects.json_decoding import decoder
 
 log = logging.getLogger(__name__)
 

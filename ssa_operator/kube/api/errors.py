@@ -22,9 +22,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ssa_operator.core.objects.json_decoding import decoder
-from ssa_operator.core.objects.secret_fields import NO_SECRET_FIELDS, VALUES, SecretFields
-from ssa_operator.core.policies.backoff import BACKOFF_CAP
+from ssa_operator.kube.api.backoff import BACKOFF_CAP
 from ssa_operator.kube.api.redaction import (
     HIDDEN,
     cause_as_sent,
@@ -33,6 +31,8 @@ from ssa_operator.kube.api.redaction import (
     redacted_message,
     sent_body,
 )
+from ssa_operator.objects.json_decoding import decoder
+from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, VALUES, SecretFields
 
 _TERMINAL_CODES = frozenset({400, 403, 405, 406, 413, 415, 422, 501})
 # Server-side apply answers a body that breaks the schema with a 500: kubernetes/kubernetes#122480, #139253.

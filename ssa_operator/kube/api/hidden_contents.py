@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ssa_operator.core.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.kube.api.request import Request
+from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
 
 
 def hiding(request: Request, secrets: ParentSecrets) -> Request:

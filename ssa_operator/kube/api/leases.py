@@ -17,14 +17,14 @@ from typing import Any
 
 import msgspec
 
-from ssa_operator.core.objects.json_decoding import decoder
-from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.lease import Lease
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import Request, Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.api.transport import Transport
+from ssa_operator.objects.json_decoding import decoder
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.lease import Lease
 
 LEASES = Resource(
     group="coordination.k8s.io", version="v1", kind="Lease", plural="leases", namespaced=True, singular="lease"

@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import Unreachable
 from ssa_operator.kube.api.server_version import read_version
+from ssa_operator.objects.json_decoding import decoder
 
 _ROOT = "/openapi/v3"
 

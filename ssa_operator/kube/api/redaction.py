@@ -14,11 +14,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ssa_operator.core.objects.field_refusal import FieldRefusal
-from ssa_operator.core.objects.identity import is_built_in, split_api_version
-from ssa_operator.core.objects.json_decoding import decode_text, decoder
-from ssa_operator.core.objects.secret_fields import SecretFields
-from ssa_operator.core.objects.source_location import field_text, parse_field, value_at
+from ssa_operator.objects.field_refusal import FieldRefusal
+from ssa_operator.objects.identity import is_built_in, split_api_version
+from ssa_operator.objects.json_decoding import decode_text, decoder
+from ssa_operator.objects.secret_fields import SecretFields
+from ssa_operator.objects.source_location import field_text, parse_field, value_at
 
 HIDDEN = "(the server's message is not shown: it may hold the Secret's content)"
 

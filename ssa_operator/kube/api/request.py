@@ -14,11 +14,11 @@ from urllib.parse import quote, urlencode
 
 from msgspec import Struct
 
-from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.json_encoding import encode
-from ssa_operator.core.objects.live_object import MANAGER
-from ssa_operator.core.objects.secret_fields import HIDDEN, NO_SECRET_FIELDS, WHOLE, SecretFields
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.live_object import MANAGER
+from ssa_operator.objects.secret_fields import HIDDEN, NO_SECRET_FIELDS, WHOLE, SecretFields
 
 JSON = "application/json"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"

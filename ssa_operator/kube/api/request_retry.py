@@ -9,7 +9,7 @@ Promises:
 
 from __future__ import annotations
 
-from ssa_operator.core.policies.backoff import exponential
+from ssa_operator.kube.api.backoff import exponential
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import Request
 

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from ssa_operator.core.objects.identity import GroupKind, Identity, is_built_in, join_api_version, segment_fault
 from ssa_operator.kube.api.errors import InvalidPath
+from ssa_operator.objects.identity import GroupKind, Identity, is_built_in, join_api_version, segment_fault
 
 
 class Resource(Struct, frozen=True, kw_only=True):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from ssa_operator.core.objects.json_decoding import decoder
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import Unreachable
+from ssa_operator.objects.json_decoding import decoder
 
 
 class _Version(msgspec.Struct):

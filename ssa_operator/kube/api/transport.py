@@ -33,7 +33,6 @@ from msgspec import Struct
 from yarl import URL
 
 from ssa_operator import __version__
-from ssa_operator.core.objects.secret_fields import NO_SECRETS, VALUES, ParentSecrets
 from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable, read_error_status
 from ssa_operator.kube.api.hidden_contents import hiding
 from ssa_operator.kube.api.redaction import redacted_warning
@@ -43,6 +42,7 @@ from ssa_operator.kube.api.write_fence import FencedSocket, WriteFence
 from ssa_operator.kube.api.write_limiter import MAX_WRITES, WriteLimiter
 from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.objects.secret_fields import NO_SECRETS, VALUES, ParentSecrets
 
 CONNECT_TIMEOUT = 5.0
 WHOLE_BODY = 2**20

@@ -25,8 +25,8 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.watch.label_index import LabelIndex
+from ssa_operator.objects.live_object import LiveObject
 
 Listener = Callable[[LiveObject | None, LiveObject | None], None]
 Change = tuple[LiveObject | None, LiveObject | None]

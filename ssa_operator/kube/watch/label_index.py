@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, TypeAlias
 
-from ssa_operator.core.objects.live_object import LiveObject
+from ssa_operator.objects.live_object import LiveObject
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""

@@ -25,9 +25,6 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 from msgspec import Struct
 
-from ssa_operator.core.objects.json_decoding import decoder
-from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.secret_fields import NO_SECRET_FIELDS, WHOLE
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, Unreachable, read_error_status
@@ -38,6 +35,9 @@ from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.kube.watch.cache import Cache, version_number
 from ssa_operator.kube.watch.watch_lines import LineError, LineSplitter
+from ssa_operator.objects.json_decoding import decoder
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, WHOLE
 
 log = logging.getLogger(__name__)
 

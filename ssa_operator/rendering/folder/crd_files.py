@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ssa_operator.core.objects.render_result import Document
-from ssa_operator.core.objects.source_location import FieldPath, field_text
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.rendering.folder.contained_files import project_of, yaml_files
 from ssa_operator.rendering.folder.object_files import SUFFIXES, FileError, load_objects
 

@@ -15,8 +15,8 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator import __version__
-from ssa_operator.core.objects.render_result import RenderProblem
-from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.objects.render_result import RenderProblem
+from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.folder.contained_files import read_given
 from ssa_operator.rendering.jinja.strategic_merge import merge_mappings
 from ssa_operator.rendering.values.line_marks import StaticText

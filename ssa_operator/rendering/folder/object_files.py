@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ssa_operator.core.objects.render_result import Document, RenderProblem
-from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.objects.render_result import Document, RenderProblem
+from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.folder.contained_files import project_of, read_text, yaml_files
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse

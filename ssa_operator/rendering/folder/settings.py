@@ -10,11 +10,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.core.objects.durations import parse_duration
-from ssa_operator.core.objects.live_object import MANAGER
-from ssa_operator.core.objects.messages import near_names
-from ssa_operator.core.objects.parent_settings import MAX_CHILDREN, MAX_DEPTH, AdoptPolicy
-from ssa_operator.core.objects.predicate import Predicate
+from ssa_operator.objects.durations import parse_duration
+from ssa_operator.objects.live_object import MANAGER
+from ssa_operator.objects.messages import near_names
+from ssa_operator.objects.parent_settings import MAX_CHILDREN, MAX_DEPTH, AdoptPolicy
+from ssa_operator.objects.predicate import Predicate
 from ssa_operator.rendering.jinja.predicates import PredicateError, compile_predicate
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse

@@ -22,8 +22,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from ssa_operator.core.objects.render_result import RenderProblem
-from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.objects.render_result import RenderProblem
+from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.folder.contained_files import is_within, read_bytes
 from ssa_operator.rendering.jinja.folder_files import FILE_LIMIT, FILES
 from ssa_operator.rendering.values.limits import OUTPUT_LIMIT

@@ -18,10 +18,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.core.objects.messages import did_you_mean
-from ssa_operator.core.objects.render_result import RenderProblem
-from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.core.objects.visible_text import visible_line
+from ssa_operator.objects.messages import did_you_mean
+from ssa_operator.objects.render_result import RenderProblem
+from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.objects.visible_text import visible_line
 from ssa_operator.rendering.folder.installation import Installation, Overrides, folder_values, read_overrides
 from ssa_operator.rendering.folder.resource_settings import RESOURCE_NAME
 from ssa_operator.rendering.folder.settings import DEFAULT, SETTINGS, Settings, parse_settings

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from ssa_operator.core.objects.quantity import QUANTITY_LIMIT, amount
-from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.objects.quantity import QUANTITY_LIMIT, amount
+from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import DEPTH_LIMIT
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText

@@ -22,9 +22,9 @@ from jinja2 import nodes
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.core.objects.identity import GroupKind, split_api_version
-from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.core.objects.template_contents import PARENT_NAMESPACE, PossibleField, PossibleLookup, UnknownPart
+from ssa_operator.objects.identity import GroupKind, split_api_version
+from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.objects.template_contents import PARENT_NAMESPACE, PossibleField, PossibleLookup, UnknownPart
 from ssa_operator.rendering.jinja import filters
 from ssa_operator.rendering.jinja.functions import VARIABLES
 from ssa_operator.rendering.jinja.possible_values import (

@@ -25,9 +25,9 @@ from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.filters import do_default, make_attrgetter, make_multi_attrgetter
 from jinja2.tests import TESTS as JINJA_TESTS
 
-from ssa_operator.core.objects.annotations import PREFIX
-from ssa_operator.core.objects.durations import parse_duration
-from ssa_operator.core.objects.timestamps import moment_of
+from ssa_operator.objects.annotations import PREFIX
+from ssa_operator.objects.durations import parse_duration
+from ssa_operator.objects.timestamps import moment_of
 from ssa_operator.rendering.jinja.data_filters import bytes_of, from_json, from_yaml, millis_of, template_data
 from ssa_operator.rendering.jinja.functions import REMOVED, fail
 from ssa_operator.rendering.jinja.method_calls import call_string_method, joined

@@ -18,7 +18,7 @@ import re2
 from jinja2 import TemplateRuntimeError
 from msgspec import Struct, field
 
-from ssa_operator.core.objects.messages import did_you_mean
+from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.manifest_values import kind_of
 

@@ -19,9 +19,9 @@ from typing import Any
 from jinja2 import TemplateRuntimeError
 from msgspec import Struct
 
-from ssa_operator.core.objects.cluster_view import ClusterView
-from ssa_operator.core.objects.render_result import Document
-from ssa_operator.core.objects.source_location import FieldPath, field_text
+from ssa_operator.objects.cluster_view import ClusterView
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.manifest_values import kind_of

@@ -18,8 +18,8 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any
 
-from ssa_operator.core.objects.context_values import set_within
-from ssa_operator.core.objects.predicate import Judgement
+from ssa_operator.objects.context_values import set_within
+from ssa_operator.objects.predicate import Judgement
 from ssa_operator.rendering.values import limits
 
 ALLOWANCE = 0.05

@@ -15,8 +15,8 @@ from jinja2 import nodes
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.core.objects.template_contents import PARENT_NAMESPACE
+from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.objects.template_contents import PARENT_NAMESPACE
 
 _PLAIN = re.compile(r"[A-Za-z0-9](?:[\w./-]*[A-Za-z0-9])?", re.ASCII)
 

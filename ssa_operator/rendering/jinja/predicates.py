@@ -23,8 +23,8 @@ from jinja2.runtime import Undefined
 from jinja2.utils import missing
 from jinja2.visitor import NodeTransformer
 
-from ssa_operator.core.objects.predicate import Judgement, Predicate
-from ssa_operator.core.objects.source_location import field_text
+from ssa_operator.objects.predicate import Judgement, Predicate
+from ssa_operator.objects.source_location import field_text
 from ssa_operator.rendering.jinja import judgements
 from ssa_operator.rendering.jinja.environment import Environment
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, FUNCTIONS, REMOVED

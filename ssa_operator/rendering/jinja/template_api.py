@@ -21,9 +21,9 @@ from weakref import WeakKeyDictionary
 from jinja2 import Template, TemplateRuntimeError
 from msgspec.structs import replace
 
-from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.built_in_kinds import ApiKind
-from ssa_operator.core.objects.cluster_view import (
+from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.built_in_kinds import ApiKind
+from ssa_operator.objects.cluster_view import (
     Availability,
     Body,
     ClusterView,
@@ -33,14 +33,14 @@ from ssa_operator.core.objects.cluster_view import (
     Selection,
     Unknown,
 )
-from ssa_operator.core.objects.durations import parse_duration
-from ssa_operator.core.objects.identity import GroupKind, Identity, split_api_version
-from ssa_operator.core.objects.live_bodies import LiveBodies
-from ssa_operator.core.objects.predicate import Predicate
-from ssa_operator.core.objects.render_result import WaitTarget
-from ssa_operator.core.objects.source_location import SourceLocation
-from ssa_operator.core.objects.timestamps import seconds_of
-from ssa_operator.core.readiness.rules import Readiness, ReadinessState, readiness
+from ssa_operator.objects.durations import parse_duration
+from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.objects.live_bodies import LiveBodies
+from ssa_operator.objects.predicate import Predicate
+from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
+from ssa_operator.objects.render_result import WaitTarget
+from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.objects.timestamps import seconds_of
 from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED
 from ssa_operator.rendering.jinja.generated_values import ValueGenerator
 from ssa_operator.rendering.values.limits import LimitError

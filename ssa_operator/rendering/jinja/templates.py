@@ -16,8 +16,8 @@ from typing import Any
 from jinja2 import Template, TemplateSyntaxError, nodes
 from msgspec import Struct, field
 
-from ssa_operator.core.objects.render_result import RenderProblem
-from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.objects.render_result import RenderProblem
+from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.coverage import Coverage
 from ssa_operator.rendering.jinja.environment import Environment
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from ssa_operator.core.objects.messages import near_names
+from ssa_operator.objects.messages import near_names
 
 
 class Suggestion(Struct, frozen=True):

@@ -12,7 +12,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.values import limits
 
 CLOSE = "\ue001"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, MappingView, Sequence
 from types import GeneratorType
 from typing import Any
 
-from ssa_operator.core.objects.source_location import FieldPath
+from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.secrecy import Secrecy

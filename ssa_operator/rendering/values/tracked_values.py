@@ -25,11 +25,11 @@ from jinja2.utils import missing
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ssa_operator.core.objects.annotations import LAST_APPLIED
-from ssa_operator.core.objects.cluster_view import Lookup, Question, Selection
-from ssa_operator.core.objects.live_bodies import LiveBodies
-from ssa_operator.core.objects.render_result import WaitTarget
-from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, value_at
+from ssa_operator.objects.annotations import LAST_APPLIED
+from ssa_operator.objects.cluster_view import Lookup, Question, Selection
+from ssa_operator.objects.live_bodies import LiveBodies
+from ssa_operator.objects.render_result import WaitTarget
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, value_at
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.secrecy import Secrecy, mark_error
 from ssa_operator.rendering.values.undefined import METHODS, Missing, MissingFieldError, path_of, refuse_mutation

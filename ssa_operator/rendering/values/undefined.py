@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 from jinja2 import StrictUndefined, TemplateRuntimeError, UndefinedError
 from jinja2.utils import missing
 
-from ssa_operator.core.objects.secret_fields import HIDDEN
-from ssa_operator.core.objects.source_location import FieldPath, field_text
+from ssa_operator.objects.secret_fields import HIDDEN
+from ssa_operator.objects.source_location import FieldPath, field_text
 
 METHODS = frozenset({"items", "keys", "values", "get"})
 """Methods of mappings that a template may call."""

@@ -12,8 +12,8 @@ from typing import Any
 
 from jinja2.utils import missing
 
-from ssa_operator.core.objects.field_origin import LITERAL, FieldRead, Origin, OriginKind
-from ssa_operator.core.objects.source_location import FieldPath, value_at
+from ssa_operator.objects.field_origin import LITERAL, FieldRead, Origin, OriginKind
+from ssa_operator.objects.source_location import FieldPath, value_at
 from ssa_operator.rendering.values.tracked_values import Provenance, TrackedValue, UnknownValue, untracked
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from ssa_operator.core.objects.source_location import SourceLocation
+from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import DEPTH_LIMIT
 from ssa_operator.rendering.values.line_marks import RESERVED, MarkedText, StaticText

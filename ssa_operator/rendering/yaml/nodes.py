@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ssa_operator.core.objects.secret_fields import HIDDEN
-from ssa_operator.core.objects.source_location import FieldPath, SourceLocation
+from ssa_operator.objects.secret_fields import HIDDEN
+from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.manifest_values import text_of
 from ssa_operator.rendering.values.template_text import Indented

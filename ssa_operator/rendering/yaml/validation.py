@@ -16,12 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ssa_operator.core.objects.annotations import PREFIX, AnnotationError, parse_references
-from ssa_operator.core.objects.cluster_view import Question
-from ssa_operator.core.objects.identity import Identity, segment_fault, split_api_version
-from ssa_operator.core.objects.render_result import Dependency, Document, RenderProblem, Wait
-from ssa_operator.core.objects.secret_fields import NO_SECRET_FIELDS, SecretFields
-from ssa_operator.core.objects.source_location import FieldPath, SourceLocation, field_text, value_at
+from ssa_operator.objects.annotations import PREFIX, AnnotationError, parse_references
+from ssa_operator.objects.cluster_view import Question
+from ssa_operator.objects.identity import Identity, segment_fault, split_api_version
+from ssa_operator.objects.render_result import Dependency, Document, RenderProblem, Wait
+from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, SecretFields
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, value_at
 from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.rendering.values.secrecy import HIDDEN_RULE
 from ssa_operator.rendering.values.tracked_containers import content_paths, strip_provenance

@@ -18,21 +18,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ssa_operator.checks.manifest_rules import check_manifests
-from ssa_operator.checks.ready_objects import ready_object
-from ssa_operator.checks.schema_rules import check_schemas
-from ssa_operator.cli.offline_cluster import OfflineCluster, OfflineParent, live_objects
-from ssa_operator.cli.template_folders import cluster_scoped
-from ssa_operator.core.objects.annotations import Reference
-from ssa_operator.core.objects.cluster_view import Lookup
-from ssa_operator.core.objects.identity import Identity
-from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.objects.render_result import Document, WaitTarget
-from ssa_operator.core.objects.source_location import FieldPath
-from ssa_operator.core.planning.step import Action
+from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.cluster_view import Lookup
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.render_result import Document, WaitTarget
+from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.reconcile.step import Action
 from ssa_operator.rendering.folder.object_files import load_objects
 from ssa_operator.rendering.folder.sources import Folder, Sources, load
 from ssa_operator.rendering.possible_manifests import template_contents
+from ssa_operator.tools.checks.manifest_rules import check_manifests
+from ssa_operator.tools.checks.ready_objects import ready_object
+from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent, live_objects
+from ssa_operator.tools.offline.template_folders import cluster_scoped
+from ssa_operator.tools.schemas.schema_rules import check_schemas
 from tests.docs.blocks.pages import Block, blocks
 from tests.docs.blocks.schemas import schemas
 from tests.docs.blocks.yaml_blocks import is_whole

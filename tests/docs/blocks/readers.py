@@ -18,19 +18,19 @@ from pathlib import Path
 import promql_parser
 
 from docs.generate import reference, transcripts
-from ssa_operator.core.objects.live_object import LiveObject
-from ssa_operator.core.policies.parent_records import (
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.parent_records.rules import (
     INVENTORY_ANNOTATION,
     parent_records_body,
     read_parent_records,
     unreadable_records_message,
 )
 from tests.cli.test_manners import COMMANDS
-from tests.controller import test_admission
 from tests.docs import test_cookbook, test_gitops, test_readme, test_side_by_side
 from tests.docs.blocks import command_outputs, page_templates, programs, quoted_messages, typed_commands, yaml_blocks
 from tests.docs.blocks.pages import Block
 from tests.docs.blocks.typed_commands import tracked, typed
+from tests.operator.admission import test_admission
 from tests.packaging.checkout import ROOT
 from tests.rendering import test_docs
 

@@ -9,12 +9,12 @@ import pytest
 from aiohttp import web
 
 from ssa_operator import __version__
-from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client, DryRunClient
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import DeleteOptions
 from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.objects.live_object import LiveObject
 from tests.kube.fakes import (
     CONFIG_MAPS,
     SECRETS,

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.kube.api.discovery import PAUSE, RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.server_version import read_version
+from ssa_operator.objects.identity import GroupKind
 from tests.kube.fakes import StillClock, refuse, scripted
 
 WIDGET = GroupKind("example.com", "Widget")

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.policies.backoff import BACKOFF_CAP
+from ssa_operator.kube.api.backoff import BACKOFF_CAP
 from ssa_operator.kube.api.errors import ApiError, Unreachable, read_error_status
 from tests.kube.fakes import status
 

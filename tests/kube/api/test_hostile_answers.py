@@ -11,8 +11,6 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.objects.identity import GroupKind
-from ssa_operator.core.objects.permission import Permission
 from ssa_operator.kube.api import transport
 from ssa_operator.kube.api.access_reviews import authenticate, is_allowed
 from ssa_operator.kube.api.client import Client
@@ -24,6 +22,8 @@ from ssa_operator.kube.api.request import DeleteOptions, Scope
 from ssa_operator.kube.api.server_version import read_version
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.permission import Permission
 from tests.kube.fakes import CONFIG_MAPS, StillClock, scripted
 
 BIG = "9" * 5000

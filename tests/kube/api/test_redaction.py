@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.objects.secret_fields import SecretFields
 from ssa_operator.kube.api.errors import ApiError, read_error_status
+from ssa_operator.objects.secret_fields import SecretFields
 from tests.kube.fakes import status
 
 CONTENT = "hunter2"

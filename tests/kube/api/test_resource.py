@@ -1,7 +1,7 @@
 import pytest
 
-from ssa_operator.core.objects.identity import GroupKind
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.objects.identity import GroupKind
 
 NAMESPACES = Resource(group="", version="v1", kind="Namespace", plural="namespaces", namespaced=False)
 DEPLOYMENTS = Resource(group="apps", version="v1", kind="Deployment", plural="deployments", namespaced=True)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ssa_operator.core.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.kube.watch.cache import Cache, Listener
+from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from tests.kube.fakes import live
 
 Told = list[tuple[str, str]]

@@ -7,9 +7,9 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.core.objects.live_object import LiveObject
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.label_index import INDEXES_LIMIT
+from ssa_operator.objects.live_object import LiveObject
 from tests.instruction_counts import instructions
 
 LABELS = st.dictionaries(st.sampled_from(["k", "l"]), st.sampled_from(["1", "2"]))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ssa_operator import __version__
-from ssa_operator.core.objects.cluster_view import OFFLINE
-from ssa_operator.core.objects.template_contents import TemplateContents
+from ssa_operator.objects.cluster_view import OFFLINE
+from ssa_operator.objects.template_contents import TemplateContents
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
 from ssa_operator.rendering.possible_manifests import template_contents

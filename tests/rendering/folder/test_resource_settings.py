@@ -7,7 +7,7 @@ from pathlib import Path
 from ssa_operator.rendering.folder.resource_settings import read_resource_settings
 from ssa_operator.rendering.folder.settings import DEFAULT
 from ssa_operator.rendering.folder.sources import load_all
-from tests.controller.harness import ROOT
+from tests.operator.harness import ROOT
 
 
 def test_the_settings_are_those_that_the_operator_loads(tmp_path: Path) -> None:

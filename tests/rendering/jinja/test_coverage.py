@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.objects.cluster_view import OFFLINE
+from ssa_operator.objects.cluster_view import OFFLINE
 from ssa_operator.rendering.jinja.coverage import Coverage, FileCoverage
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render

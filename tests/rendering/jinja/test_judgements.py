@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.objects.predicate import Judgement, Predicate
+from ssa_operator.objects.predicate import Judgement, Predicate
 from ssa_operator.rendering.jinja import judgements, predicates
 from ssa_operator.rendering.jinja.judgements import NOT_YET, Judgements
 from ssa_operator.rendering.jinja.predicates import compile_predicate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ssa_operator.core.objects.source_location import FieldPath
+from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.rendering.jinja.templates import LoadError
 from ssa_operator.rendering.render import render
 from tests.rendering.template_files import HEAD, document, parent, problem, rendered, templates

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.core.objects.render_result import Document
-from ssa_operator.core.objects.source_location import FieldPath
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render, render_traced
 from tests.rendering.template_files import FOLDER, HEAD, FakeClusterView, parent

@@ -1,0 +1,83 @@
+"""`ssa-operator dev`: a local cluster, the CRDs, the examples and the operator in one terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ssa_operator.cli.options import (
+    CRDS,
+    LISTEN,
+    TEMPLATES,
+    Crds,
+    Listen,
+    LogLevelOption,
+    Name,
+    Templates,
+    Timeout,
+    Values,
+    example,
+    installation_of,
+)
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.given_folders import check_crd_folders, check_folders
+from ssa_operator.operator.process.log_format import LogFormat, LogLevel
+
+EXAMPLES = [Path("examples")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=example("ssa-operator dev --templates templates --examples examples"))(dev)
+
+
+def dev(
+    templates: Templates = TEMPLATES,
+    values: Values = None,
+    crds: Crds = CRDS,
+    examples: Annotated[
+        list[Path],
+        typer.Option(envvar="SSA_OPERATOR_EXAMPLES", help="File or folder of example objects to apply (repeatable)."),
+    ] = EXAMPLES,
+    name: Name = "default",
+    until_ready: Annotated[
+        bool,
+        typer.Option(
+            "--until-ready",
+            envvar="SSA_OPERATOR_UNTIL_READY",
+            help="Exit with 0 as soon as every example is Ready, or with 1 after --timeout.",
+        ),
+    ] = False,
+    timeout: Timeout = 120.0,
+    listen: Listen = LISTEN,
+    log_level: LogLevelOption = LogLevel.INFO,
+) -> None:
+    """Run the operator on a local cluster. It applies the CRDs and examples, and reloads changed templates.
+
+    A terminal shows one screen: the tree of all objects, the last Events, and errors with their place in the template.
+    Keys pause a parent, apply it again, open a diff or blame, and quit. Without a terminal the command prints its log.
+    """
+    import asyncio
+
+    from ssa_operator.cli.run.run import address
+    from ssa_operator.operator.process import logging_setup
+
+    check_folders(templates)
+    check_crd_folders(crds)
+    try:
+        from ssa_operator.tools.dev.dev_session import DevSession
+    except ModuleNotFoundError as error:
+        raise CommandError(f"{error.name} is missing; install it with pip install 'ssa-operator[dev]'") from error
+    logging_setup.configure(LogFormat.TEXT, log_level)
+    dev_session = DevSession(
+        templates=tuple(templates),
+        installation=installation_of(values),
+        crds=tuple(crds),
+        examples=tuple(examples),
+        name=name,
+        listen=address(listen),
+        until_ready=timeout if until_ready else None,
+    )
+    asyncio.run(dev_session.run())

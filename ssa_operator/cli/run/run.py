@@ -1,0 +1,294 @@
+"""`ssa-operator run`: runs the operator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ssa_operator.cli.options import (
+    CRDS,
+    LISTEN,
+    TEMPLATES,
+    AdmissionService,
+    Context,
+    Crds,
+    Impersonate,
+    Kubeconfig,
+    Listen,
+    LogFormatOption,
+    LogLevelOption,
+    Templates,
+    Values,
+    WatchedNamespaces,
+    account_name,
+    check_selector,
+    example,
+    installation_of,
+    namespaces_of,
+)
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.given_folders import check_crd_folders, check_folders
+from ssa_operator.operator.process.log_format import LogFormat, LogLevel
+
+if TYPE_CHECKING:
+    from ssa_operator.operator.serving_certificate import CertificateFiles
+    from ssa_operator.reconcile.step_record import Step
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=example("ssa-operator run --templates templates --crds crds --install-crds"))(run)
+
+
+def run(
+    templates: Templates = TEMPLATES,
+    values: Values = None,
+    crds: Crds = CRDS,
+    namespace: WatchedNamespaces = None,
+    selector: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_SELECTOR", help="Reconcile only parents whose labels match this label selector."
+        ),
+    ] = "",
+    interval: Annotated[
+        str, typer.Option(envvar="SSA_OPERATOR_INTERVAL", help="Time between two resyncs of a parent.")
+    ] = "10s",
+    tick_rate: Annotated[
+        float,
+        typer.Option(
+            envvar="SSA_OPERATOR_TICK_RATE",
+            min=0,
+            help="Maximum applies a second for resyncs of all parents together. 0 disables resyncs.",
+        ),
+    ] = 20.0,
+    impersonate: Impersonate = "",
+    workers: Annotated[
+        int, typer.Option(envvar="SSA_OPERATOR_WORKERS", min=1, help="Number of parents reconciled in parallel.")
+    ] = 16,
+    apply: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_APPLY",
+            metavar="always|changed",
+            help="Whether a change or resync of a parent applies every manifest, or only those that may have changed.",
+        ),
+    ] = "always",
+    shard: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_SHARD",
+            metavar="I/N",
+            help="Reconcile only the parents of shard I of N, counted from 0, such as 0/4. Default: all parents.",
+        ),
+    ] = "",
+    listen: Listen = LISTEN,
+    tls_cert_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SSA_OPERATOR_TLS_CERT_FILE",
+            metavar="FILE",
+            help="Certificate of the HTTP server, with its intermediates, in PEM. The operator reads it again when it "
+            "changes. Default: no TLS.",
+        ),
+    ] = None,
+    tls_key_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SSA_OPERATOR_TLS_KEY_FILE", metavar="FILE", help="Private key of --tls-cert-file, in PEM."
+        ),
+    ] = None,
+    admission: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_ADMISSION",
+            metavar="[HOST]:PORT",
+            help="Address of a validating webhook, which refuses parents whose templates fail. Without "
+            "--admission-service, the API server connects to this address. Default: no webhook.",
+        ),
+    ] = "",
+    admission_service: AdmissionService = "",
+    install_crds: Annotated[
+        bool,
+        typer.Option(
+            "--install-crds", envvar="SSA_OPERATOR_INSTALL_CRDS", help="Apply the CRDs of the --crds folders first."
+        ),
+    ] = False,
+    leader_elect: Annotated[
+        bool,
+        typer.Option(
+            "--leader-elect",
+            envvar="SSA_OPERATOR_LEADER_ELECT",
+            help="Write only while holding the Lease ssa-operator in the operator's namespace, so that several "
+            "replicas can run.",
+        ),
+    ] = False,
+    lease_duration: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_LEASE_DURATION",
+            help="Time after which a standby takes over from a leader that does not renew the Lease.",
+        ),
+    ] = "15s",
+    lease_renew_deadline: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_LEASE_RENEW_DEADLINE",
+            help="Time without a renewal after which a leader stops writing and exits; less than --lease-duration.",
+        ),
+    ] = "10s",
+    lease_retry_period: Annotated[
+        str,
+        typer.Option(
+            envvar="SSA_OPERATOR_LEASE_RETRY_PERIOD", help="Time between two renewals or attempts to acquire the Lease."
+        ),
+    ] = "2s",
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+    log_format: LogFormatOption = LogFormat.TEXT,
+    log_level: LogLevelOption = LogLevel.INFO,
+) -> None:
+    """Run the operator until interrupted. It renders and applies the templates of every parent."""
+    from ssa_operator.operator.process import watchdog
+
+    async def save(step: Step, process: str, long: bool) -> None:
+        from ssa_operator.objects.shards import Shard
+        from ssa_operator.operator.process import connection, session
+
+        await session.save_suspect(
+            step,
+            process,
+            long=long,
+            target=connection.Target(kubeconfig=kubeconfig, context=context),
+            installation=installation_of(values),
+            shard=Shard.parse(shard) if shard else None,
+        )
+
+    guard = watchdog.start(save, lambda: _configure_logging(log_format, log_level))
+    # Imported only now: the watchdog needs none of it.
+    import asyncio
+    import gc
+
+    from ssa_operator.operator.process.aiohttp_import import import_aiohttp
+
+    # Imports leave no garbage to search for. `session.serve` enables the search again.
+    gc.disable()
+
+    import_aiohttp()
+    from ssa_operator.objects.shards import Shard, ShardError
+    from ssa_operator.operator.leadership.rules import LeaseTiming
+    from ssa_operator.operator.options import Options
+    from ssa_operator.operator.process import connection, session
+    from ssa_operator.reconcile.settings import ApplyMode
+
+    _configure_logging(log_format, log_level)
+    check_folders(templates)
+    if install_crds or crds != CRDS:
+        check_crd_folders(crds)
+    if apply not in tuple(ApplyMode):
+        raise CommandError(f"--apply is {apply!r}; allowed are always and changed", code=2)
+    seconds = _duration("--interval", interval)
+    if seconds <= 0:
+        raise CommandError("--interval is 0; write a duration such as 10s, or --tick-rate 0 for no resyncs", code=2)
+    names = namespaces_of(namespace)
+    check_selector(selector)
+    webhook = address(admission, "--admission")
+    service = _admission_service(admission_service, webhook)
+    timing = LeaseTiming(
+        lease_duration=_duration("--lease-duration", lease_duration),
+        renew_deadline=_duration("--lease-renew-deadline", lease_renew_deadline),
+        retry_period=_duration("--lease-retry-period", lease_retry_period),
+    )
+    if timing.problem:
+        raise CommandError(
+            f"{timing.problem}; change --lease-duration, --lease-renew-deadline or --lease-retry-period", code=2
+        )
+    try:
+        parsed_shard = Shard.parse(shard) if shard else None
+    except ShardError as error:
+        raise CommandError(f"--shard is {shard!r}: {error}", code=2) from error
+    options = Options(
+        templates=tuple(templates),
+        installation=installation_of(values),
+        namespaces=names,
+        selector=selector,
+        shard=parsed_shard,
+        interval=seconds,
+        tick_rate=tick_rate,
+        impersonate=account_name(impersonate),
+        workers=workers,
+        apply=ApplyMode(apply),
+        listen=address(listen),
+        certificate=_certificate(tls_cert_file, tls_key_file),
+        admission=webhook,
+        admission_service=service,
+        leader_election=timing if leader_elect else None,
+    )
+    asyncio.run(
+        session.run_operator(
+            options, connection.Target(kubeconfig=kubeconfig, context=context), crds if install_crds else (), guard
+        )
+    )
+
+
+def _configure_logging(log_format: LogFormat, log_level: LogLevel) -> None:
+    from ssa_operator.operator.process import logging_setup
+
+    logging_setup.configure(log_format, log_level)
+
+
+def _admission_service(service: str, webhook: tuple[str | None, int] | None) -> tuple[str, int] | None:
+    """Name and port of `--admission-service`, None if it is empty. Raises CommandError, also if the webhook lacks its
+    package.
+    """
+    from importlib.util import find_spec
+
+    if webhook is not None and find_spec("cryptography") is None:
+        raise CommandError("--admission needs cryptography; install it with pip install 'ssa-operator[admission]'")
+    if not service:
+        return None
+    if webhook is None:
+        raise CommandError("--admission-service needs --admission, such as --admission :9443", code=2)
+    name, _, port = service.partition(":")
+    found = address(f"{name}:{port or 443}", "--admission-service")
+    if found is None or not found[0]:
+        raise CommandError(f"--admission-service is {service!r}; write NAME or NAME:PORT", code=2)
+    return found[0], found[1]
+
+
+def _certificate(certificate: Path | None, key: Path | None) -> CertificateFiles | None:
+    """The files of the two options. Raises CommandError if only one is given, or if they hold no certificate."""
+    from ssa_operator.operator.serving_certificate import CertificateError, CertificateFiles, ServingCertificate
+
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise CommandError("--tls-cert-file and --tls-key-file belong together; write both or none", code=2)
+    files = CertificateFiles(certificate=certificate, key=key)
+    try:
+        ServingCertificate(files)
+    except CertificateError as error:
+        raise CommandError(f"--tls-cert-file, --tls-key-file: {error}", code=2) from error
+    return files
+
+
+def _duration(option: str, text: str) -> float:
+    """The seconds of an option. Raises CommandError."""
+    from ssa_operator.objects.durations import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise CommandError(f"{option}: {error}", code=2) from error
+
+
+def address(listen: str, option: str = "--listen") -> tuple[str | None, int] | None:
+    """Host (None: all addresses) and port of an option. None if it is empty. Raises CommandError."""
+    if not listen:
+        return None
+    host, colon, port = listen.rpartition(":")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise CommandError(f"{option} is {listen!r}; write HOST:PORT", code=2)
+    return host.strip("[]") or None, int(port)

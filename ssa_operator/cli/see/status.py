@@ -1,0 +1,91 @@
+"""`ssa-operator status`: shows parents, their children, and the object that each waits for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ssa_operator.cli.options import (
+    TEMPLATES,
+    Context,
+    Kubeconfig,
+    ShownNamespaces,
+    Templates,
+    Watch,
+    example,
+    namespaces_of,
+)
+from ssa_operator.cli.output_option import OutputOption
+from ssa_operator.operator.process.given_folders import check_folders
+from ssa_operator.tools.terminal.output_format import OutputFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ssa_operator.tools.tree.tree_view import Line
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=example("ssa-operator status echo/hello -n default"))(status)
+
+
+def status(
+    parents: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KIND[/NAME]]...",
+            help="Show only these parents, also as KIND NAME. Default: all parents of all template folders.",
+        ),
+    ] = None,
+    templates: Templates = TEMPLATES,
+    namespace: ShownNamespaces = None,
+    watch: Watch = False,
+    output: OutputOption = OutputFormat.TABLE,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Show parents and their children, those that are not ready first.
+
+    Each line has the state, the age, and what an object waits for and for how long.
+    """
+    import time
+
+    from ssa_operator.kube.api.discovery import RESTMapper
+    from ssa_operator.operator.process import connection
+    from ssa_operator.rendering.folder.resource_settings import read_resource_settings
+    from ssa_operator.tools.connection.object_reference import parse_references
+    from ssa_operator.tools.dev import live_display
+    from ssa_operator.tools.terminal import printing
+    from ssa_operator.tools.tree.listings import Listings, Lists, Watches
+    from ssa_operator.tools.tree.parents import list_parents, parent_entries
+
+    check_folders(templates)
+    namespaces, wanted = namespaces_of(namespace), parse_references(parents or (), names=False)
+    folders = read_resource_settings(templates)
+
+    async def entries(listings: Listings, mapper: RESTMapper) -> list[dict[str, Any]]:
+        found = await list_parents(listings, mapper, folders, namespaces, wanted)
+        return await parent_entries(listings, mapper, found, time.time(), namespaces=namespaces)
+
+    async def work() -> None:
+        async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
+            mapper = RESTMapper(client)
+            if not watch:
+                found = await entries(Lists(client), mapper)
+                printing.lines_or_data(_draw(found, time.time()), found, output)
+                return
+            async with Watches(client) as watches:
+                await live_display.show_changes(watches, lambda: entries(watches, mapper), _draw, output)
+
+    connection.run(work())
+
+
+def _draw(found: Sequence[Mapping[str, Any]], now: float) -> list[Line]:
+    from ssa_operator.tools.tree.tree_view import Line, lines, totals
+
+    if not found:
+        return [Line.of_note("no parents")]
+    drawn = [line for parent in found for line in lines(parent, now)]
+    return drawn if len(found) == 1 else [*drawn, Line.of_note(totals(found))]

@@ -1,0 +1,134 @@
+"""`ssa-operator graph`: shows which manifests of a parent wait for which, and the fields that they read.
+
+Promises:
+- A graph of a file or of a kind needs no cluster.
+- A cycle is shown as such, and the exit code is 1, as for a template that fails.
+- No output has a Secret's content.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ssa_operator.cli.options import (
+    TEMPLATES,
+    Context,
+    CrdsOfTemplates,
+    Examples,
+    Kubeconfig,
+    Namespace,
+    Templates,
+    Values,
+    example,
+    installation_of,
+    namespace_of,
+)
+from ssa_operator.operator.process import streams
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.given_folders import check_folders
+from ssa_operator.tools.offline.project_folders import crds_of, examples_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ssa_operator.operator.process.connection import Target
+    from ssa_operator.rendering.folder.installation import Installation
+    from ssa_operator.tools.connection.object_reference import ObjectReference
+    from ssa_operator.tools.graph.drawn_graph import DrawnGraph
+
+
+class GraphFormat(StrEnum):
+    """The format of a graph."""
+
+    TEXT = "text"
+    MERMAID = "mermaid"
+    DOT = "dot"
+    SVG = "svg"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=example("ssa-operator graph examples/echo.yaml --output svg > echo.svg"))(graph)
+
+
+def graph(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KIND|FILE|KIND/NAME",
+            help="A kind, a file with a parent (- is standard input), or a live parent.",
+        ),
+    ],
+    templates: Templates = TEMPLATES,
+    values: Values = None,
+    crds: CrdsOfTemplates = None,
+    examples: Examples = None,
+    namespace: Namespace = "",
+    output: Annotated[
+        GraphFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
+    ] = GraphFormat.TEXT,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Show which manifests of a parent wait for which.
+
+    Edges have the fields that a manifest reads. A file and a kind need no cluster. The manifests of a live parent have
+    the states of its children.
+    """
+    from ssa_operator.operator.process.connection import Target
+    from ssa_operator.tools.connection.object_reference import parse_reference
+    from ssa_operator.tools.graph import offline_graph
+
+    check_folders(templates)
+    within = namespace_of(namespace)
+    files = offline_graph.Files(
+        templates=templates,
+        crds=crds_of(templates, crds),
+        examples=examples_of(examples, templates),
+        installation=installation_of(values, namespace=""),
+    )
+    if offline_graph.is_file(what):
+        graphs = offline_graph.graphs_of_files([Path(each) for each in what], files)
+    elif len(what) == 1 and "/" not in what[0]:
+        graphs = [offline_graph.graph_of_kind(what[0], files)]
+    else:
+        target = Target(kubeconfig=kubeconfig, context=context)
+        graphs = [_live_graph(parse_reference(what), templates, installation_of(values), within, target)]
+    _print(graphs, output)
+    problems = [problem for each in graphs for problem in each.problems]
+    if problems:
+        raise CommandError("\n".join(problems))
+
+
+def _live_graph(
+    reference: ObjectReference, templates: Sequence[Path], installation: Installation, namespace: str, target: Target
+) -> DrawnGraph:
+    from ssa_operator.operator.options import Options
+    from ssa_operator.operator.process import connection
+    from ssa_operator.tools.graph.live_graph import live_graph
+
+    options = Options(
+        templates=tuple(templates), installation=installation, namespaces=(namespace,) if namespace else ()
+    )
+    return connection.run(live_graph(reference, options, namespace, target))
+
+
+def _print(graphs: Sequence[DrawnGraph], output: GraphFormat) -> None:
+    from ssa_operator.tools.graph import drawn_graph
+
+    if output is GraphFormat.TEXT:
+        drawn_graph.print_text(graphs)
+        return
+    if len(graphs) > 1:
+        parents = ", ".join(each.title for each in graphs)
+        raise CommandError(f"--output {output} draws one parent, and the files have {len(graphs)}: {parents}", code=2)
+    draw = {
+        GraphFormat.MERMAID: drawn_graph.mermaid,
+        GraphFormat.DOT: drawn_graph.dot,
+        GraphFormat.SVG: drawn_graph.svg,
+    }[output]
+    streams.lines(draw(graphs[0]))

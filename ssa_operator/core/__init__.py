@@ -1,1 +1,0 @@
-"""The rules of the operator as pure functions over values: no I/O, no clock, no randomness, no logging."""

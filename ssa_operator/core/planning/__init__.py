@@ -1,1 +1,0 @@
-"""What a reconcile does with every child, and why."""

@@ -1,1 +1,0 @@
-"""The secret values that the operator knows, and reports without them."""

@@ -1,0 +1,168 @@
+"""The informer of CRDs: which resources the cluster serves, and what their status may hold.
+
+Promises:
+- A change of a CRD calls the listener once, with the name of its resource (`echoes.example.com`) and its kind.
+- A CRD is decoded when it changes, and not when it is asked for.
+- A CRD counts as served from the moment it is Established, and one that is being deleted until it is gone: the API
+  server serves its objects until the last one is deleted, and that may wait for the operator's finalizer.
+- Without the permission to watch CRDs the operator still works: it finds resources by discovery alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.informers.served_versions import DefinedKind
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.api.request import Scope
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.watch.reflector import Reflector
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
+from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.schema.crd_schema import replicas_path, reports_status
+
+RESOURCE = Resource(
+    group="apiextensions.k8s.io",
+    version="v1",
+    kind="CustomResourceDefinition",
+    plural="customresourcedefinitions",
+    namespaced=False,
+)
+
+
+class _CRD(Struct, frozen=True, kw_only=True):
+    """What the operator reads of a CRD again and again."""
+
+    uid: str
+    generation: int
+    deleting: bool
+    kind: GroupKind
+    plural: str
+    namespaced: bool
+    reports_status: bool
+    scale_paths: Mapping[str, FieldPath | None]
+    defined: DefinedKind
+
+    @classmethod
+    def of(cls, live: LiveObject) -> _CRD:
+        crd = live.body
+        spec, established = crd["spec"], _established(crd)
+        is_established = established.state is ReadinessState.CURRENT
+        return cls(
+            uid=live.uid,
+            generation=live.metadata.generation,
+            deleting=live.deleting,
+            kind=GroupKind(spec["group"], spec["names"]["kind"]),
+            plural=spec["names"]["plural"],
+            namespaced=spec["scope"] == "Namespaced",
+            reports_status=reports_status(crd),
+            scale_paths={each["name"]: replicas_path(each) for each in spec["versions"]},
+            defined=DefinedKind(
+                name=live.identity.name,
+                versions={each["name"]: bool(each.get("served")) for each in spec["versions"]},
+                not_established="" if is_established else established.message or "it is not Established",
+            ),
+        )
+
+
+class CRDInformer:
+    """Watches all CRDs. `on_change` is called with the CRD's name and the kind that it defines."""
+
+    def __init__(self, client: Client, on_change: Callable[[str, GroupKind], None]) -> None:
+        self._cache = Cache()
+        self._cache.listen(self._changed)
+        self._on_change = on_change
+        self._crds: dict[str, _CRD] = {}
+        self._by_kind: dict[GroupKind, dict[str, _CRD]] = {}
+        self.reflector = Reflector(client, Scope(RESOURCE), self._cache)
+
+    def listen(self, listener: Callable[[str], None]) -> None:
+        """Have `listener(name)` called for every change of a CRD, also of its status alone."""
+
+        def on_change(old: LiveObject | None, new: LiveObject | None) -> None:
+            live = new or old
+            assert live is not None
+            listener(live.identity.name)
+
+        self._cache.listen(on_change)
+
+    def get(self, name: str) -> Mapping[str, Any] | None:
+        """The CRD of a resource, None where there is none or the cache doesn't hold it."""
+        live = self._cache.get("", name)
+        return live.body if live is not None else None
+
+    def resource(self, name: str, version: str | None) -> Resource:
+        """How a CRD's resource is served, in the given version or the one that Kubernetes prefers.
+
+        The CRD itself is read, because discovery learns of a new CRD a moment later. Raises UnknownKind with what is
+        missing.
+        """
+        crd = self._crds.get(name)
+        if crd is None:
+            raise UnknownKind(f"there is no CRD {name}")
+        if crd.defined.not_established:
+            raise UnknownKind(f"its CRD {name} is not served: {crd.defined.not_established}")
+        served = crd.defined.served
+        if not served:
+            raise UnknownKind(f"its CRD {name} serves no version")
+        if version is not None and version not in served:
+            raise UnknownKind(f"its CRD {name} doesn't serve version {version}; served are {', '.join(served)}")
+        return Resource(
+            group=crd.kind.group,
+            version=version or served[0],
+            kind=crd.kind.kind,
+            plural=crd.plural,
+            namespaced=crd.namespaced,
+        )
+
+    def defined(self, kind: GroupKind) -> DefinedKind | None:
+        """The CRD of a kind, None without one. Of several CRDs for one kind, the API server serves one."""
+        found = [crd.defined for crd in self._by_kind.get(kind, {}).values()]
+        return next((each for each in found if not each.not_established), found[0] if found else None)
+
+    def serves(self, kind: GroupKind, version: str) -> bool:
+        """Whether a CRD serves a kind in a version. Discovery may not know it yet, or not all the time while an API
+        server starts.
+        """
+        defined = self.defined(kind)
+        return defined is not None and version in defined.served
+
+    def reports_status(self, kind: GroupKind) -> bool:
+        """Whether a kind's CRD declares that a controller writes the status of its objects."""
+        return any(crd.reports_status for crd in self._by_kind.get(kind, {}).values())
+
+    def scale_paths(self, name: str) -> Mapping[str, FieldPath | None] | None:
+        """The field of the number of replicas in each version of a CRD, None where it has no subresource `scale`; None
+        altogether without a CRD of this name.
+        """
+        crd = self._crds.get(name)
+        return None if crd is None else crd.scale_paths
+
+    def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
+        live = new or old
+        assert live is not None
+        name = live.identity.name
+        before, after = self._crds.pop(name, None), None if new is None else _CRD.of(new)
+        if before is not None:
+            del self._by_kind[before.kind][name]
+            if not self._by_kind[before.kind]:
+                del self._by_kind[before.kind]
+        if after is not None:
+            self._crds[name] = after
+            self._by_kind.setdefault(after.kind, {})[name] = after
+        if before != after:
+            for kind in dict.fromkeys(each.kind for each in (before, after) if each is not None):
+                self._on_change(name, kind)
+
+
+def _established(crd: Mapping[str, Any]) -> Readiness:
+    """The readiness of a CRD: whether it is Established, also while it is being deleted."""
+    metadata = {key: value for key, value in crd["metadata"].items() if key != "deletionTimestamp"}
+    return readiness({**crd, "metadata": metadata}, 0)

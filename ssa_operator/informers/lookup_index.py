@@ -1,0 +1,150 @@
+"""The lookup index: from a changed object to the parents whose templates look it up.
+
+Promises:
+- The queries that a change affects are found without a scan of all parents. The time depends only on how many sets of
+  label names are looked up in the object's namespace.
+- A change of labels affects the queries that select the old labels and those that select the new ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
+
+from ssa_operator.objects.causes import Cause
+from ssa_operator.objects.cluster_view import Lookup, Selection
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.live_object import LiveObject
+
+AnswerVersion: TypeAlias = Hashable
+"""The version of an answer: two answers to a query are equal if their versions are."""
+
+LookupQuery: TypeAlias = Lookup | Selection
+
+
+class Dependent(NamedTuple):
+    """The templates of a parent that look something up: the parent's uid, and the cause with which a changed answer
+    requeues it.
+    """
+
+    uid: str
+    cause: Cause
+
+
+def dependents_of(parent_uid: str) -> tuple[Dependent, Dependent]:
+    """The templates of a parent's children, and its status template."""
+    return Dependent(parent_uid, Cause.TEMPLATE), Dependent(parent_uid, Cause.CHILD)
+
+
+class _NamespacedKind(NamedTuple):
+    """The kind and the namespace that a selection selects from."""
+
+    api_version: str
+    kind: str
+    namespace: str
+
+
+class LookupIndex:
+    """The queries of every dependent's last render, with the version of each answer that it rendered."""
+
+    def __init__(self) -> None:
+        self._queries: dict[Dependent, Mapping[LookupQuery, AnswerVersion]] = {}
+        self._dependents: dict[LookupQuery, dict[Dependent, AnswerVersion]] = {}
+        self._by_kind: dict[GroupKind, dict[LookupQuery, None]] = {}
+        self._label_names: dict[_NamespacedKind, Counter[tuple[str, ...]]] = {}
+
+    def __contains__(self, query: LookupQuery) -> bool:
+        return query in self._dependents
+
+    @property
+    def kinds(self) -> Collection[GroupKind]:
+        """The kinds that templates look up."""
+        return tuple(self._by_kind)
+
+    def queries(self, kind: GroupKind) -> Collection[LookupQuery]:
+        """The queries for a kind."""
+        return tuple(self._by_kind.get(kind, ()))
+
+    def dependents(self, query: LookupQuery) -> Mapping[Dependent, AnswerVersion]:
+        """The dependents of a query, with the version of the answer that each rendered."""
+        return dict(self._dependents.get(query, {}))
+
+    def rendered(self, dependent: Dependent) -> Mapping[LookupQuery, AnswerVersion]:
+        """The queries of a dependent's last render, with the version of each answer that it rendered."""
+        return self._queries.get(dependent, {})
+
+    def replace(
+        self, dependent: Dependent, queries: Mapping[LookupQuery, AnswerVersion]
+    ) -> tuple[list[LookupQuery], list[LookupQuery]]:
+        """Replace the queries of a dependent. Returns the queries that the index has only now, and those that it no
+        longer has.
+        """
+        before = self._queries.get(dependent, {})
+        if queries:
+            self._queries[dependent] = queries
+        else:
+            self._queries.pop(dependent, None)
+        added = [query for query in queries if query not in self._dependents]
+        for query, version in queries.items():
+            self._dependents.setdefault(query, {})[dependent] = version
+        removed = []
+        for query in before.keys() - queries.keys():
+            dependents = self._dependents[query]
+            del dependents[dependent]
+            if not dependents:
+                del self._dependents[query]
+                removed.append(query)
+        for query in added:
+            self._by_kind.setdefault(query.group_kind, {})[query] = None
+            if isinstance(query, Selection):
+                self._label_names.setdefault(_namespaced_kind(query), Counter())[_names(query)] += 1
+        for query in removed:
+            self._remove(query)
+        return added, removed
+
+    def affected(self, api_version: str, old: LiveObject | None, new: LiveObject | None) -> Iterator[LookupQuery]:
+        """The queries whose answer contains or contained an object."""
+        either = new or old
+        if either is None:
+            return
+        kind, namespace, name = either.identity.kind, either.identity.namespace, either.identity.name
+        lookup = Lookup(api_version=api_version, kind=kind, namespace=namespace, name=name)
+        if lookup in self._dependents:
+            yield lookup
+        for where in dict.fromkeys((namespace, "")):
+            for names in self._label_names.get(_NamespacedKind(api_version, kind, where), ()):
+                selected = {_labels(names, live) for live in (old, new) if live is not None}
+                for labels in selected - {None}:
+                    assert labels is not None
+                    selection = Selection(api_version=api_version, kind=kind, namespace=where, labels=labels)
+                    if selection in self._dependents:
+                        yield selection
+
+    def _remove(self, query: LookupQuery) -> None:
+        queries = self._by_kind[query.group_kind]
+        del queries[query]
+        if not queries:
+            del self._by_kind[query.group_kind]
+        if isinstance(query, Selection):
+            key = _namespaced_kind(query)
+            names = self._label_names[key]
+            names[_names(query)] -= 1
+            if not names[_names(query)]:
+                del names[_names(query)]
+            if not names:
+                del self._label_names[key]
+
+
+def _namespaced_kind(selection: Selection) -> _NamespacedKind:
+    return _NamespacedKind(selection.api_version, selection.kind, selection.namespace)
+
+
+def _names(selection: Selection) -> tuple[str, ...]:
+    return tuple(name for name, _ in selection.labels)
+
+
+def _labels(names: tuple[str, ...], live: LiveObject) -> tuple[tuple[str, str], ...] | None:
+    """An object's labels of these names, None where it lacks one."""
+    labels = live.metadata.labels
+    return tuple((name, labels[name]) for name in names) if all(name in labels for name in names) else None

@@ -1,0 +1,126 @@
+"""Which kinds the API server serves, as templates ask with `api_available`, and its version.
+
+Promises:
+- When the answer to a question of a parent's last render changes, the parent is requeued: at once for a CRD, within the
+  interval of discovery for an aggregated API.
+- The version changes with that of the API server, within the same interval.
+- A CRD counts as served once it is Established, even if discovery learns of it a moment later.
+- Answers come from memory, and none decodes an object. A refresh judges each kind once, for all parents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol
+
+from ssa_operator.informers.crds import CRDInformer
+from ssa_operator.informers.lookup_index import Dependent, dependents_of
+from ssa_operator.informers.served_versions import ServedFacts, availability, why_unknown
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.api.server_version import read_version
+from ssa_operator.objects.built_in_kinds import ApiKind
+from ssa_operator.objects.causes import Cause
+from ssa_operator.objects.cluster_view import Availability
+from ssa_operator.objects.identity import GroupKind, split_api_version
+
+
+class _Listener(Protocol):
+    def lookup_changed(self, parent_uid: str, cause: Cause) -> None:
+        """An answer changed that a parent rendered."""
+
+
+class ServedKinds:
+    """The kinds that the cluster serves, and the parents whose templates ask for them."""
+
+    def __init__(self, client: Client, mapper: RESTMapper, crds: CRDInformer, listener: _Listener) -> None:
+        self._client = client
+        self._mapper = mapper
+        self._crds = crds
+        self._listener = listener
+        self._uses: dict[Dependent, Mapping[ApiKind, Availability]] = {}
+        self._dependents: dict[ApiKind, dict[Dependent, Availability]] = {}
+        self.kubernetes_version = ""
+        """The version of the API server, as in 1.36; '' before `discover`."""
+        self._reading = asyncio.Lock()
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the templates of a parent ask for a kind."""
+        return bool(self._uses)
+
+    def asked_for(self, kind: GroupKind) -> bool:
+        """Whether the templates of a parent ask for a kind, in any version."""
+        return any(_group_kind(each) == kind for each in self._dependents)
+
+    def serves(self, kind: ApiKind) -> Availability:
+        """Whether the API server serves a kind, from the caches."""
+        return availability(kind, self._facts(kind))
+
+    def why_unknown(self, kind: ApiKind) -> str:
+        """Why a kind that discovery doesn't list may have objects nevertheless, '' where it has none."""
+        return why_unknown(kind, self._facts(kind))
+
+    def _facts(self, kind: ApiKind) -> ServedFacts:
+        group_kind, version = _group_kind(kind), split_api_version(kind.api_version)[1]
+        return ServedFacts(
+            crd=self._crds.defined(group_kind),
+            discovered=self._mapper.versions(group_kind),
+            failing=self._mapper.failure(group_kind.group),
+            withdrawn=self._mapper.is_withdrawn(group_kind, version),
+        )
+
+    async def discover(self) -> None:
+        """Discover the kinds, unless they are cached, and read the version the first time. Raises ApiError."""
+        await self._mapper.discover()
+        if not self.kubernetes_version:
+            async with self._reading:
+                # Many parents ask for it at a start; one of them reads it for all.
+                if not self.kubernetes_version:
+                    self.kubernetes_version = await read_version(self._client)
+
+    async def refresh(self) -> None:
+        """Discover again if the cache is invalid, and requeue the parents that rendered another answer. Raises
+        ApiError.
+        """
+        await self._mapper.discover()
+        for kind, dependents in list(self._dependents.items()):
+            answer = self.serves(kind)
+            for dependent, rendered in list(dependents.items()):
+                if rendered != answer:
+                    self._listener.lookup_changed(dependent.uid, dependent.cause)
+
+    async def refresh_version(self) -> bool:
+        """Read the version again. Returns whether it changed. Raises ApiError."""
+        before, self.kubernetes_version = self.kubernetes_version, await read_version(self._client)
+        return before not in ("", self.kubernetes_version)
+
+    def set_uses(self, dependent: Dependent, answers: Mapping[ApiKind, Availability]) -> None:
+        """Record all questions of a dependent's last render, with the answers that it rendered. The parent is requeued
+        when an answer is another one.
+        """
+        for kind in self._uses.pop(dependent, {}).keys() - answers.keys():
+            del self._dependents[kind][dependent]
+            if not self._dependents[kind]:
+                del self._dependents[kind]
+        if not answers:
+            return
+        self._uses[dependent] = dict(answers)
+        for kind, answer in answers.items():
+            self._dependents.setdefault(kind, {})[dependent] = answer
+        if not self.is_current(dependent):
+            self._listener.lookup_changed(dependent.uid, dependent.cause)
+
+    def forget(self, parent_uid: str) -> None:
+        """Remove the questions of a deleted parent."""
+        for dependent in dependents_of(parent_uid):
+            self.set_uses(dependent, {})
+
+    def is_current(self, dependent: Dependent) -> bool:
+        """Whether all answers of a dependent's last render are still the same."""
+        return all(self.serves(kind) == answer for kind, answer in self._uses.get(dependent, {}).items())
+
+
+def _group_kind(kind: ApiKind) -> GroupKind:
+    return GroupKind(split_api_version(kind.api_version)[0], kind.kind)

@@ -1,0 +1,125 @@
+"""The operator's annotations in a manifest: instructions that are not applied to the cluster.
+
+Promises:
+- The operator reads and checks an instruction once, and removes it from the manifest.
+- An unknown name or value below `ssa-operator.dev/` is an error that lists what is allowed: a misspelt instruction
+  never counts as its default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+from ssa_operator.objects.messages import near_names
+
+PREFIX = "ssa-operator.dev/"
+
+
+class Recreate(StrEnum):
+    """What to do when the API server refuses the change of an immutable field."""
+
+    NEVER = "Never"
+    ORPHAN = "Orphan"
+    FOREGROUND = "Foreground"
+    BACKGROUND = "Background"
+
+
+class ApplyPolicy(StrEnum):
+    """When a manifest is applied: always, only if its object is absent, or once in the parent's life."""
+
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    ONCE = "Once"
+
+
+class AnnotationError(ValueError):
+    """An unknown instruction or value; the text names it and what is allowed."""
+
+
+class Reference(Struct, frozen=True):
+    """Another manifest of the same parent, written as `Kind/name`."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
+class Instructions(Struct, frozen=True, kw_only=True):
+    """The instructions of one manifest; the defaults are those of a manifest without annotations."""
+
+    recreate: Recreate = Recreate.NEVER
+    """What to do when the API server refuses the change of an immutable field."""
+    prune: bool = True
+    """Whether the object is deleted when it is no longer rendered, and with its parent."""
+    apply: ApplyPolicy = ApplyPolicy.ALWAYS
+    """When the manifest is applied."""
+    after: tuple[Reference, ...] = ()
+    """Manifests that must be ready before."""
+    finalize: bool = False
+    """Whether it is a finalize hook: applied only when the parent is being deleted."""
+    wait: bool = True
+    """Whether its readiness counts for the parent's."""
+    ready_when: str = ""
+    """The expression that replaces the built-in rules of readiness, '' for none."""
+
+
+DEFAULT = Instructions()
+
+
+def is_finalize_hook(annotations: Mapping[str, object] | None) -> bool:
+    """Whether a manifest with these annotations is a finalize hook: applied only when the parent is being deleted."""
+    return annotations is not None and annotations.get(f"{PREFIX}on") == "finalize"
+
+
+def parse_annotations(annotations: Mapping[str, object]) -> Instructions:
+    """The instructions among a manifest's annotations.
+
+    Raises AnnotationError for an unknown instruction or value.
+    """
+    instructions = {key.removeprefix(PREFIX): value for key, value in annotations.items() if key.startswith(PREFIX)}
+    if not instructions:
+        return DEFAULT
+    allowed = ("recreate", "prune", "apply", "after", "on", "wait", "ready-when")
+    for name in instructions:
+        if name not in allowed:
+            near = near_names(name, allowed)
+            hint = f"did you mean {PREFIX}{near[0]}?" if near else f"allowed are {', '.join(allowed)}"
+            raise AnnotationError(f"annotation {PREFIX}{name} is not an instruction of ssa-operator; {hint}")
+    return Instructions(
+        recreate=Recreate(_choice("recreate", instructions.get("recreate", Recreate.NEVER), tuple(Recreate))),
+        prune=_choice("prune", instructions.get("prune", "true"), ("true", "false")) == "true",
+        apply=ApplyPolicy(_choice("apply", instructions.get("apply", ApplyPolicy.ALWAYS), tuple(ApplyPolicy))),
+        after=parse_references(instructions.get("after", "")),
+        finalize="on" in instructions and _choice("on", instructions["on"], ("finalize",)) == "finalize",
+        wait=_choice("wait", instructions.get("wait", "true"), ("true", "false")) == "true",
+        ready_when=str(instructions.get("ready-when", "")),
+    )
+
+
+def _choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
+    if isinstance(value, bool):
+        raise AnnotationError(f'annotation {PREFIX}{name} must be a string: write "{str(value).lower()}" in quotes')
+    if value not in allowed:
+        raise AnnotationError(f"annotation {PREFIX}{name} is {value!r}; allowed are {', '.join(allowed)}")
+    return str(value)
+
+
+def parse_references(value: object) -> tuple[Reference, ...]:
+    """The manifests in the annotation `after`. Raises AnnotationError where its value is no list of `Kind/name`."""
+    references = []
+    for item in str(value).split(","):
+        if not item.strip():
+            continue
+        kind, slash, name = item.strip().partition("/")
+        if not (kind.strip() and slash and name.strip()) or "/" in name:
+            raise AnnotationError(f'annotation {PREFIX}after has {item.strip()!r}; write "Kind/name, Kind/name"')
+        references.append(Reference(kind.strip(), name.strip()))
+    return tuple(references)
+
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -1,0 +1,226 @@
+"""The cluster as templates see it: the queries that a template can make, and their answers.
+
+Promises:
+- A cluster view shows one moment: during a render, the same query has the same answer.
+- Answers come from the caches: a query sends no request.
+- An answer tells objects that no cache holds yet from objects that don't exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct, field
+
+from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
+from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
+
+Body: TypeAlias = Mapping[str, Any]
+"""An object as the API server returned it."""
+
+
+class Lookup(Struct, frozen=True, kw_only=True):
+    """The query for one object of any owner; `namespace` is '' for a cluster-scoped kind."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return GroupKind(split_api_version(self.api_version)[0], self.kind)
+
+    @property
+    def identity(self) -> Identity:
+        return Identity(*self.group_kind, self.namespace, self.name)
+
+    def __str__(self) -> str:
+        return str(self.identity)
+
+
+class Selection(Struct, frozen=True, kw_only=True):
+    """The query for all objects of a kind with these labels."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    """'' for all namespaces, or for a cluster-scoped kind."""
+    labels: tuple[tuple[str, str], ...]
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return GroupKind(split_api_version(self.api_version)[0], self.kind)
+
+    def __str__(self) -> str:
+        labels = ",".join(f"{name}={value}" for name, value in self.labels)
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"every {self.kind}{where}" + (f" with {labels}" if labels else "")
+
+
+Query: TypeAlias = Reference | Lookup | Selection
+"""What a template can query; a Reference is a child of the same parent."""
+
+Question: TypeAlias = Query | ApiKind
+"""What a value in a template can follow from: a query, or whether a kind is served."""
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """The answer to a query."""
+
+    objects: Sequence[Body] = ()
+    """The objects in any order, at most one for a Lookup."""
+    unknown: str = ""
+    """Why the objects are not known, in words that follow "to be known: "; '' where they are known."""
+    needs_permission: bool = False
+    """Whether the objects stay unknown until a user grants a permission."""
+    absent: str = ""
+    """Why no such objects can exist, '' where they can."""
+
+
+class Unknown(Struct, frozen=True):
+    """An answer that the operator can't give now."""
+
+    why: str
+    """Why, in words that follow "to be known: "."""
+
+
+Availability: TypeAlias = bool | Unknown
+"""Whether the API server serves a kind in a version."""
+
+
+class AccessReview(Struct, frozen=True):
+    """Whether a parent's templates may read something."""
+
+    why_not: str = ""
+    """Why not, '' where they may."""
+    needs_permission: bool = False
+    """Whether a user has to grant a permission."""
+
+
+ALLOWED = AccessReview()
+
+
+class ClusterView(Protocol):
+    """The cluster as one parent's templates see it, with the operator's own writes: it shows an object at once after an
+    apply created it.
+    """
+
+    @property
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+    def child(self, kind: str, name: str, /) -> Body | None:
+        """The live child of this parent, even if it is being deleted; None where it doesn't exist."""
+
+    def unreadable(self, asked: Reference | Identity, /) -> AccessReview:
+        """Whether the templates may read a child of this parent, or the live object of a manifest. `child` and `lookup`
+        return None for what they may not.
+        """
+
+    def done(self, kind: str, name: str, /) -> bool:
+        """Whether a child that doesn't exist was applied once and ended well, so that dependants don't wait for it."""
+
+    def synced(self, identity: Identity, /) -> bool:
+        """Whether it is known if an object of this parent exists, and how it is. The namespace is '' where the cluster
+        doesn't have the kind, or if the kind is cluster-scoped.
+        """
+
+    def namespaced(self, kind: GroupKind, /) -> bool | None:
+        """Whether a kind is namespaced, None where the kind is unknown."""
+
+    def reports_status(self, kind: GroupKind, /) -> bool:
+        """Whether a controller writes the status of a kind's objects, so that they are not ready before it does."""
+
+    def lookup(self, identity: Identity, /) -> Body | None:
+        """The live object of a manifest of this render, None where it doesn't exist. An object that the operator
+        deleted to recreate it counts as live until then.
+        """
+
+    def answer(self, query: Lookup | Selection, /) -> Answer:
+        """The live objects, of any owner, that a template looks up."""
+
+    @property
+    def kubernetes_version(self) -> str:
+        """The version of the API server, as in 1.36."""
+
+    def serves(self, kind: ApiKind, /) -> Availability:
+        """Whether the API server serves a kind in a version."""
+
+    def random(self, below: int, /) -> int:
+        """An unpredictable number from 0 to below `below`; for generated values."""
+
+
+class OfflineClusterView(Struct, frozen=True):
+    """A cluster with some objects or none, in which generated values are the same each time."""
+
+    now: float = 0.0
+    cluster_scoped: AbstractSet[GroupKind] = frozenset()
+    """The kinds that are cluster-scoped; all others are namespaced."""
+    objects: Mapping[Identity, Body] = field(default_factory=dict)
+    """The objects of the cluster."""
+    kubernetes_version: str = KUBERNETES_VERSION
+    """The version of the API server."""
+    custom_kinds: AbstractSet[ApiKind] = frozenset()
+    """The kinds that CRDs define. They are served beside the built-in ones."""
+    namespace: str = ""
+    """The parent's namespace: an object there, or a cluster-scoped one, is its child where a template asks for one."""
+    children: AbstractSet[Identity] | None = None
+    """The parent's children, if they are known; then no other object is one."""
+
+    def synced(self, _: Identity, /) -> bool:
+        return True
+
+    def namespaced(self, kind: GroupKind, /) -> bool:
+        return kind not in self.cluster_scoped
+
+    def child(self, kind: str, name: str, /) -> Body | None:
+        for identity, body in self.objects.items():
+            if (identity.kind, identity.name) == (kind, name) and self._may_be_child(identity):
+                return body
+        return None
+
+    def _may_be_child(self, identity: Identity) -> bool:
+        if self.children is not None:
+            return identity in self.children
+        return identity.namespace in ("", self.namespace)
+
+    def unreadable(self, _: Reference | Identity, /) -> AccessReview:
+        return ALLOWED
+
+    def done(self, _kind: str, _name: str, /) -> bool:
+        return False
+
+    def reports_status(self, _: GroupKind, /) -> bool:
+        return False
+
+    def lookup(self, identity: Identity, /) -> Body | None:
+        return self.objects.get(identity)
+
+    def answer(self, query: Lookup | Selection, /) -> Answer:
+        if isinstance(query, Lookup):
+            found = self.objects.get(query.identity)
+            return Answer(objects=() if found is None else (found,))
+        return Answer(objects=[body for identity, body in self.objects.items() if selects(query, identity, body)])
+
+    def serves(self, kind: ApiKind, /) -> bool:
+        return kind in BUILT_IN_KINDS or kind in self.custom_kinds
+
+    def random(self, _: int, /) -> int:
+        return 0
+
+
+def selects(query: Selection, identity: Identity, body: Body) -> bool:
+    """Whether an object is one that a query asks for."""
+    labels = body["metadata"].get("labels") or {}
+    return (
+        identity.group_kind == query.group_kind
+        and query.namespace in ("", identity.namespace)
+        and all(labels.get(name) == value for name, value in query.labels)
+    )
+
+
+OFFLINE = OfflineClusterView()

@@ -1,0 +1,18 @@
+"""The finalizers of a parent: the operator's own, and the one with which its children are left behind."""
+
+from __future__ import annotations
+
+from ssa_operator.objects.annotations import PREFIX
+from ssa_operator.objects.live_object import LiveObject
+
+FINALIZER = f"{PREFIX}cleanup"
+"""The finalizer of a parent whose children Kubernetes can't delete, or that has finalize hooks."""
+
+
+ORPHAN_FINALIZER = "orphan"
+"""The finalizer with which the API server asks the garbage collector to leave an object's dependents behind."""
+
+
+def orphans_children(parent: LiveObject) -> bool:
+    """Whether a parent is being deleted without its children."""
+    return parent.deleting and ORPHAN_FINALIZER in parent.metadata.finalizers

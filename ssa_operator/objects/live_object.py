@@ -1,0 +1,378 @@
+"""An object as the API server returned it: with its metadata decoded, and its body decoded on demand.
+
+Promises:
+- A watch event decodes only `metadata`, without owner references and managedFields; the first access to `body` decodes
+  the rest.
+- A live object is a value: nothing changes it after it was read.
+- Of the objects that share a `DecodedBodies`, only the last ones that were accessed stay decoded: a decoded body takes
+  about six times the memory of an encoded one, and decoding takes microseconds.
+- Those that were accessed earlier are compressed.
+- Every thread may read a live object at any time.
+- An entry of owner references or managedFields that is none is left out, and the others count.
+- A partial object takes a bounded amount of memory, whatever the size of the object is.
+- What a body nests deeper than NESTING_LIMIT is null: code that walks bodies can't exceed Python's stack.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from sys import intern
+from typing import Any, TypeVar
+
+import msgspec
+
+from ssa_operator.objects.buckets import BUCKET_LABEL
+from ssa_operator.objects.compression import Examples, compress, decompress
+from ssa_operator.objects.identity import Identity, join_api_version, split_api_version
+from ssa_operator.objects.json_decoding import decoder, is_deep, without_deep_values
+
+DECODED_LIMIT = 256
+"""Bodies of one client that stay decoded: more than the running reconciles read."""
+
+MANAGER = "ssa-operator"
+"""The field manager of every apply; fixed, so that every version of the operator owns the same fields."""
+
+HANDOVER_MANAGER = "handover-from-ssa-operator"
+"""The field manager of a number of replicas that a template no longer writes, until another manager writes it."""
+
+PARENT_UID_LABEL = "ssa-operator.dev/parent-uid"
+"""The label of a child that holds its parent's uid."""
+
+
+_OWN_LABELS = frozenset({PARENT_UID_LABEL, BUCKET_LABEL})
+
+_PARTIAL_OWNERS = 2
+"""Owner references of a partial object: at most one of an object is a controller."""
+
+_PARTIAL_FINALIZERS = 4
+
+_OWNER_LENGTH = 1000
+"""Characters of a parent's owner reference at most: group and version, kind, name and uid."""
+
+
+class OwnerReference(msgspec.Struct, frozen=True, rename="camel"):
+    """One entry of `metadata.ownerReferences`."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ManagedFields(msgspec.Struct, frozen=True, rename="camel"):
+    """One entry of `metadata.managedFields`, with `fieldsV1` still encoded."""
+
+    manager: str = ""
+    operation: str = ""
+    subresource: str = ""
+    time: str = ""
+    api_version: str = ""
+    """The version of the object in which `fieldsV1` names the fields."""
+    fields_v1: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"{}"), name="fieldsV1")
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of `metadata` that the operator reads of every object."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+
+
+class _Owners(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of `metadata` that the operator reads of some objects."""
+
+    owner_references: tuple[OwnerReference, ...] = ()
+    managed_fields: tuple[ManagedFields, ...] = ()
+
+
+class _OwnersHead(msgspec.Struct):
+    metadata: _Owners
+
+
+class _EncodedOwners(msgspec.Struct, rename="camel"):
+    """The same, still encoded."""
+
+    owner_references: msgspec.Raw = msgspec.Raw(b"[]")
+    managed_fields: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _EncodedOwnersHead(msgspec.Struct):
+    metadata: _EncodedOwners
+
+
+class _Head(msgspec.Struct, rename="camel"):
+    metadata: Metadata
+    api_version: str = ""
+    kind: str = ""
+
+
+class _ObservedStatus(msgspec.Struct, rename="camel"):
+    """The part of `status` by which the operator tells parents that changed while it was down."""
+
+    observed_generation: Any = None
+
+
+class _StatusHead(msgspec.Struct):
+    status: _ObservedStatus | None = None
+
+
+_decode_head = decoder(_Head)
+_decode_status = decoder(_StatusHead)
+_decode_owners = decoder(_OwnersHead)
+_decode_encoded_owners = decoder(_EncodedOwnersHead)
+_decode_items = decoder(tuple[msgspec.Raw, ...])
+_decode_reference = decoder(OwnerReference)
+_decode_managed = decoder(ManagedFields)
+_decode_body = decoder(dict[str, Any])
+_encode_body = msgspec.json.Encoder().encode
+
+
+Entry = TypeVar("Entry")
+
+
+class DecodedBodies:
+    """The objects of one client that are decoded, in the order of decoding."""
+
+    __slots__ = ("_examples", "_objects")
+
+    def __init__(self) -> None:
+        self._objects: deque[weakref.ref[LiveObject]] = deque()
+        self._examples: Examples = {}
+
+    def add(self, live: LiveObject) -> None:
+        """Keep an object decoded, and the oldest one no longer where there are too many."""
+        if len(self._objects) >= DECODED_LIMIT:
+            oldest = self._objects.popleft()()
+            if oldest is not None:
+                oldest.compress(self._examples)
+        self._objects.append(weakref.ref(live))
+
+
+class LiveObject:
+    """A live object: `metadata` decoded, `body` on demand, `raw` as it came over the wire."""
+
+    __slots__ = (
+        "__weakref__",
+        "_body",
+        "_decoded_bodies",
+        "_owners",
+        "_stored",
+        "identity",
+        "metadata",
+        "partial",
+        "version",
+    )
+
+    def __init__(
+        self,
+        raw: bytes | msgspec.Raw,
+        api_version: str = "",
+        kind: str = "",
+        decoded_bodies: DecodedBodies | None = None,
+    ) -> None:
+        """Decode the metadata of one encoded object.
+
+        `api_version` and `kind` are for items of a list, which have none of their own. Without `decoded_bodies` a body
+        stays decoded once it was read.
+
+        Raises msgspec.DecodeError where `raw` is not a Kubernetes object.
+        """
+        # A copy of `raw`, which may be a part of a whole list or of a line of a watch.
+        encoded = bytes(raw)
+        self._stored: bytes | tuple[bytes, bytes] = encoded
+        """Encoded, or compressed with its example: one value, because threads read it."""
+        head = _decode_head(encoded)
+        self.metadata = head.metadata
+        group, version = split_api_version(head.api_version or api_version)
+        # Many objects have the same of these.
+        self.version = intern(version)
+        namespace = intern(head.metadata.namespace)
+        self.identity = Identity(intern(group), intern(head.kind or kind), namespace, head.metadata.name)
+        self._body: dict[str, Any] | None = None
+        self._owners: _Owners | None = None
+        self._decoded_bodies = decoded_bodies
+        self.partial = False
+        """Whether the body is left out: it holds only what `as_partial` keeps."""
+
+    @classmethod
+    def of(cls, body: dict[str, Any]) -> LiveObject:
+        """The live object with this body."""
+        return cls(_encode_body(body))
+
+    def as_partial(self) -> LiveObject:
+        """Only what shows whose the object is: its names, versions and times, the operator's labels, the owner
+        references that can be a parent's, and whether the operator owns fields of it.
+        """
+        metadata = self.metadata
+        owners = [each for each in self.owner_references if each.controller or each.uid == self.parent_uid]
+        # The API server bounds no field of an owner reference, and one of a parent is not longer.
+        owners = [each for each in owners if len(each.api_version + each.kind + each.name + each.uid) <= _OWNER_LENGTH]
+        owners.sort(key=lambda each: not each.controller)
+        own = {"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:metadata": {}}}
+        kept = {
+            "name": metadata.name,
+            "namespace": metadata.namespace,
+            "uid": metadata.uid,
+            "resourceVersion": metadata.resource_version,
+            "generation": metadata.generation,
+            "creationTimestamp": metadata.creation_timestamp,
+            "deletionTimestamp": metadata.deletion_timestamp,
+            "labels": {name: text for name, text in metadata.labels.items() if name in _OWN_LABELS},
+            "finalizers": metadata.finalizers[:_PARTIAL_FINALIZERS],
+            "ownerReferences": owners[:_PARTIAL_OWNERS],
+            "managedFields": [own] if self.owned_fields() else [],
+        }
+        api_version = join_api_version(self.identity.group, self.version)
+        encoded = _encode_body({"apiVersion": api_version, "kind": self.identity.kind, "metadata": kept})
+        partial = LiveObject(encoded, decoded_bodies=self._decoded_bodies)
+        partial.partial = True
+        return partial
+
+    @property
+    def raw(self) -> bytes:
+        """The object as it came over the wire."""
+        stored = self._stored
+        return stored if isinstance(stored, bytes) else decompress(*stored)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The whole object. Callers must not change it, because it stays decoded for a while."""
+        body = self._body
+        if body is None:
+            raw = self.raw
+            body = _decode_body(without_deep_values(raw) if is_deep(raw) else raw)
+            body.setdefault("apiVersion", join_api_version(self.identity.group, self.version))
+            body.setdefault("kind", self.identity.kind)
+            self._decoded()
+            self._body = body
+        return body
+
+    @property
+    def owner_references(self) -> tuple[OwnerReference, ...]:
+        """`metadata.ownerReferences`."""
+        return self._decoded_owners().owner_references
+
+    @property
+    def managed_fields(self) -> tuple[ManagedFields, ...]:
+        """`metadata.managedFields`."""
+        return self._decoded_owners().managed_fields
+
+    def _decoded_owners(self) -> _Owners:
+        owners = self._owners
+        if owners is None:
+            owners = _read_owners(self.raw)
+            self._decoded()
+            self._owners = owners
+        return owners
+
+    def compress_later(self) -> None:
+        """Have the object compressed when many others were read since, although this one may never be."""
+        self._decoded()
+
+    def _decoded(self) -> None:
+        """Record that a part is going to be decoded, if none is."""
+        if self._decoded_bodies is not None and self._body is None and self._owners is None:
+            self._decoded_bodies.add(self)
+
+    def compress(self, examples: Examples) -> None:
+        """Forget the decoded parts, which the next access decodes again, and compress the object."""
+        self._body = self._owners = None
+        stored = self._stored
+        if isinstance(stored, bytes):
+            compressed, example = compress(stored, self.identity.group_kind, examples)
+            if example is not None:
+                self._stored = compressed, example
+
+    @property
+    def uid(self) -> str:
+        return self.metadata.uid
+
+    @property
+    def resource_version(self) -> str:
+        return self.metadata.resource_version
+
+    @property
+    def observed_generation(self) -> Any:
+        """`status.observedGeneration`, None where there is none. The body stays encoded."""
+        try:
+            status = _decode_status(self.raw).status
+        except msgspec.ValidationError:
+            return None  # the CRD allows a status that is no mapping
+        return None if status is None else status.observed_generation
+
+    @property
+    def deleting(self) -> bool:
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def parent_uid(self) -> str:
+        """The uid in the parent label, '' without the label."""
+        return self.metadata.labels.get(PARENT_UID_LABEL, "")
+
+    def own_entry(self, subresource: str = "") -> bytes:
+        """The operator's Apply entry of managedFields: its time and fieldsV1, encoded; empty without an entry.
+
+        The time tells another operator with the same field manager from this one.
+        """
+        for entry in self.managed_fields:
+            if entry.manager == MANAGER and entry.operation == "Apply" and entry.subresource == subresource:
+                return entry.time.encode() + bytes(entry.fields_v1)
+        return b""
+
+    def owned_fields(self, subresource: str = "") -> bytes:
+        """The encoded fieldsV1 of the operator's Apply entry; empty where the operator owns no field."""
+        for entry in self.managed_fields:
+            if entry.manager == MANAGER and entry.operation == "Apply" and entry.subresource == subresource:
+                return bytes(entry.fields_v1)
+        return b""
+
+    def own_api_version(self) -> str:
+        """The apiVersion of the operator's Apply entry: that of the manifest. '' where the operator owns no field."""
+        for entry in self.managed_fields:
+            if entry.manager == MANAGER and entry.operation == "Apply" and not entry.subresource:
+                return entry.api_version
+        return ""
+
+    def __repr__(self) -> str:
+        return f"LiveObject({self.identity}, {self.resource_version})"
+
+
+def _read_owners(raw: bytes) -> _Owners:
+    try:
+        return _decode_owners(raw).metadata
+    except msgspec.DecodeError:
+        encoded = _decode_encoded_owners(raw).metadata
+        return _Owners(
+            owner_references=tuple(_read_items(encoded.owner_references, _decode_reference)),
+            managed_fields=tuple(_read_items(encoded.managed_fields, _decode_managed)),
+        )
+
+
+def _read_items(encoded: msgspec.Raw, decode: Callable[[msgspec.Raw], Entry]) -> Iterator[Entry]:
+    """The items of an encoded list that can be decoded."""
+    try:
+        items = _decode_items(encoded)
+    except msgspec.DecodeError:
+        return
+    for item in items:
+        with contextlib.suppress(msgspec.DecodeError):
+            yield decode(item)
+
+
+def split_entry(entry: bytes) -> tuple[bytes, bytes]:
+    """The time and the encoded fieldsV1 of a result of `LiveObject.own_entry`; both empty for an empty one."""
+    time, brace, rest = entry.partition(b"{")
+    return time, brace + rest

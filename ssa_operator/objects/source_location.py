@@ -1,0 +1,124 @@
+"""The template line that wrote a part of a manifest, and paths of fields.
+
+Promises:
+- A location names a template file relative to the templates folder, and a line counted from 1.
+- Line ends and control characters in the name of a file are shown as escapes.
+- Every error shows the location in one form: `echoes.example.com/deployment.yaml.j2:7`, followed by the including
+  lines, innermost first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from ssa_operator.objects.visible_text import visible_line
+
+FieldPath: TypeAlias = tuple[str | int, ...]
+"""A field of an object: names of mappings and positions of lists, outermost first."""
+
+
+class SourceLocation(Struct, frozen=True):
+    """A line of a template file, and the lines that included it, innermost first."""
+
+    file: str
+    line: int
+    included_from: tuple[SourceLocation, ...] = ()
+
+    def __str__(self) -> str:
+        chain = "".join(
+            f" (included from {visible_line(location.file)}:{location.line})" for location in self.included_from
+        )
+        return f"{visible_line(self.file)}:{self.line}{chain}"
+
+
+def field_text(path: FieldPath) -> str:
+    """The field as Kubernetes' messages write it: `spec.containers[0].image`, `metadata.labels[a.b/c]`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part and part.replace("_", "a").replace("-", "a").isalnum():
+            text += f".{part}" if text else part
+        else:
+            text += f"[{part}]"
+    return text
+
+
+def parse_field(text: str, body: object = None) -> FieldPath:
+    """The path of a field in the API server's messages; the inverse of `field_text`.
+
+    It reads all of Kubernetes' spellings: `spec.ports[0].port`, `.spec.ports[0]["port"]`, and selectors of list maps
+    (`containers[name="web"].image`). A selector needs the `body` to find its position; without one it ends the path.
+
+    The names may be any text of a parent, such as a key of a thousand quotation marks: each character is read a fixed
+    number of times.
+    """
+    parts: list[str | int] = []
+    value: Any = body
+    for part, in_brackets in _parts(text):
+        found: str | int = part
+        # A name of the body is itself, whatever it is made of.
+        if in_brackets and not (isinstance(value, Mapping) and part in value):
+            position = int(part) if _POSITION.fullmatch(part) else _position_of(part, value)
+            if position is None and _SELECTOR.search(part):
+                break
+            found = part.strip('"') if position is None else position
+        parts.append(found)
+        value = value_at(value, (found,))
+    return tuple(parts)
+
+
+_NAME = re.compile(r"[^.\[\]]+")
+_BRACKETS = re.compile(r"""\[((?:[^\]"]++|"[^"]*+")*+)\]""")
+# The API server has no longer lists, and Python converts no number of thousands of digits.
+_POSITION = re.compile(r"[0-9]{1,9}")
+_SELECTOR = re.compile(r"""(?<![A-Za-z0-9_])([A-Za-z][A-Za-z0-9_]*+)=("[^"]*+"|[^,]+)""")
+
+
+def _parts(text: str) -> Iterator[tuple[str, bool]]:
+    """The parts of a field, each with whether it is in brackets. A bracket in quotation marks ends no part, unless one
+    of the quotation marks has no second one.
+    """
+    at, quoted = 0, True
+    while at < len(text):
+        if text[at] == "[":
+            found = _BRACKETS.match(text, at) if quoted else None
+            quoted = found is not None
+            end = found.end() - 1 if found else text.find("]", at)
+            if end < 0:
+                yield text[at + 1 :], False  # the message was shortened
+                return
+            yield text[at + 1 : end], True
+            at = end + 1
+        elif name := _NAME.match(text, at):
+            yield name[0], False
+            at = name.end()
+        else:
+            at += 1
+
+
+def _position_of(inner: str, items: object) -> int | None:
+    """The position of the item that `name="web"` or `containerPort=80,protocol="TCP"` selects from a list."""
+    keys = {key: value.strip('"') for key, value in _SELECTOR.findall(inner)}
+    if not keys or not isinstance(items, list):
+        return None
+    for position, item in enumerate(items):
+        if isinstance(item, dict) and all(key in item and str(item[key]) == value for key, value in keys.items()):
+            return position
+    return None
+
+
+def value_at(body: object, path: FieldPath, absent: object = None) -> Any:
+    """The value of a field in plain data; `absent` where the data lacks the field."""
+    for part in path:
+        if isinstance(body, Mapping):
+            body = body.get(part, absent)
+        elif isinstance(body, list) and isinstance(part, int) and 0 <= part < len(body):
+            body = body[part]
+        else:
+            return absent
+    return body

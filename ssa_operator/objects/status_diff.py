@@ -1,0 +1,70 @@
+"""Whether a parent's live status differs from the status that the operator wants.
+
+Promises:
+- The operator doesn't write a status that equals the live one.
+- Conditions and fields of other writers are no difference.
+- A field that only the operator owns, and that it no longer wants, is a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.managed_fields import field_tree
+from ssa_operator.objects.merge_keys import ListIndex
+
+
+def differs(live: LiveObject, desired: Mapping[str, Any]) -> bool:
+    """Whether writing the desired status would change or remove a field of the live one."""
+    current = live.body.get("status")
+    if not isinstance(current, Mapping):
+        return bool(desired)
+    others = {key: value for key, value in desired.items() if key != "conditions"}
+    if not _includes(current, others) or not _includes_conditions(current, desired.get("conditions", ())):
+        return True
+    owned = live.owned_fields("status")
+    if not owned:
+        return False
+    fields = field_tree(owned).get("f:status", {})
+    if fields.get("f:conditions") == {} and len(current.get("conditions", ())) != len(desired.get("conditions", ())):
+        # The operator owns the list as a whole: an extra condition is one that no longer holds.
+        return True
+    return not _covered(fields, desired)
+
+
+def _includes(current: Any, desired: Any) -> bool:
+    """Whether the current value includes the desired one; mappings may have more fields, of other writers."""
+    if isinstance(desired, Mapping):
+        return isinstance(current, Mapping) and all(
+            key in current and _includes(current[key], value) for key, value in desired.items()
+        )
+    if isinstance(desired, list):
+        same_length = isinstance(current, list) and len(current) == len(desired)
+        return same_length and all(_includes(item, wanted) for item, wanted in zip(current, desired, strict=True))
+    return bool(current == desired) and isinstance(current, bool) == isinstance(desired, bool)
+
+
+def _includes_conditions(current: Mapping[str, Any], desired: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the current conditions include the desired ones, matched by type."""
+    conditions = current.get("conditions", ())
+    by_type = {condition.get("type"): condition for condition in conditions if isinstance(condition, Mapping)}
+    return all(_includes(by_type.get(condition.get("type")), condition) for condition in desired)
+
+
+def _covered(owned: Mapping[str, Any], desired: Any) -> bool:
+    """Whether every field of a fieldsV1 tree is desired; the next write would remove any other."""
+    index = ListIndex(desired) if isinstance(desired, list) else ListIndex(())
+    for key, below in owned.items():
+        kind, _, name = key.partition(":")
+        if kind == "f":
+            if not isinstance(desired, Mapping) or name not in desired or not _covered(below, desired[name]):
+                return False
+        elif kind == "k":
+            found = index.positions(key)
+            if not found or not _covered(below, desired[found[0]]):
+                return False
+        elif kind == "v" and not index.positions(key):
+            return False
+    return True

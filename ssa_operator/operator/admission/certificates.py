@@ -1,0 +1,184 @@
+"""The certificate of the validating webhook, which the operator makes and renews itself.
+
+Promises:
+- A pair is renewed RENEWAL before it expires. Replicas share it, and what API servers trust: a Secret in the operator's
+  namespace.
+- API servers trust a new pair and the one before, until that one expires. So replicas may change one after the other.
+- Replicas that make a pair at the same time agree on one: the API server stores one, and the others read it.
+- The authority that signs a pair signs nothing else: its key is never stored.
+- The path of the webhook has a part that nobody can guess and that no renewal changes. So no other pod can ask the
+  operator how it judges objects.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import ipaddress
+import logging
+import secrets
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from msgspec import Struct
+
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.auth.certificate_authority import CertificateAuthority
+from ssa_operator.kube.auth.tls import load_key_pair
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.operator.permissions.rules import CERTIFICATE
+
+log = logging.getLogger("ssa_operator")
+
+LIFETIME = dt.timedelta(days=90)
+RENEWAL = dt.timedelta(days=30)
+
+SECRETS = Resource(group="", version="v1", kind="Secret", plural="secrets", namespaced=True)
+
+Now = Callable[[], float]
+"""Seconds since 1970."""
+
+
+class WebhookCertificate(Struct, frozen=True, kw_only=True):
+    """A certificate, its key, and what API servers need to know. All but the token is PEM. The repr shows nothing."""
+
+    certificate: bytes
+    key: bytes
+    authorities: bytes
+    """The authorities that API servers trust."""
+    token: str
+    """The part of the webhook's path that nobody can guess."""
+
+    def __repr__(self) -> str:
+        return "WebhookCertificate(...)"
+
+    @property
+    def expires(self) -> float:
+        """In seconds since 1970."""
+        return x509.load_pem_x509_certificate(self.certificate).not_valid_after_utc.timestamp()
+
+    def expires_soon(self, now: float) -> bool:
+        return self.expires - now < RENEWAL.total_seconds()
+
+    def context(self) -> ssl.SSLContext:
+        """The TLS context of a server. Raises ssl.SSLError."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        load_key_pair(context, self.certificate, self.key)
+        return context
+
+
+def new_certificate(host: str, now: float, before: WebhookCertificate | None = None) -> WebhookCertificate:
+    """A certificate for a DNS name or an IP address, which follows the one before."""
+    authority = CertificateAuthority("ssa-operator-admission", dt.datetime.fromtimestamp(now, dt.UTC), LIFETIME)
+    names, addresses = ((), (host,)) if _is_address(host) else ((host,), ())
+    # Kubernetes limits a common name to 64 characters, and reads the alternative names only.
+    pair = authority.server("ssa-operator-admission", names, addresses)
+    return WebhookCertificate(
+        certificate=pair.certificate,
+        key=pair.key,
+        authorities=authority.certificate + (_still_valid(before.authorities, now) if before else b""),
+        # The path of a Service's webhook has lower-case letters and digits only.
+        token=before.token if before else secrets.token_hex(24),
+    )
+
+
+def read_certificate(data: Mapping[str, str]) -> WebhookCertificate | None:
+    """The certificate that the data of a Secret hold, None if they hold none that works."""
+    try:
+        certificate, key, authorities, token = (base64.b64decode(data[name]) for name in _KEYS)
+        found = WebhookCertificate(certificate=certificate, key=key, authorities=authorities, token=token.decode())
+        found.context()
+        x509.load_pem_x509_certificates(found.authorities)
+    except (KeyError, ValueError, ssl.SSLError):
+        return None
+    return found if found.token else None
+
+
+_KEYS = ("tls.crt", "tls.key", "ca.crt", "token")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _still_valid(authorities: bytes, now: float) -> bytes:
+    found: Iterable[x509.Certificate] = x509.load_pem_x509_certificates(authorities)
+    return b"".join(each.public_bytes(Encoding.PEM) for each in found if each.not_valid_after_utc.timestamp() > now)
+
+
+class CertificateStore(Protocol):
+    """Where the certificate is kept."""
+
+    async def current(self) -> WebhookCertificate:
+        """The certificate, which is made or renewed if need be. Raises ApiError."""
+
+
+class OwnCertificate:
+    """The certificate of one process, for a webhook that the API server finds by its URL."""
+
+    def __init__(self, host: str, now: Now) -> None:
+        self._host = host
+        self._now = now
+        self._certificate: WebhookCertificate | None = None
+
+    async def current(self) -> WebhookCertificate:
+        now = self._now()
+        if self._certificate is None or self._certificate.expires_soon(now):
+            self._certificate = new_certificate(self._host, now, self._certificate)
+        return self._certificate
+
+
+class SharedCertificate:
+    """The certificate of all replicas behind a Service, in the Secret `ssa-operator-admission`."""
+
+    def __init__(self, client: Client, namespace: str, now: Now) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._now = now
+
+    async def current(self) -> WebhookCertificate:
+        while True:
+            live = await self._client.find(SECRETS, CERTIFICATE, self._namespace)
+            found = read_certificate(live.body.get("data") or {}) if live is not None else None
+            now = self._now()
+            if found is not None and not found.expires_soon(now):
+                return found
+            # It is for every Service of the namespace, so that replicas with another option agree, too.
+            made = new_certificate(f"*.{self._namespace}.svc", now, found)
+            try:
+                await self._store(made, live)
+            except ApiError as error:
+                if error.already_exists or error.conflict:
+                    continue  # another replica was faster
+                raise
+            log.info("the certificate of the webhook is %s", "made" if found is None else "renewed")
+            return made
+
+    async def _store(self, made: WebhookCertificate, live: LiveObject | None) -> None:
+        values = (made.certificate, made.key, made.authorities, made.token.encode())
+        metadata = {"name": CERTIFICATE, "namespace": self._namespace}
+        if live is not None:
+            metadata["resourceVersion"] = live.resource_version
+        body = encode(
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {**metadata, "labels": {"app.kubernetes.io/name": "ssa-operator"}},
+                "data": {name: base64.b64encode(value).decode() for name, value in zip(_KEYS, values, strict=True)},
+            }
+        )
+        if live is None:
+            await self._client.create(SECRETS, self._namespace, body)
+        else:
+            await self._client.send(calls.update(SECRETS, self._namespace, CERTIFICATE, body))

@@ -1,0 +1,126 @@
+"""From the events of all informers to the work queue: which parents an event requeues.
+
+Promises:
+- An event of a parent, of its child, or of an object that its templates look up requeues exactly that parent.
+- An object that has a parent's label and can't be its child, because of its namespace, requeues nothing.
+- A parent that is deleted claims no object and follows no lookup.
+- The result of an own write reaches the caches of lookups at once, also where the watch event comes late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from ssa_operator.informers.children import ChildInformers
+from ssa_operator.informers.informer import SYNC_DEADLINE
+from ssa_operator.informers.lookups import LookupInformers
+from ssa_operator.informers.parents import ParentKey
+from ssa_operator.objects.causes import Cause
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import may_own
+from ssa_operator.operator.queue import Queue
+from ssa_operator.reconcile.finalization.waits import DeletionWaits
+from ssa_operator.reconcile.object_claims import ObjectClaims
+from ssa_operator.reconcile.status.previous_status import named_children
+
+
+class EventRouter:
+    """Listens to the informers of parents, children and lookups.
+
+    `children`, `lookups` and the functions are set after its creation, because the informers need their listener first.
+    """
+
+    children: ChildInformers
+    lookups: LookupInformers
+    on_kind_changed: Callable[[], None]
+    may_have_children_elsewhere: Callable[[ParentKey], bool]
+    """Whether a parent may have children outside of its namespace."""
+    find_parent: Callable[[ParentKey], LiveObject | None]
+    """The parent with that key, None where there is none."""
+    all_parents_listed: Callable[[], Awaitable[None]]
+    """Returns once the parents of all folders are listed, or can't be."""
+
+    def __init__(self, queue: Queue[ParentKey], all_parents_known: Callable[[], bool]) -> None:
+        self._queue = queue
+        self._keys: dict[str, ParentKey] = {}
+        self._identities: dict[str, Identity] = {}
+        self.waits = DeletionWaits(self._find)
+        self._creators: dict[str, str] = {}
+        """The uid of the parent that created each parent of which one did."""
+        self.claims = ObjectClaims(
+            self._identities,
+            all_parents_known,
+            lambda parent_uid: self._requeue(parent_uid, Cause.CHILD),
+            self._creators,
+            self.waits,
+        )
+
+    def parent_added(self, live: LiveObject, key: ParentKey) -> None:
+        self._keys[live.uid], self._identities[live.uid] = key, live.identity
+        self.waits.add(live, key.folder)
+        self.parent_owned(live)
+
+    def parent_owned(self, live: LiveObject) -> None:
+        if live.parent_uid:
+            self._creators[live.uid] = live.parent_uid
+        else:
+            self._creators.pop(live.uid, None)
+
+    def parent_deleted(self, uid: str) -> None:
+        self._keys.pop(uid, None)
+        self._creators.pop(uid, None)
+        self.claims.forget(uid)
+        if (identity := self._identities.pop(uid, None)) is not None:
+            self.waits.remove(identity, uid)
+        self.children.forget(uid)
+        self.lookups.forget(uid)
+
+    def parent_changed(self, key: ParentKey, cause: Cause) -> None:
+        self._queue.add(key, cause)
+
+    def child_changed(self, parent_uid: str, namespace: str) -> None:
+        parent = self._identities.get(parent_uid)
+        if parent is None:
+            return
+        if may_own(parent.namespace, namespace) or self.may_have_children_elsewhere(self._keys[parent_uid]):
+            self._requeue(parent_uid, Cause.CHILD)
+
+    def names_child(self, parent_uid: str, identity: Identity) -> bool:
+        if self.claims.get(identity) == parent_uid:
+            return True
+        parent = self._find(parent_uid)
+        return parent is not None and identity in named_children(parent)
+
+    def _find(self, uid: str) -> LiveObject | None:
+        """The parent with that uid, None where there is none."""
+        key = self._keys.get(uid)
+        parent = None if key is None else self.find_parent(key)
+        return parent if parent is not None and parent.uid == uid else None
+
+    async def until_parents_known(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SYNC_DEADLINE):
+                await self.all_parents_listed()
+
+    def child_released(self, identity: Identity) -> None:
+        self.claims.free(identity)
+
+    def child_written(self, live: LiveObject) -> None:
+        self.lookups.written(live)
+
+    def child_deleted(self, live: LiveObject) -> None:
+        self.lookups.deleted(live)
+
+    def kind_changed(self) -> None:
+        self.on_kind_changed()
+
+    def lookup_changed(self, parent_uid: str, cause: Cause) -> None:
+        self._requeue(parent_uid, cause)
+
+    def _requeue(self, parent_uid: str, cause: Cause) -> None:
+        key = self._keys.get(parent_uid)
+        if key is not None:
+            self._queue.add(key, cause)

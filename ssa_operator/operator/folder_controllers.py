@@ -1,0 +1,432 @@
+"""One controller for each template folder: it starts when the cluster serves the folder's resource, and stops when the
+cluster no longer serves it.
+
+Promises:
+- Folders don't disturb each other. A folder without a CRD waits for it. A folder whose CRD is deleted stops when the
+  last object, and with it the CRD, is gone. A folder that doesn't load keeps its last good templates.
+- The operator loads changed templates without a restart, and reconciles the parents of the changed folders only.
+- A change of files or CRDs is never lost, also while the operator waits for the API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from ssa_operator.informers.children import ChildInformers
+from ssa_operator.informers.crds import CRDInformer
+from ssa_operator.informers.lookups import LookupInformers
+from ssa_operator.informers.parents import ParentKey, Served
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.objects.causes import Cause
+from ssa_operator.objects.finalizers import FINALIZER
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.operator.event_router import EventRouter
+from ssa_operator.operator.metrics import Metrics
+from ssa_operator.operator.options import Options
+from ssa_operator.operator.permissions.requests import PermissionReviewer
+from ssa_operator.operator.permissions.rules import admission_needs, http_needs
+from ssa_operator.operator.shards.rules import own_lease_needs
+from ssa_operator.reconcile.parent_state import Parents, ParentState
+from ssa_operator.reconcile.shards.selection import kept_parents
+from ssa_operator.rendering.folder.snapshot import FilesState, files_state
+from ssa_operator.rendering.folder.sources import Folder, Sources, load_all, no_folder_message
+
+log = logging.getLogger("ssa_operator")
+
+REDISCOVERY = 10.0
+"""Seconds after which discovery is repeated for a missing resource, which may have no CRD whose event shows it."""
+
+DISCOVERY_LAG = 0.5
+DISCOVERY_TRIES = 3
+"""Discovery learns of a CRD, and of its end, a moment after the event. The operator repeats it for a missing kind that
+is looked up or watched: after DISCOVERY_LAG seconds, DISCOVERY_TRIES times, each time after twice as long."""
+
+
+class FolderControllers:
+    """`folders` are the running controllers by folder name. `missing` are the reasons why the other folders wait."""
+
+    def __init__(
+        self, client: Client, mapper: RESTMapper, options: Options, router: EventRouter, metrics: Metrics
+    ) -> None:
+        self.folders: dict[str, Parents] = {}
+        self.missing: dict[str, str] = {}
+        self.refused_crds: Mapping[str, str] = {}
+        """Why CRDs of `--install-crds` are not applied, by name."""
+        self.crds = CRDInformer(client, self._crd_changed)
+        self.children = ChildInformers(client, mapper, options.namespaces, router, options.shard)
+        self.lookups = LookupInformers(
+            client, mapper, self.crds, router, limited_to_namespaces=bool(options.namespaces)
+        )
+        self._client = client
+        self._mapper = mapper
+        self._options = options
+        namespace = options.installation.namespace or client.credentials.namespace
+        self._installation = replace(options.installation, namespace=namespace)
+        own_needs = own_lease_needs(namespace, options.shard, elects=options.leader_election is not None)
+        own_needs += http_needs() if options.exposes_http else ()
+        own_needs += admission_needs(namespace) if options.admission_service else ()
+        self.permissions = PermissionReviewer(
+            client, mapper, self.folders, options.namespaces, own_needs, options.impersonate
+        )
+        self._router = router
+        self._metrics = metrics
+        self._sources: Sources | None = None
+        self._files: FilesState = {}
+        self._had_crd: set[str] = set()
+        self._changed_folders: set[str] = set()
+        self._changed_kinds: dict[GroupKind, int] = {}
+        self._changed = asyncio.Event()
+        self._started = asyncio.Event()
+        self._shard_selector_applies: bool | None = None
+        self.on_refreshed: Callable[[], None] = lambda: None
+        """Called after folders started, stopped or were reloaded."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the operator serves every folder whose resource the cluster serves, in each namespace that it may
+        read.
+        """
+        return self._started.is_set() and all(each.serving for each in self.folders.values())
+
+    def set_refused_crds(self, refused: Mapping[str, str]) -> None:
+        """Take over which CRDs are refused, and requeue the parents whose status has to say so, or no longer."""
+        before, self.refused_crds = self.refused_crds, refused
+        for name in before.keys() | refused.keys():
+            if before.get(name) == refused.get(name):
+                continue
+            self._folder_changed(name)
+            if name in self.folders:
+                self.folders[name].crd_refusal = refused.get(name, "")
+                for key in self.folders[name].all_keys():
+                    self._router.parent_changed(key, Cause.RETRY)
+
+    def unread_namespaces(self) -> frozenset[str]:
+        """The namespaces in which the parents of some folder are not known."""
+        return frozenset(namespace for each in self.folders.values() for namespace in each.unserved)
+
+    @property
+    def sources(self) -> Sources:
+        """The loaded templates."""
+        assert self._sources is not None, "load_templates was not called"
+        return self._sources
+
+    def reports_status(self, kind: GroupKind) -> bool:
+        """Whether a kind's objects are ready only once a controller has written their status: this process, or one that
+        their CRD declares.
+        """
+        parents = any(each.writes_observed_generation(kind) for each in self.folders.values())
+        return parents or self.crds.reports_status(kind)
+
+    def may_have_children_elsewhere(self, key: ParentKey) -> bool:
+        """Whether a parent may have children outside of its namespace: its folder allows them, or it has the finalizer
+        for them.
+        """
+        parents = self.folders.get(key.folder)
+        if parents is None or parents.folder.settings.cluster_scope:
+            return True
+        live = parents.find(key.namespace, key.name)
+        return live is not None and FINALIZER in live.metadata.finalizers
+
+    def find_parent(self, key: ParentKey) -> LiveObject | None:
+        """The parent with that key, None where there is none."""
+        parents = self.folders.get(key.folder)
+        return None if parents is None else parents.find(key.namespace, key.name)
+
+    def load_templates(self, *, log_problems: bool = True) -> None:
+        """Load the template folders, and log problems."""
+        self._files = files_state(self._options.templates, self._installation.values)
+        self._take(self._loaded(), log_problems=log_problems)
+
+    def _loaded(self) -> Sources:
+        return load_all(self._options.templates, self._sources, self._installation)
+
+    def _take(self, sources: Sources, *, log_problems: bool = True) -> None:
+        """Take a loaded template set into use."""
+        before = self._sources.folders if self._sources is not None else {}
+        self._sources = sources
+        for problem in sources.problems if log_problems else ():
+            log.error("%s", problem)
+        if log_problems and (advice := no_folder_message(self._options.templates, sources)):
+            log.warning("%s", advice)
+        for name, folder in sources.folders.items():
+            known = before.get(name)
+            if known is None or known.digest != folder.digest or known.problems != folder.problems:
+                for problem in folder.problems if log_problems else ():
+                    log.error("%s%s", problem, "; the last good templates stay in use" if folder.templates else "")
+                self._folder_changed(name)
+        for name in before.keys() - sources.folders.keys():
+            self._folder_changed(name)
+
+    async def follow_files(self) -> None:
+        """Load the templates again whenever files of theirs or of `--values` change, until cancelled."""
+        # Imported here, because an operator that starts has more urgent work.
+        from ssa_operator.rendering.folder.hot_reload import changes  # noqa: PLC0415
+
+        async for burst in changes(self._options.templates, self._installation.values, known=self._files):
+            # In a thread: large templates take seconds to compile.
+            sources = await asyncio.to_thread(self._loaded)
+            if burst is None or burst.stands_still():
+                self._take(sources)
+
+    async def follow_cluster(self) -> None:
+        """Start, stop and reload folders whenever files or CRDs change, until cancelled."""
+        await self.crds.reflector.synced_or_unavailable()
+        discovering = asyncio.create_task(self._discover(), name="discover")
+        try:
+            while True:
+                await self._changed.wait()
+                await self._refresh()
+                self.permissions.request_review()
+        finally:
+            discovering.cancel()
+
+    async def _discover(self) -> None:
+        """Discover what the first reconciles need, while the parents are listed. If that fails, they repeat it, and
+        report the failure.
+        """
+        with contextlib.suppress(ApiError, CredentialsError):
+            await self.lookups.discover()
+
+    async def start(self) -> None:
+        """Start every folder whose resource the cluster serves, once, and wait until each informer has synced or can't.
+
+        `crds` and the files are not followed.
+        """
+        await self.crds.reflector.synced_or_unavailable()
+        await self._refresh()
+        await self.synced_or_unavailable()
+
+    async def synced_or_unavailable(self) -> None:
+        """Wait until the folders whose resource the cluster serves have started, and their informers have synced or
+        can't.
+        """
+        await self._started.wait()
+        reflectors = [each for parents in self.folders.values() for each in parents.reflectors]
+        await asyncio.gather(*(each.synced_or_unavailable() for each in reflectors))
+
+    async def rediscover(self) -> None:
+        """Repeat discovery for missing kinds and for what templates ask, until cancelled.
+
+        Not every kind has a CRD whose event shows it, and no event shows another version of the API server.
+        """
+        while True:
+            await asyncio.sleep(REDISCOVERY)
+            kinds = self.lookups.missing
+            if self.missing or kinds or self.lookups.served.in_use:
+                self._mapper.invalidate()
+                for name in self.missing:
+                    self._folder_changed(name)
+                for kind in kinds:
+                    await self._logged(str(kind), self.lookups.refresh(kind))
+                await self._logged("api_available", self.lookups.served.refresh())
+            await self._logged("kubernetes_version", self._refresh_version())
+
+    async def _refresh_version(self) -> None:
+        """Requeue the parents whose templates read the version of Kubernetes, if it changed."""
+        readers = [
+            each for each in self.folders.values() if each.folder.templates and each.folder.templates.reads_version
+        ]
+        if readers and await self.lookups.served.refresh_version():
+            for parents in readers:
+                for key in parents.all_keys():
+                    self._router.parent_changed(key, Cause.TEMPLATE)
+
+    def on_kind_changed(self) -> None:
+        """Refresh missing kinds of children, because one can be watched now, or no longer."""
+        for kind in self.children.missing:
+            self._kind_changed(kind, 0)
+        self._requeue_unready()
+
+    @property
+    def watch_tasks(self) -> Sequence[asyncio.Task[None]]:
+        """The tasks of all watches of parents, children and lookups."""
+        parents = (task for each in self.folders.values() for task in each.tasks)
+        return (*parents, *self.children.tasks, *self.lookups.tasks)
+
+    async def close(self) -> None:
+        """Stop every watch."""
+        for parents in self.folders.values():
+            await parents.close()
+        await self.children.close()
+        await self.lookups.close()
+
+    def _crd_changed(self, name: str, kind: GroupKind) -> None:
+        self._mapper.crd_changed(kind, deleted=self.crds.defined(kind) is None)
+        if name in self.sources.folders or name in self.folders:
+            self._folder_changed(name)
+        elif not self._mapper.was_asked_for(kind):
+            return  # thousands of CRDs may appear at once, and no parent needs them
+        self._kind_changed(kind, 0)
+
+    def _kind_changed(self, kind: GroupKind, tries: int) -> None:
+        self._mapper.invalidate()
+        self._changed_kinds[kind] = tries
+        self._changed.set()
+
+    def _folder_changed(self, name: str) -> None:
+        self._changed_folders.add(name)
+        self._changed.set()
+
+    async def _refresh(self) -> None:
+        """Adapt to the changed kinds and folders."""
+        self._changed.clear()
+        kinds_changed = await self._refresh_kinds()
+        folders_changed = await self._refresh_folders()
+        self._started.set()
+        self.permissions.request_review()
+        self.on_refreshed()
+        if kinds_changed or folders_changed:
+            self._requeue_unready()
+
+    async def _refresh_kinds(self) -> bool:
+        """Refresh the informers of changed kinds. Returns whether unready parents may now be able to go on."""
+        helps = 0 in self._changed_kinds.values()
+        while self._changed_kinds:
+            kind, tries = self._changed_kinds.popitem()
+            missing = kind in self.children.missing
+            await self._logged(str(kind), self.children.refresh(kind))
+            await self._logged(str(kind), self.lookups.refresh(kind))
+            helps = helps or (missing and kind not in self.children.missing)
+            asked = self.lookups.served.asked_for(kind)
+            if asked:
+                await self._logged(str(kind), self.lookups.served.refresh())
+            if tries < DISCOVERY_TRIES and (asked or self.lookups.is_missing(kind) or kind in self.children.missing):
+                delay = DISCOVERY_LAG * 2**tries
+                asyncio.get_running_loop().call_later(delay, self._kind_changed, kind, tries + 1)
+        return helps
+
+    async def _refresh_folders(self) -> bool:
+        """Start, stop and reload the changed folders. Returns whether one of them began or ceased to wait."""
+        # A name that is added meanwhile is for the next round, because this one may have read the files already.
+        names, self._changed_folders = self._changed_folders, set()
+        changed = False
+        for name in names:
+            before = self.missing.get(name)
+            await self._logged(name, self._refresh_folder(name))
+            changed = changed or self.missing.get(name) != before
+        return changed
+
+    async def _logged(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Log a failure, so that a bug or an unreachable API server stops no other folder."""
+        try:
+            await work
+        except (ApiError, CredentialsError) as error:
+            log.warning("%s: %s", name, error)
+        except Exception:
+            log.exception("%s: unexpected error", name)
+
+    def _requeue_unready(self) -> None:
+        """Requeue the parents that are not ready, because their children may need a kind that is served now."""
+        for parents in self.folders.values():
+            parents.kind_changes += 1
+            for key in parents.unready():
+                self._router.parent_changed(key, Cause.RETRY)
+
+    async def _refresh_folder(self, name: str) -> None:
+        folder = self._sources.folders.get(name) if self._sources else None
+        running = self.folders.get(name)
+        served = await self._served(folder, running) if folder is not None else None
+        if folder is None or served is None:
+            if running is not None:
+                log.warning("%s: stops: %s", name, self.missing.get(name, "its templates are gone"))
+                await self._stop(name, running)
+            return
+        if served.unreported and (running is None or running.served.unreported != served.unreported):
+            log.warning("%s: %s", name, served.unreported)
+        if served.terminating and not (running is not None and running.served.terminating):
+            log.warning("%s: its CRD is being deleted; the folder stops when its last object is gone", name)
+        if running is not None and running.served.resource == served.resource:
+            running.serve(served)
+            if running.folder is not folder:
+                self._reload(running, folder)
+            return
+        if running is not None:
+            await self._stop(name, running)
+        log.info("%s: starts with %s", name, served.resource.api_version)
+        self.folders[name] = Parents(
+            self._client,
+            folder,
+            served,
+            self._router,
+            new=ParentState(),
+            namespaces=self._options.namespaces,
+            shard_selector=await self._shard_selector(),
+            keep=kept_parents(self._options.shard, self._options.selector),
+        )
+        self.folders[name].crd_refusal = self.refused_crds.get(name, "")
+        self.folders[name].start()
+
+    async def _shard_selector(self) -> str:
+        """The `shardSelector` of lists and watches, '' where the API server does not filter by it.
+
+        If it can't be asked, the operator filters alone. The answer for CRDs holds for custom resources, which don't
+        show it themselves.
+        """
+        shard = self._options.shard
+        if shard is None:
+            return ""
+        if self._shard_selector_applies is None:
+            scope = replace(self.crds.reflector.scope, shard_selector=shard.shard_selector)
+            try:
+                self._shard_selector_applies = await self._client.applies_shard_selector(scope)
+            except (ApiError, CredentialsError) as error:
+                log.info("whether the API server filters by shardSelector is unknown: %s", error)
+                return ""
+            if self._shard_selector_applies:
+                log.info("the API server filters the parents of shard %s (shardSelector)", shard)
+        return shard.shard_selector if self._shard_selector_applies else ""
+
+    def _reload(self, running: Parents, folder: Folder) -> None:
+        # Also if only its problems changed, because a parent's status reports them.
+        cause = Cause.TEMPLATE if running.folder.digest != folder.digest else Cause.RETRY
+        log.info("%s: its templates changed; %d parents are reconciled", folder.name, len(running))
+        running.folder = folder
+        for key in running.all_keys():
+            self._router.parent_changed(key, cause)
+
+    async def _stop(self, name: str, running: Parents) -> None:
+        del self.folders[name]
+        self._metrics.forget(name)
+        await running.close()
+        for live in running:
+            self._router.parent_deleted(live.uid)
+
+    async def _served(self, folder: Folder, running: Parents | None) -> Served | None:
+        """How the cluster serves the folder's resource. None, and the reason in `missing`, where it doesn't."""
+        name = folder.name
+        crd = self.crds.get(name)
+        if crd is not None:
+            self._had_crd.add(name)
+        try:
+            if crd is not None:
+                served = Served(resource=self.crds.resource(name, folder.settings.version), crd=crd)
+            elif name in self._had_crd:
+                raise UnknownKind(f"its CRD {name} was removed")
+            else:
+                served = Served(resource=await self._mapper.resource_by_name(name), crd=None)
+        except (ApiError, CredentialsError) as error:
+            if running is not None:
+                # An unreachable API server does not mean that the resource is gone.
+                return running.served
+            self.missing[name] = str(error)
+            log.warning("%s: waits: %s", name, error)
+            return None
+        except UnknownKind as error:
+            refusal = self.refused_crds.get(name, "")
+            reason = f"{error}; its CRD is not applied: {refusal}" if refusal else str(error)
+            if self.missing.get(name) != reason:
+                log.warning("%s: waits: %s", name, reason)
+            self.missing[name] = reason
+            return None
+        self.missing.pop(name, None)
+        return served

@@ -1,0 +1,195 @@
+"""The HTTP server of a running operator: probes, metrics, and the parents as the caches hold them.
+
+Promises:
+- `/healthz` answers as long as the event loop makes progress. It is 503, and names the cause, when a task ended or a
+  worker is stuck, because only a restart helps then. An unreachable API server does not change it.
+- `/readyz` is ok once the operator serves every folder whose resource exists, except where it may not read parents. Its
+  text names the other folders, these namespaces, refused CRDs and missing permissions, which don't change its code.
+- `/objects` shows caches and last reports, and never shows a Secret's content. Only the reviews of who asks go to the
+  API server.
+- Who may read is decided by `http_access.py`. With a certificate, all of it is HTTPS.
+- Clients that stall, and many of them, hold up no probe, as `http_connections.py` promises.
+- No request changes the operator or the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Self
+
+import msgspec
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler
+
+from ssa_operator.kube.clock import SYSTEM
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.permission import Permission
+from ssa_operator.operator.http_access import AccessControl
+from ssa_operator.operator.http_connections import Connections, track_request
+from ssa_operator.operator.operator import Operator
+from ssa_operator.operator.permissions.requests import describe
+from ssa_operator.operator.serving_certificate import ServingCertificate
+from ssa_operator.reconcile.parent_state import Parents
+
+
+class Server:
+    """The HTTP server of an operator, as an async context manager. `port` is the port that it listens on.
+
+    Raises CertificateError if the options name files that hold no certificate.
+    """
+
+    def __init__(self, operator: Operator, host: str | None, port: int) -> None:
+        self._operator = operator
+        files = operator.options.certificate
+        self._certificate = ServingCertificate(files) if files is not None else None
+        self._renewing: asyncio.Task[None] | None = None
+        self._access = AccessControl(operator.client, host, SYSTEM)
+        app = web.Application(middlewares=[track_request, self._authorized])
+        app.add_routes(
+            [
+                web.get("/healthz", self._healthz),
+                web.get("/readyz", self._readyz),
+                web.get("/metrics", self._metrics),
+                web.get("/objects", self._folders),
+                web.get("/objects/{folder}", self._objects),
+                web.get("/objects/{folder}/{name}", self._object),
+                web.get("/objects/{folder}/{namespace}/{name}", self._object),
+            ]
+        )
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            logger=_log(),
+            auto_decompress=False,  # a request needs no body, and a compressed one could be large
+            handler_cancellation=True,
+            shutdown_timeout=1.0,
+        )
+        context = None if self._certificate is None else self._certificate.context
+        self.connections = Connections(runner, host, port, context)
+
+    @property
+    def port(self) -> int:
+        return self.connections.port
+
+    async def __aenter__(self) -> Self:
+        await self.connections.__aenter__()
+        if self._certificate is not None:
+            self._renewing = asyncio.create_task(self._certificate.follow(), name="renew the certificate")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+        await self.connections.__aexit__()
+
+    @web.middleware
+    async def _authorized(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        await self._access.authorize(request)
+        return await handler(request)
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        problems = self._operator.health_problems()
+        if not problems:
+            return web.Response(text="ok\n")
+        return web.Response(status=503, text="".join(f"{problem}\n" for problem in problems))
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        missing = "".join(f"missing permission: {line}\n" for line in describe(self._operator.missing_permissions))
+        folders = self._operator.folders
+        unserved = "".join(
+            f"not served: {name} in {namespace} ({reason})\n" if reason else f"not served: {name} in {namespace}\n"
+            for name, parents in folders.items()
+            if parents.serving
+            for namespace, reason in parents.unserved.items()
+        )
+        refused = self._operator.controllers.refused_crds.items()
+        missing = "".join(f"CRD not applied: {name} ({reason})\n" for name, reason in refused) + missing
+        if self._operator.ready:
+            return web.Response(text=f"ok\n{unserved}{missing}")
+        unsynced = {name: parents.unserved.values() for name, parents in folders.items() if not parents.serving}
+        reasons = {name: next(filter(None, found), "") for name, found in unsynced.items()}
+        waiting = ", ".join(f"{name} ({reason})" if reason else name for name, reason in reasons.items()) or "starting"
+        return web.Response(status=503, text=f"not synced: {waiting}\n{unserved}{missing}")
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        self._operator.measure()
+        return web.Response(body=self._operator.metrics.text(), content_type="text/plain", charset="utf-8")
+
+    async def _folders(self, _request: web.Request) -> web.Response:
+        folders = {name: {"parents": len(parents)} for name, parents in self._operator.folders.items()}
+        waiting = {name: {"waits": reason} for name, reason in self._operator.missing.items()}
+        return _json(folders | waiting)
+
+    async def _objects(self, request: web.Request) -> web.Response:
+        parents = self._parents(request)
+        await self._access.authorize_read(request, _permission(parents, "list"))
+        return _json({"items": {_name(live): _view(parents, live) for live in parents}})
+
+    async def _object(self, request: web.Request) -> web.Response:
+        parents = self._parents(request)
+        namespace, name = request.match_info.get("namespace", ""), request.match_info["name"]
+        await self._access.authorize_read(request, _permission(parents, "get", namespace, name))
+        live = parents.find(namespace, name)
+        if live is None:
+            raise web.HTTPNotFound(text=f"{request.match_info['folder']}: there is no {namespace}/{name}\n")
+        return _json(_view(parents, live))
+
+    def _parents(self, request: web.Request) -> Parents:
+        folder = request.match_info["folder"]
+        if folder in self._operator.folders:
+            return self._operator.folders[folder]
+        reason = self._operator.missing.get(folder, "there is no such template folder")
+        raise web.HTTPNotFound(text=f"{folder}: {reason}\n")
+
+
+def _log() -> logging.Logger:
+    """A log without requests that are no HTTP: aiohttp quotes them, with their tokens, and anyone may send them."""
+    log = logging.getLogger("ssa_operator.http")
+    if not log.filters:
+        invalid = (HttpProcessingError, web.RequestPayloadError)
+        log.addFilter(lambda record: not (record.exc_info and isinstance(record.exc_info[1], invalid)))
+    return log
+
+
+def _permission(parents: Parents, verb: str, namespace: str = "", name: str = "") -> Permission:
+    resource = parents.served.resource
+    return Permission(group=resource.group, resource=resource.plural, namespace=namespace, name=name, verb=verb)
+
+
+def _name(live: LiveObject) -> str:
+    identity = live.identity
+    return f"{identity.namespace}/{identity.name}" if identity.namespace else identity.name
+
+
+def _view(parents: Parents, live: LiveObject) -> dict[str, Any]:
+    """The parent as the cache holds it, with the conditions and resources of its last report."""
+    report = parents.state(live).status.report
+    status: Mapping[str, Any] = report.status if report is not None else {}
+    return {
+        "object": redacted(live.body),
+        "conditions": status.get("conditions", []),
+        "resources": status.get("resources", []),
+    }
+
+
+def redacted(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The object. In a Secret, the values are empty and the keys stay."""
+    if body.get("kind") != "Secret" or body.get("apiVersion") != "v1":
+        return body
+    emptied = {
+        field: dict.fromkeys(body[field], "")
+        for field in ("data", "stringData")
+        if isinstance(body.get(field), Mapping)
+    }
+    annotations = body["metadata"].get("annotations", {})
+    shown = {
+        key: value for key, value in annotations.items() if key != "kubectl.kubernetes.io/last-applied-configuration"
+    }
+    return {**body, **emptied, "metadata": {**body["metadata"], "annotations": shown}}
+
+
+def _json(value: object) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), content_type="application/json")

@@ -1,0 +1,356 @@
+"""The Prometheus metrics of a running operator.
+
+Promises:
+- Every name begins with `ssa_operator_`, except the usual `process_` ones. Times are in seconds.
+- The names are those of client-go and controller-runtime, where these have one.
+- Label values are folders, resources, namespaces, kinds and fixed words. Names of objects are labels only of a few
+  parents that hold the operator up. A template may take a kind from a parent: beyond KINDS_LIMIT kinds, the label is
+  `<other>`.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics import MetricWrapperBase
+
+from ssa_operator import __version__
+from ssa_operator.kube.api.request import Request
+from ssa_operator.kube.watch.reflector import Reflector
+from ssa_operator.objects.secret_fields import HIDDEN
+
+NO_ANSWER = "<error>"
+"""The label `code` of a request without an answer, as in client-go."""
+
+KINDS_LIMIT = 500
+"""Kinds of children that labels name."""
+
+OTHER_KIND = "<other>"
+
+HELD_LIMIT = 20
+"""Parents that held the event loop whose names are labels."""
+
+_FAST = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class Definition(NamedTuple):
+    """What a metric is, for the reference."""
+
+    name: str
+    type: str
+    labels: tuple[str, ...]
+    documentation: str
+
+
+class Metrics:
+    """The metrics of one operator, in a registry of their own. Observes the requests of its client."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self.reconciles = Counter(
+            "ssa_operator_reconcile_total",
+            "Reconciles by result: ok, waiting, failed, error.",
+            ("folder", "result"),
+            registry=self._registry,
+        )
+        self.reconcile_seconds = Histogram(
+            "ssa_operator_reconcile_duration_seconds",
+            "Duration of a reconcile.",
+            ("folder",),
+            buckets=_FAST,
+            registry=self._registry,
+        )
+        self.render_seconds = Histogram(
+            "ssa_operator_render_duration_seconds",
+            "Duration of one render of a folder for one parent.",
+            ("folder",),
+            buckets=_FAST,
+            registry=self._registry,
+        )
+        self.active_workers = Gauge(
+            "ssa_operator_active_workers", "Workers that reconcile a parent now.", registry=self._registry
+        )
+        self.max_concurrent_reconciles = Gauge(
+            "ssa_operator_max_concurrent_reconciles", "Number of workers (--workers).", registry=self._registry
+        )
+        self.child_failures = Counter(
+            "ssa_operator_child_failures_total",
+            "Children that a reconcile did not apply, by reason: DependencyCycle, InvalidManifest, Conflict (also a"
+            " field that another manager keeps changing), ApplyFailed.",
+            ("folder", "kind", "reason"),
+            registry=self._registry,
+        )
+        self.children = Counter(
+            "ssa_operator_children_total",
+            "Children by result of a reconcile: created, configured, unchanged, recreated, pruned, waiting, failed.",
+            ("folder", "kind", "result"),
+            registry=self._registry,
+        )
+        self.events = Counter(
+            "ssa_operator_events_total",
+            "Events on parents by result: written, dropped (too many), failed.",
+            ("result",),
+            registry=self._registry,
+        )
+        self.queue_adds = Counter(
+            "ssa_operator_workqueue_adds_total", "Causes for which parents were queued.", registry=self._registry
+        )
+        self.queue_depth = Gauge(
+            "ssa_operator_workqueue_depth", "Parents that wait for a worker.", registry=self._registry
+        )
+        self.queue_seconds = Histogram(
+            "ssa_operator_workqueue_queue_duration_seconds",
+            "Time for which a parent waits for a worker, from the moment at which it is added or due.",
+            buckets=_FAST,
+            registry=self._registry,
+        )
+        self.queue_unfinished = Gauge(
+            "ssa_operator_workqueue_unfinished_work_seconds",
+            "Time spent so far on all parents that workers reconcile now.",
+            registry=self._registry,
+        )
+        self.queue_longest_running = Gauge(
+            "ssa_operator_workqueue_longest_running_seconds",
+            "Time spent so far on the parent that a worker has reconciled for the longest time.",
+            registry=self._registry,
+        )
+        self.queue_retries = Counter(
+            "ssa_operator_workqueue_retries_total",
+            "Parents that were requeued after a failure, with backoff.",
+            registry=self._registry,
+        )
+        self.resync_lag = Gauge(
+            "ssa_operator_resync_lag_seconds",
+            "Delay of resyncs after their interval because of --tick-rate.",
+            registry=self._registry,
+        )
+        self.parents = Gauge(
+            "ssa_operator_parents", "Parents by template folder.", ("folder",), registry=self._registry
+        )
+        self.ready = Gauge(
+            "ssa_operator_parents_ready", "Parents that are Ready.", ("folder",), registry=self._registry
+        )
+        self.watch_restarts = Gauge(
+            "ssa_operator_watch_restarts",
+            "Restarts of a watch.",
+            ("resource", "namespace"),
+            registry=self._registry,
+        )
+        self.watch_age = Gauge(
+            "ssa_operator_watch_age_seconds",
+            "Time since a watch last received anything from the API server.",
+            ("resource", "namespace"),
+            registry=self._registry,
+        )
+        self.leader = Gauge(
+            "ssa_operator_leader_election_master_status",
+            "1 if this replica leads by the Lease of this name, 0 if it is a standby. Absent without leader election.",
+            ("name",),
+            registry=self._registry,
+        )
+        self.shard_up = Gauge(
+            "ssa_operator_shard_up",
+            "1 if the shard renews its Lease, 0 if it does not. Each shard reports all of them.",
+            ("shard",),
+            registry=self._registry,
+        )
+        self.shard_buckets = Gauge(
+            "ssa_operator_shard_buckets",
+            "Of the 256 buckets of parents, those that no running shard reconciles (uncovered) or several do "
+            "(overlapping).",
+            ("state",),
+            registry=self._registry,
+        )
+        self.watch_synced = Gauge(
+            "ssa_operator_watch_synced",
+            "1 if the objects of a watch have been listed, 0 if not yet or if the resource is missing or forbidden.",
+            ("resource", "namespace"),
+            registry=self._registry,
+        )
+        self.lists = Counter(
+            "ssa_operator_reflector_lists_total",
+            "Complete lists of a resource by watches: the first one of each watch, and those after a gap.",
+            ("resource",),
+            registry=self._registry,
+        )
+        self.cache_objects = Gauge(
+            "ssa_operator_cache_objects",
+            "Objects that the caches of watches hold.",
+            ("resource",),
+            registry=self._registry,
+        )
+        self.partial_objects = Gauge(
+            "ssa_operator_cache_partial_objects",
+            "Objects with the operator's label of which only metadata is kept, because no manifest, record or status of"
+            " a parent names them.",
+            ("resource",),
+            registry=self._registry,
+        )
+        self.requests = Counter(
+            "ssa_operator_rest_client_requests_total",
+            "Requests to the API server by verb (as in RBAC, and apply), resource ('' for discovery and others), and"
+            f" HTTP code (`{NO_ANSWER}` without an answer).",
+            ("verb", "resource", "code"),
+            registry=self._registry,
+        )
+        self.request_seconds = Histogram(
+            "ssa_operator_rest_client_request_duration_seconds",
+            "Duration of a request to the API server, without retries; of a watch, until it is opened.",
+            ("verb", "resource"),
+            buckets=_FAST,
+            registry=self._registry,
+        )
+        self.request_retries = Counter(
+            "ssa_operator_rest_client_request_retries_total",
+            "Requests that were sent again at once, by the code of the answer before.",
+            ("verb", "code"),
+            registry=self._registry,
+        )
+        self.rate_limiter_seconds = Histogram(
+            "ssa_operator_rest_client_rate_limiter_duration_seconds",
+            "Time for which a write waits because enough writes are under way. It grows after answers with code 429.",
+            buckets=_FAST,
+            registry=self._registry,
+        )
+        self.loop_lag = Histogram(
+            "ssa_operator_event_loop_lag_seconds",
+            "Delay with which a timer of the event loop runs: how long other work held the loop up.",
+            buckets=_FAST,
+            registry=self._registry,
+        )
+        self.suspected_parents = Gauge(
+            "ssa_operator_suspected_parents",
+            "1 for a parent that is reconciled last and alone, because a process was held up or died while it was.",
+            ("folder", "namespace", "name"),
+            registry=self._registry,
+        )
+        self.loop_held_seconds = Gauge(
+            "ssa_operator_event_loop_held_seconds",
+            "How long a step of a parent's reconcile held the event loop last, where that was over a second; of the"
+            f" {HELD_LIMIT} parents that did so last.",
+            ("folder", "namespace", "name"),
+            registry=self._registry,
+        )
+        self.templates_loaded = Gauge(
+            "ssa_operator_templates_loaded",
+            "1 if the folder's current templates are in use, 0 if they don't load and the last good ones are in use.",
+            ("folder",),
+            registry=self._registry,
+        )
+        self.crd_applied = Gauge(
+            "ssa_operator_crd_applied",
+            "1 if a CRD of --install-crds is applied, 0 if the API server refuses it or its file can't be read. Absent"
+            " without --install-crds and on a standby.",
+            ("crd",),
+            registry=self._registry,
+        )
+        self.build_info = Gauge(
+            "ssa_operator_build_info", "1, with the operator's version.", ("version",), registry=self._registry
+        )
+        self.build_info.labels(__version__).set(1)
+        self._process = ProcessCollector(registry=self._registry)
+        self._kinds: set[str] = set()
+        self._held: dict[tuple[str, str, str], None] = {}
+
+    def kind_label(self, kind: str) -> str:
+        """The label `kind` of a child."""
+        if kind not in self._kinds:
+            if len(self._kinds) >= KINDS_LIMIT:
+                return OTHER_KIND
+            self._kinds.add(kind)
+        return kind
+
+    def held(self, folder: str, namespace: str, name: str, seconds: float) -> None:
+        """A step of this parent's reconcile held the event loop."""
+        labels = (folder, namespace, name)
+        self._held.pop(labels, None)
+        self._held[labels] = None
+        if len(self._held) > HELD_LIMIT:
+            oldest = next(iter(self._held))
+            del self._held[oldest]
+            self.loop_held_seconds.remove(*oldest)
+        self.loop_held_seconds.labels(*labels).set(seconds)
+
+    # RequestObserver.
+
+    def answered(self, request: Request, code: int, seconds: float) -> None:
+        verb, resource = request.verb, request.resource_name
+        self.requests.labels(verb, resource, str(code) if code else NO_ANSWER).inc()
+        self.request_seconds.labels(verb, resource).observe(seconds)
+
+    def retried(self, request: Request, code: int) -> None:
+        self.request_retries.labels(request.verb, str(code) if code else NO_ANSWER).inc()
+
+    def limited(self, seconds: float) -> None:
+        self.rate_limiter_seconds.observe(seconds)
+
+    def event_ended(self, result: str) -> None:
+        """An Event was `written`, `failed` or was `dropped`."""
+        self.events.labels(result).inc()
+
+    def listed(self, resource_name: str) -> None:
+        self.lists.labels(resource_name).inc()
+
+    def set_watches(self, reflectors: Iterable[Reflector], now: float) -> None:
+        """Set the metrics of watches, at `now` by the reflectors' clock. Watches of the same resource and namespace
+        (children, lookups) are one: their restarts are added, and their age is the greatest.
+        """
+        restarts: collections.Counter[tuple[str, str]] = collections.Counter()
+        ages: dict[tuple[str, str], float] = {}
+        synced: dict[tuple[str, str], bool] = {}
+        caches: dict[tuple[str, int], tuple[int, int]] = {}
+        for reflector in reflectors:
+            labels = (reflector.resource.name, HIDDEN if reflector.scope.hidden else reflector.scope.namespace)
+            restarts[labels] += max(reflector.restarts, 0)
+            synced[labels] = synced.get(labels, True) and reflector.synced.is_set()
+            # The reflectors of several namespaces share one cache.
+            caches[reflector.resource.name, id(reflector.cache)] = len(reflector.cache), reflector.cache.partial
+            if reflector.last_event is not None:
+                ages[labels] = max(ages.get(labels, 0.0), now - reflector.last_event)
+        for gauge in (self.watch_restarts, self.watch_age, self.watch_synced, self.cache_objects, self.partial_objects):
+            gauge.clear()
+        for labels, is_synced in synced.items():
+            self.watch_synced.labels(*labels).set(is_synced)
+        for (resource, _), (objects, partial) in caches.items():
+            self.cache_objects.labels(resource).inc(objects)
+            self.partial_objects.labels(resource).inc(partial)
+        for labels, count in restarts.items():
+            self.watch_restarts.labels(*labels).set(count)
+        for labels, age in ages.items():
+            self.watch_age.labels(*labels).set(age)
+
+    def set_crds(self, applied: Iterable[str], refused: Iterable[str]) -> None:
+        """Set the metric of the CRDs that the operator installs, by their names."""
+        self.crd_applied.clear()
+        for value, names in ((1, applied), (0, refused)):
+            for name in names:
+                self.crd_applied.labels(name).set(value)
+
+    def forget(self, folder: str) -> None:
+        """Remove the gauges of a folder that has stopped."""
+        for gauge in (self.parents, self.ready, self.templates_loaded):
+            with contextlib.suppress(KeyError):
+                gauge.remove(folder)
+
+    def definitions(self) -> Iterator[Definition]:
+        """All metrics, in the order of their definition."""
+        for metric in vars(self).values():
+            if isinstance(metric, MetricWrapperBase):
+                (family,) = metric.describe()
+                yield _definition(family, metric._labelnames)  # noqa: SLF001 - no other way to read them
+        for family in self._process.collect():
+            yield _definition(family, ())
+
+    def text(self) -> bytes:
+        """All metrics in the text format of Prometheus."""
+        return generate_latest(self._registry)
+
+
+def _definition(family: Any, labels: Iterable[str]) -> Definition:
+    suffix = "_total" if family.type == "counter" else ""
+    return Definition(f"{family.name}{suffix}", family.type, tuple(labels), family.documentation)

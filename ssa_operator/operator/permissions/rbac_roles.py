@@ -1,0 +1,133 @@
+"""The roles, bindings and service account that grant an operator exactly the permissions that it needs.
+
+Promises:
+- Permissions in all namespaces and on cluster-scoped resources are in one ClusterRole, those in one namespace in a Role
+  there.
+- Two rules never grant the same permission, and every rule knows the needs that it serves.
+- The same needs give the same roles, whatever their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.objects.permission import Permission
+from ssa_operator.operator.permissions.rules import RBAC, PermissionNeed, without_covered
+
+_VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
+
+
+class Account(Struct, frozen=True, kw_only=True):
+    """The service account of an operator."""
+
+    name: str
+    namespace: str
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """One rule of a role."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    """The names that it is restricted to, none for all."""
+    needs: tuple[PermissionNeed, ...] = ()
+    """The needs that it serves."""
+
+    @property
+    def body(self) -> dict[str, Any]:
+        names = {"resourceNames": list(self.names)} if self.names else {}
+        return {"apiGroups": [self.group], "resources": [self.resource], **names, "verbs": list(self.verbs)}
+
+
+class Role(Struct, frozen=True, kw_only=True):
+    """A ClusterRole, or a Role in a namespace."""
+
+    name: str
+    namespace: str = ""
+    """'' for a ClusterRole."""
+    rules: tuple[Rule, ...]
+
+    @property
+    def kind(self) -> str:
+        return "Role" if self.namespace else "ClusterRole"
+
+
+def roles(needs: Iterable[PermissionNeed], account: Account) -> tuple[Role, ...]:
+    """The ClusterRole and the Roles, all of them with the name of the account."""
+    needs = sorted(set(needs), key=lambda need: (need.permission, need.purpose, need.folder, need.origin))
+    by_namespace: dict[str, list[Permission]] = {}
+    for permission in without_covered(need.permission for need in needs):
+        by_namespace.setdefault(permission.namespace, []).append(permission)
+    return tuple(
+        Role(name=account.name, namespace=namespace, rules=tuple(_rules(by_namespace[namespace], needs)))
+        for namespace in sorted(by_namespace)
+    )
+
+
+def _rules(permissions: Sequence[Permission], needs: Sequence[PermissionNeed]) -> Iterable[Rule]:
+    verbs: dict[tuple[str, str, str], set[str]] = {}
+    for each in permissions:
+        verbs.setdefault((each.group, each.resource, each.name), set()).add(each.verb)
+    names: dict[tuple[str, str, bool, tuple[str, ...]], list[str]] = {}
+    for (group, resource, name), found in verbs.items():
+        names.setdefault((group, resource, bool(name), tuple(sorted(found, key=verb_order))), []).append(name)
+    for (group, resource, is_restricted, given), found_names in sorted(names.items()):
+        restricted = tuple(sorted(found_names)) if is_restricted else ()
+        served = [
+            need
+            for need in needs
+            if any(
+                Permission(
+                    group=group, resource=resource, namespace=permissions[0].namespace, name=name, verb=verb
+                ).covers(need.permission)
+                for name in restricted or ("",)
+                for verb in given
+            )
+        ]
+        yield Rule(group=group, resource=resource, verbs=given, names=restricted, needs=tuple(served))
+
+
+def verb_order(verb: str) -> tuple[int, str]:
+    """The usual order of verbs in a rule: those that read first."""
+    return _VERBS.index(verb) if verb in _VERBS else len(_VERBS), verb
+
+
+def service_account(account: Account, labels: dict[str, str]) -> dict[str, Any]:
+    """The ServiceAccount. Only the operator's own pod mounts its token."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": account.name, "namespace": account.namespace, "labels": labels},
+        "automountServiceAccountToken": False,
+    }
+
+
+def role_body(role: Role, labels: dict[str, str]) -> dict[str, Any]:
+    """The ClusterRole or Role."""
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": role.kind,
+        "metadata": _metadata(role, labels),
+        "rules": [rule.body for rule in role.rules],
+    }
+
+
+def binding_body(role: Role, account: Account, labels: dict[str, str]) -> dict[str, Any]:
+    """The binding that grants a role to the account."""
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": f"{role.kind}Binding",
+        "metadata": _metadata(role, labels),
+        "roleRef": {"apiGroup": RBAC, "kind": role.kind, "name": role.name},
+        "subjects": [{"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace}],
+    }
+
+
+def _metadata(role: Role, labels: dict[str, str]) -> dict[str, Any]:
+    namespace = {"namespace": role.namespace} if role.namespace else {}
+    return {"name": role.name, **namespace, "labels": labels}

@@ -1,0 +1,279 @@
+"""Runs an operator until a signal stops it.
+
+Promises:
+- SIGINT and SIGTERM stop the operator in order. A second signal ends the process at once.
+- The operator may open as many files as its user may ever allow it, up to MAX_OPEN_FILES.
+- SIGUSR1 writes the work queue, the watches and the tasks to the log, and the stacks of the threads to standard error,
+  these also while the event loop is stuck.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import faulthandler
+import gc
+import io
+import logging
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.leases import LeaseAccess
+from ssa_operator.kube.api.transport import Transport
+from ssa_operator.kube.api.write_fence import WriteFence
+from ssa_operator.kube.auth import credentials
+from ssa_operator.objects.shards import Shard
+from ssa_operator.operator.leadership.requests import Leadership, LeadershipLost
+from ssa_operator.operator.leadership.rules import LeaseTiming
+from ssa_operator.operator.operator import Operator, StepGuard
+from ssa_operator.operator.options import Options
+from ssa_operator.operator.permissions.rules import LEASE
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.connection import Target, connect
+from ssa_operator.operator.process.tracing_setup import traces_of
+from ssa_operator.operator.process.watchdog import Watchdog
+from ssa_operator.operator.serving_certificate import CertificateError
+from ssa_operator.operator.shards.requests import shard_lease_labels
+from ssa_operator.operator.shards.rules import lease_name
+from ssa_operator.operator.suspected_parents.requests import SuspectStore
+from ssa_operator.operator.suspected_parents.rules import Version, with_held
+from ssa_operator.reconcile.step_record import Step
+from ssa_operator.rendering.folder.installation import Installation
+
+if TYPE_CHECKING:
+    from ssa_operator.operator.crd_installer import CRDInstaller
+    from ssa_operator.operator.http import Server
+    from ssa_operator.operator.traces import Traces
+
+log = logging.getLogger("ssa_operator")
+
+MAX_OPEN_FILES = 65536
+"""More would only make programs slow that close all files that they may have open, such as exec plugins."""
+
+
+async def run_operator(options: Options, target: Target, crds: Sequence[Path], watchdog: Watchdog) -> None:
+    """Install the CRDs of these folders, and run an operator until SIGINT or SIGTERM."""
+    raise_open_files()
+    if options.leader_election is not None:
+        await _run_replica(options, options.leader_election, target, crds, watchdog)
+        return
+    async with connect(target) as client, Transport(client.credentials) as transport:
+        await _check_impersonation(client, options)
+        installer = await install(client, crds) if crds else None
+        traces, store = traces_of(os.environ), suspect_store(transport, options.installation, options.shard)
+        guard = StepGuard(record=watchdog.record, store=store, process=watchdog.process)
+        await _run(Operator(client, RESTMapper(client), options, traces, guard=guard, crds=installer), traces)
+
+
+def suspect_store(transport: Transport, installation: Installation, shard: Shard | None) -> SuspectStore:
+    """The record of suspected parents, in the Lease of the operator or its shard."""
+    namespace = installation.namespace or transport.credentials.namespace
+    name, labels = (LEASE, None) if shard is None else (lease_name(shard.index), shard_lease_labels(shard))
+    return SuspectStore(LeaseAccess(transport, namespace, name, timeout=LeaseTiming().request_timeout, labels=labels))
+
+
+async def save_suspect(
+    step: Step, process: str, *, long: bool, target: Target, installation: Installation, shard: Shard | None
+) -> None:
+    """Write a step that held the operator of this name up, or in which it died, to the record. Raises ApiError and
+    CredentialsError.
+    """
+    async with Transport(await credentials.load(target.kubeconfig, target.context)) as transport:
+        change = partial(
+            with_held,
+            key=(step.folder, step.namespace, step.name),
+            version=Version(step.generation, step.templates),
+            now=time.time(),
+            process=process,
+            certain=long,
+        )
+        await suspect_store(transport, installation, shard).change(change)
+
+
+async def _check_impersonation(client: Client, options: Options) -> None:
+    """Raise CommandError if the kubeconfig impersonates a user, too: a request can impersonate one user only, and the
+    permissions of the kubeconfig's would not count.
+    """
+    if options.impersonate and "Impersonate-User" in await client.credentials.headers():
+        raise CommandError("--impersonate can't be used with a kubeconfig whose user has `as`; remove one of them")
+
+
+async def _run_replica(
+    options: Options, timing: LeaseTiming, target: Target, crds: Sequence[Path], watchdog: Watchdog
+) -> None:
+    """Run an operator that writes while it holds the Lease. Also its CRDs are installed only then."""
+    fence = WriteFence()
+    async with connect(target, fence) as client, Transport(client.credentials) as transport:
+        await _check_impersonation(client, options)
+        namespace = options.installation.namespace or client.credentials.namespace
+        name = LEASE if options.shard is None else lease_name(options.shard.index)
+        labels = {} if options.shard is None else shard_lease_labels(options.shard)
+        access = LeaseAccess(transport, namespace, name, timeout=timing.request_timeout, labels=labels)
+
+        installer = _installer(client, crds) if crds else None
+
+        async def prepare() -> None:
+            if installer is not None:
+                await _installed(installer)
+
+        traces, leadership = traces_of(os.environ), Leadership(access, fence, timing)
+        store = suspect_store(transport, options.installation, options.shard)
+        guard = StepGuard(record=watchdog.record, store=store, process=watchdog.process)
+        operator = Operator(
+            client,
+            RESTMapper(client),
+            options,
+            traces,
+            leadership=leadership,
+            prepare=prepare,
+            guard=guard,
+            crds=installer,
+        )
+        await _run(operator, traces)
+
+
+async def _run(operator: Operator, traces: Traces | None) -> None:
+    """Run an operator until a signal stops it, and send the rest of its traces."""
+    dump_on_signal(operator)
+    try:
+        await serve(operator, stop_on_signal())
+    finally:
+        if traces is not None:
+            await asyncio.to_thread(traces.close)
+
+
+async def serve(operator: Operator, stop: asyncio.Event) -> None:
+    """Run an operator and its servers until `stop` is set. Raises CommandError if a server can't listen."""
+    # The imported modules stay: the garbage collector need not search them. `run` disabled it for their imports.
+    gc.freeze()
+    gc.enable()
+    try:
+        async with asyncio.TaskGroup() as group:
+            servers = [
+                group.create_task(_serve_http(operator), name="http"),
+                group.create_task(_serve_webhook(operator), name="admission"),
+            ]
+            await operator.run(stop)
+            for server in servers:
+                server.cancel()
+    except* CommandError as errors:
+        raise errors.exceptions[0] from None
+    except* LeadershipLost as errors:
+        raise CommandError(f"{errors.exceptions[0]}; the operator exits, and starts again as a standby") from None
+
+
+async def _serve_http(operator: Operator) -> None:
+    """Run the operator's HTTP server, unless `--listen` is empty."""
+    if operator.options.listen is None:
+        return
+    host, port = operator.options.listen
+    await operator.started.wait()
+    # Importing the server takes as long as a first reconcile.
+    from ssa_operator.operator import http
+
+    async with AsyncExitStack() as stack:
+        try:
+            server: Server = await stack.enter_async_context(http.Server(operator, host, port))
+        except CertificateError as error:
+            raise CommandError(f"--tls-cert-file, --tls-key-file: {error}") from error
+        except OSError as error:
+            raise CommandError(
+                f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with --listen"
+            ) from error
+        scheme = "http" if operator.options.certificate is None else "https"
+        log.info("listening on %s://%s:%d", scheme, host or "*", server.port)
+        if operator.options.exposes_http and operator.options.certificate is None:
+            log.warning(
+                "other hosts send their tokens to %s:%d without encryption; set --tls-cert-file and --tls-key-file",
+                host or "*",
+                server.port,
+            )
+        await asyncio.Event().wait()
+
+
+async def _serve_webhook(operator: Operator) -> None:
+    """Run the operator's validating webhook, if `--admission` asks for it."""
+    if operator.options.admission is None:
+        return
+    host, port = operator.options.admission
+    await operator.started.wait()
+    from ssa_operator.operator.admission.webhook import Webhook
+
+    try:
+        await Webhook(operator, host, port).run()
+    except OSError as error:
+        raise CommandError(
+            f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with --admission"
+        ) from error
+
+
+async def install(client: Client, folders: Sequence[Path]) -> CRDInstaller:
+    """Apply the CRDs of folders and wait until the API server serves those that it accepts. Raises CommandError."""
+    installer = _installer(client, folders)
+    await _installed(installer)
+    return installer
+
+
+def _installer(client: Client, folders: Sequence[Path]) -> CRDInstaller:
+    from ssa_operator.operator.crd_installer import CRDInstaller
+
+    return CRDInstaller(client, folders)
+
+
+async def _installed(installer: CRDInstaller) -> None:
+    from ssa_operator.rendering.folder.crd_files import DefinitionError
+
+    try:
+        await installer.install()
+    except (DefinitionError, ApiError) as error:
+        raise CommandError(str(error)) from error
+
+
+def raise_open_files() -> None:
+    """Raise the soft limit of open files to the hard one: each watch, request and reader of the HTTP server has one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def dump_on_signal(operator: Operator) -> None:
+    """Write the operator's state at SIGUSR1."""
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        from ssa_operator.operator.state_dump import state_dump
+
+        for line in state_dump(operator, time.monotonic(), asyncio.all_tasks(loop)):
+            log.warning("SIGUSR1: %s", line)
+
+    loop.add_signal_handler(signal.SIGUSR1, on_signal)
+    # A handler in C, which needs no event loop; it then calls the loop's handler.
+    with contextlib.suppress(io.UnsupportedOperation, ValueError):  # standard error may be no file
+        faulthandler.register(signal.SIGUSR1, file=sys.__stderr__ or sys.stderr, all_threads=True, chain=True)
+
+
+def stop_on_signal() -> asyncio.Event:
+    """An event that SIGINT and SIGTERM set; the second signal ends the process at once."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            os._exit(130)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    return stop

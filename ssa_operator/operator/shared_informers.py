@@ -1,0 +1,102 @@
+"""The informers of all template folders, connected to one work queue: what every reconcile of a process shares.
+
+Promises:
+- An operator, a preview and a single reconcile read the cluster through the same informers.
+- Nothing is watched before `FolderControllers` starts a folder.
+- A command that can't reach the API server ends with an error. An operator tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from ssa_operator.informers.parents import ParentKey
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.operator.event_router import EventRouter
+from ssa_operator.operator.folder_controllers import FolderControllers
+from ssa_operator.operator.metrics import Metrics
+from ssa_operator.operator.options import Options
+from ssa_operator.operator.queue import Queue
+from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.impersonation.reviews import AccountReviews
+from ssa_operator.reconcile.object_claims import ObjectClaims
+from ssa_operator.reconcile.shards.informer import OtherShards
+from ssa_operator.reconcile.status.event_requests import Recorder
+
+SYNC_DEADLINE = 60.0
+"""Seconds after which a command gives up waiting for the lists of CRDs and parents."""
+
+
+class ParentError(Exception):
+    """A parent that can't be planned or applied, or a cluster that can't be read. The text has the reason and what to
+    do."""
+
+
+class SharedInformers:
+    """The informers, and what they have in common."""
+
+    def __init__(
+        self,
+        client: Client,
+        mapper: RESTMapper,
+        options: Options,
+        metrics: Metrics,
+        queue: Queue[ParentKey],
+        clock: Clock = SYSTEM,
+    ) -> None:
+        self.router = EventRouter(queue, lambda: self.controllers.ready)
+        self.controllers = FolderControllers(client, mapper, options, self.router, metrics)
+        self.router.children = self.router.waits.children = self.controllers.children
+        self.claims.unread_namespaces = self.controllers.unread_namespaces
+        self.router.lookups = self.controllers.lookups
+        self.router.find_parent = self.controllers.find_parent
+        self.router.all_parents_listed = self.controllers.synced_or_unavailable
+        self.router.on_kind_changed = self.controllers.on_kind_changed
+        self.router.may_have_children_elsewhere = self.controllers.may_have_children_elsewhere
+        self.recorder = Recorder(client, metrics.event_ended, queue.until_empty, clock)
+        self.cluster = ClusterAccess(
+            operator_client=client,
+            impersonate=options.impersonate,
+            reviews=AccountReviews(client),
+            children=self.controllers.children,
+            lookups=self.controllers.lookups,
+            crds=self.controllers.crds,
+            recorder=self.recorder,
+            reports_status=self.controllers.reports_status,
+            other_shards=OtherShards(client, self.controllers.folders, options.shard) if options.shard else None,
+        )
+        """The access of a reconcile to the cluster."""
+
+    @property
+    def claims(self) -> ObjectClaims:
+        """The objects of all parents of all folders."""
+        return self.router.claims
+
+    @contextlib.asynccontextmanager
+    async def synced(self, mapper: RESTMapper) -> AsyncIterator[None]:
+        """Load the templates, start the informers of CRDs and parents, and wait for their sync; stop all informers at
+        the end.
+
+        Raises ApiError if the API server can't be reached, and ParentError if it doesn't answer in time.
+        """
+        controllers = self.controllers
+        # An API server that can't be reached is an error here, and not a watch that is tried again.
+        await mapper.discover()
+        # A command reports the problems itself.
+        controllers.load_templates(log_problems=False)
+        watching = asyncio.create_task(controllers.crds.reflector.run(), name="watch CRDs")
+        try:
+            try:
+                async with asyncio.timeout(SYNC_DEADLINE):
+                    await controllers.start()
+            except TimeoutError as error:
+                raise ParentError(f"the CRDs and parents could not be listed within {SYNC_DEADLINE:g} s") from error
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            await controllers.close()

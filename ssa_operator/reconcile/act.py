@@ -1,0 +1,219 @@
+"""Carrying out a plan: one request a step, failures as values.
+
+Promises:
+- Namespaces and CRDs go first, then everything else at once. A manifest comes after those that it depends on. Unchanged
+  manifests go after changed ones. Objects are pruned only after everything was applied.
+- A failed step keeps no other step from being tried.
+- A step that admission denies is tried again as soon as the reconcile has created another object, because a plugin may
+  have missed that one: a Pod is denied before its ServiceAccount or PriorityClass exists.
+- A dry run sends the same requests as dry runs. No step waits for another one, because none is really carried out.
+- An unexpected error of one step is logged and fails that step alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.readiness.rules import ReadinessState
+from ssa_operator.reconcile.apply import Existing, apply, prune
+from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.failures import unexpected_failure
+from ssa_operator.reconcile.long_steps import BATCH, PAUSE
+from ssa_operator.reconcile.ordering import depths, waiting_outcome
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.owner_references.requests import disown_kept, keep
+from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.recreate.requests import ImmutableChange, recreate
+from ssa_operator.reconcile.secrets.parent_secrets import reads_secrets
+from ssa_operator.reconcile.shards.requests import with_parents_of_other_shards
+from ssa_operator.reconcile.status.previous_status import KEPT_UNTIL
+from ssa_operator.reconcile.step import Action, FailureReason, Step
+
+Done = TypeVar("Done")
+
+_CREATED = frozenset({Result.CREATED, Result.RECREATED})
+_FIRST = frozenset({GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")})
+
+
+async def act(plan: Plan, cluster: ClusterAccess, now: float) -> tuple[Outcome, ...]:
+    """Carry out every step. The outcomes have the order of the steps. If an object turned out to exist, the step of its
+    outcome is another one than planned. `now` is in seconds since the epoch.
+    """
+    outcomes: dict[int, Outcome] = {}
+    by_identity: dict[Identity, Outcome] = {}
+    for stage in _stages(plan.steps):
+        if stage[0][1].action is Action.PRUNE and (why := _unfinished(outcomes.values())):
+            outcomes |= {position: _kept(step, why) for position, step in stage}
+            continue
+        unready = _UnreadySuccessors(by_identity, now)
+        done = await run_all(_act_on(unready.step(step), by_identity, plan, cluster, now) for _, step in stage)
+        outcomes |= {position: outcome for (position, _), outcome in zip(stage, done, strict=True)}
+        for outcome in done:
+            by_identity.setdefault(outcome.step.identity, outcome)
+        while any(outcome.result in _CREATED for outcome in done) and (denied := _denied(outcomes)):
+            done = await run_all(_act_on(outcome.step, by_identity, plan, cluster, now) for outcome in denied.values())
+            outcomes |= dict(zip(denied, done, strict=True))
+            by_identity |= {outcome.step.identity: outcome for outcome in done}
+    return tuple(outcomes[position] for position in range(len(plan.steps)))
+
+
+def _denied(outcomes: Mapping[int, Outcome]) -> dict[int, Outcome]:
+    """The outcomes of manifests that admission denied, by position."""
+    return {position: each for position, each in outcomes.items() if each.denied and each.step.manifest is not None}
+
+
+async def dry_run(plan: Plan, cluster: ClusterAccess) -> tuple[Outcome, ...]:
+    """The outcome that every step would have if all that it depends on was there. The outcomes have the order of the
+    steps. Nothing is written.
+    """
+    cluster = replace(cluster, dry_run=True)
+    applied = [step for step in plan.steps if step.action is not Action.PRUNE]
+    outcomes = await run_all(_try_to_perform(step, plan, cluster) for step in applied)
+    prunes = [step for step in plan.steps if step.action is Action.PRUNE]
+    if why := _unfinished(outcomes):
+        return (*outcomes, *(_kept(step, why) for step in prunes))
+    return (*outcomes, *await run_all(_try_to_perform(step, plan, cluster) for step in prunes))
+
+
+async def run_all(coroutines: Iterable[Coroutine[Any, Any, Done]]) -> list[Done]:
+    """Run all at once and return their results. They begin in batches, so that a thousand hold up nothing else. Raises
+    the first error of one, after the others were cancelled, because the parent goes back to the queue and another
+    worker may reconcile it at once.
+    """
+    tasks: list[asyncio.Task[Done]] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            for coroutine in coroutines:
+                tasks.append(group.create_task(coroutine))
+                if len(tasks) % BATCH == 0:
+                    await asyncio.sleep(PAUSE)
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+def _stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
+    depth = depths(steps)
+    stages: dict[tuple[bool, int, bool, bool], list[tuple[int, Step]]] = {}
+    for position, step in enumerate(steps):
+        level = depth.get(step.identity, 0)
+        prune = step.action is Action.PRUNE
+        later = prune or level > 0 or step.identity.group_kind not in _FIRST
+        stages.setdefault((prune, level, later, step.unchanged), []).append((position, step))
+    return [stages[key] for key in sorted(stages)]
+
+
+class _UnreadySuccessors:
+    """Which objects are kept because what replaces them is not ready. Those with the same successors get one answer."""
+
+    def __init__(self, before: Mapping[Identity, Outcome], now: float) -> None:
+        self._before = before
+        self._now = now
+        self._first: dict[frozenset[Identity], Identity | None] = {}
+
+    def step(self, step: Step) -> Step:
+        """The step, or a KEEP instead of a prune while an object that replaces this one is not ready."""
+        if step.action is not Action.PRUNE:
+            return step
+        successors = step.order.successors
+        if successors not in self._first:
+            missing = (each for each in sorted(successors) if not _is_ready(self._before.get(each), self._now))
+            self._first[successors] = next(missing, None)
+        first = self._first[successors]
+        if first is None:
+            return step
+        return replace(step, action=Action.KEEP, reason=f"{step.reason}; {KEPT_UNTIL} {first} is ready")
+
+
+def _is_ready(outcome: Outcome | None, now: float) -> bool:
+    if outcome is None or outcome.live is None:
+        return False
+    return outcome.step.readiness_of(outcome.live, now).state is ReadinessState.CURRENT
+
+
+def _unfinished(outcomes: Iterable[Outcome]) -> str:
+    """Why nothing may be pruned, '' if objects may be."""
+    for outcome in outcomes:
+        if outcome.result is Result.FAILED:
+            return "an apply failed"
+        if outcome.result is Result.WAITING and outcome.step.action is Action.APPLY:
+            return f"{outcome.step.identity}: {outcome.message}"
+    return ""
+
+
+def _kept(step: Step, why: str) -> Outcome:
+    message = f"is no longer rendered; kept because {why}"
+    return Outcome(step=step, result=Result.WAITING, live=step.live, message=message)
+
+
+async def _act_on(
+    step: Step, before: Mapping[Identity, Outcome], plan: Plan, cluster: ClusterAccess, now: float
+) -> Outcome:
+    waiting = waiting_outcome(step, before, now) if step.order.after or step.order.missing else None
+    return waiting or await _try_to_perform(step, plan, cluster)
+
+
+async def _try_to_perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
+    try:
+        return await disown_kept(await _perform(step, plan, cluster), plan.observed, cluster)
+    except Exception as error:  # noqa: BLE001 - it is logged
+        return unexpected_failure(step, error, reads_secrets=reads_secrets(plan.rendered, plan.observed.parent))
+
+
+async def _perform(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
+    if step.bug is not None:
+        raise step.bug
+    match step.action:
+        case Action.APPLY:
+            return await _apply(step, plan, cluster)
+        case Action.PRUNE:
+            return await prune(step, cluster)
+        case Action.UNCHANGED:
+            return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
+        case Action.KEEP:
+            return await keep(step, plan.observed.parent, cluster)
+        case Action.WAIT:
+            # The event of another child requeues a parent that waits for it. Only a step with a manifest is retried. A
+            # conflict or a feedback loop has its own schedule.
+            retryable = step.manifest is not None and not step.history.conflict and not step.history.feedback_loop
+            return Outcome(step=step, result=Result.WAITING, live=step.live, message=step.reason, retryable=retryable)
+        case Action.RECREATE:
+            removed = await prune(step, cluster)
+            if removed.result is not Result.PRUNED:
+                return removed
+            # The object is created when its deletion is over. If it was over at once, no watch event follows.
+            return replace(removed, result=Result.RECREATED, message=step.reason, retryable=True)
+        case Action.REFUSE:
+            return Outcome(
+                step=step,
+                result=Result.FAILED,
+                live=step.live,
+                message=f"{step.identity} {step.reason}",
+                problem=step.problem,
+                retryable=step.problem is FailureReason.APPLY_FAILED and not step.needs_permission,
+            )
+
+
+async def _apply(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
+    """Apply a manifest until there is an outcome. An object that turns out to exist is planned again. An object whose
+    immutable field changed may be deleted first.
+    """
+    current: Step | Existing | ImmutableChange | Outcome = step
+    while not isinstance(current, Outcome):
+        match current:
+            case Existing():
+                known = await with_parents_of_other_shards(plan.observed, [current.live], cluster.other_shards)
+                plan = replace(plan, observed=known)
+                current = plan.step_for_existing(current.step, current.live)
+            case ImmutableChange():
+                current = await recreate(current, cluster)
+            case Step(action=Action.APPLY):
+                current = await apply(current, cluster)
+            case Step():
+                current = await _perform(current, plan, cluster)
+    return current

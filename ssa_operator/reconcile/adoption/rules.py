@@ -1,0 +1,302 @@
+"""Adoption: objects that existed before the operator applies them.
+
+Promises:
+- The operator never touches an object that another controller owns.
+- Unless the folder's settings allow it, a parent gets no object outside of its namespace that the operator did not
+  create, so that whoever names parents takes nothing of others.
+- An adopted object loses the fields that only its former managers wrote: those of kubectl's client-side commands and of
+  the managers that the folder names. Fields of all other managers stay, and so do fields that were written through a
+  subresource.
+- Before the first apply, one patch changes the owner of the fields, with the resourceVersion that was read as its
+  precondition. At whatever moment the process dies, the next process continues from there.
+
+The patch is needed because an apply removes only fields that its manager owns (kubernetes/kubernetes#99003). client-go
+does the same in util/csaupgrade.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from ssa_operator.objects.annotations import LAST_APPLIED
+from ssa_operator.objects.identity import Identity, split_api_version
+from ssa_operator.objects.json_decoding import decode_text
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.live_object import MANAGER, LiveObject, OwnerReference
+from ssa_operator.objects.managed_fields import managed_entries, managed_fields_patch
+from ssa_operator.objects.manifest import Manifest, may_own
+from ssa_operator.objects.merge_keys import ListIndex, selected
+from ssa_operator.objects.parent_settings import AdoptPolicy
+
+KUBECTL = frozenset({"kubectl-client-side-apply", "kubectl-create", "kubectl-replace"})
+"""The managers that write whole manifests by Update: `kubectl apply`, `create` and `replace`. The others
+(`kubectl-edit`, `kubectl-scale`, `kubectl-rollout`) change single fields on purpose: the operator doesn't adopt them.
+"""
+
+UNMANAGED = "before-first-apply"
+"""The API server's name for the manager of all fields of an object that had no managers at its first apply. Controllers
+wrote part of them (a claim's volumeName): only what `kubectl apply` recorded is its own.
+"""
+
+
+NAME_LABEL = "app.kubernetes.io/name"
+"""The label that all objects of an installation have, with the value `ssa-operator`."""
+
+_NEVER = "1"
+"""A resourceVersion that no object has: etcd's revision begins at 1, and its first write is revision 2."""
+
+
+def only_if_absent(manifest: Manifest) -> bytes:
+    """The body of an apply that creates the object, and conflicts where the object exists.
+
+    The API server checks a resourceVersion only where the object exists.
+    """
+    return _with_precondition(manifest, resourceVersion=_NEVER)
+
+
+def only_to_known(manifest: Manifest, live: LiveObject) -> bytes:
+    """The body of an apply to an object as it was read, which conflicts where the manifest must not be applied to what
+    is there by now: generated values and what a template keeps of the object were read from it, and what has to be
+    recorded on the parent before it is created must not be created by an old view.
+
+    The API server checks a uid also where the object is absent, and a resourceVersion only where it exists.
+    """
+    if not depends_on_known(manifest):
+        return manifest.encoded
+    if follows_from_object(manifest):
+        return _with_precondition(manifest, uid=live.uid, resourceVersion=live.resource_version)
+    return _with_precondition(manifest, uid=live.uid)
+
+
+def depends_on_known(manifest: Manifest) -> bool:
+    """Whether a manifest must be applied only to the object that the operator knows."""
+    return follows_from_object(manifest) or manifest.needs_record
+
+
+def follows_from_object(manifest: Manifest) -> bool:
+    """Whether values of a manifest were read from its own object."""
+    return manifest.document.holder or manifest.document.reads_itself
+
+
+def _with_precondition(manifest: Manifest, **fields: str) -> bytes:
+    return encode({**manifest.body, "metadata": {**manifest.body["metadata"], **fields}})
+
+
+def other_controller(live: LiveObject, parent: LiveObject) -> OwnerReference | None:
+    """The controller of an object, unless it is the parent, or a former parent of the same name."""
+    for owner in live.owner_references:
+        if owner.controller and owner.uid != parent.uid and not _has_name_of(owner, live, parent):
+            return owner
+    return None
+
+
+def may_adopt(live: LiveObject, parent: LiveObject, policy: AdoptPolicy) -> bool:
+    """Whether a parent may have an object: the operator applied it for a parent, or the policy allows its adoption.
+
+    Also after somebody removed its label, the managed fields show that the operator applied it. Those of an
+    installation of the operator are never adopted: a parent in its namespace could otherwise replace its Deployment.
+    """
+    if live.parent_uid or any(owner.uid == parent.uid for owner in live.owner_references):
+        return True
+    if live.metadata.labels.get(NAME_LABEL) == MANAGER:
+        return False
+    if live.owned_fields():
+        return True
+    match policy:
+        case AdoptPolicy.ALWAYS:
+            return True
+        case AdoptPolicy.IN_NAMESPACE:
+            return live.identity.namespace == parent.identity.namespace != ""
+        case AdoptPolicy.NEVER:
+            return False
+
+
+def may_be_child(live: LiveObject, parent: LiveObject, recorded: Container[Identity], *, cluster_scope: bool) -> bool:
+    """Whether an object with a parent's label may be its child. Whoever may create objects in a namespace can give them
+    any label, so an object outside of the parent's namespace is a child only where the folder's settings allow one
+    (`cluster_scope`), or allowed it when the object was recorded.
+    """
+    return cluster_scope or may_own(parent.identity.namespace, live.identity.namespace) or live.identity in recorded
+
+
+def belongs_to_former_parent(live: LiveObject, parent: LiveObject) -> bool:
+    """Whether an object was created for a former parent of the same name: the garbage collector will delete it."""
+    return live.parent_uid not in ("", parent.uid) and any(
+        owner.controller and owner.uid == live.parent_uid and _has_name_of(owner, live, parent)
+        for owner in live.owner_references
+    )
+
+
+def adopt_fields_patch(live: LiveObject, api_version: str, former: AbstractSet[str] = frozenset()) -> bytes | None:
+    """The merge patch that makes the operator the manager of its former managers' fields; None without any.
+
+    `former` names the managers whose Update and Apply entries are adopted, beside kubectl's Update entries.
+    `api_version` is that of the manifest. Only entries of one version can be joined: that of the operator's own entry,
+    otherwise the manifest's. Fields of entries in other versions have no manager afterwards, as in csaupgrade.
+    """
+    kept: list[dict[str, Any]] = []
+    adopted: list[dict[str, Any]] = []
+    for entry in managed_entries(live):
+        if not entry.get("subresource") and _is_former(entry, former):
+            adopted.append(entry)
+        elif not entry.get("subresource") and entry.get("manager") == UNMANAGED:
+            recorded, rest = _split(entry["fieldsV1"], _last_applied(live))
+            adopted += [{**entry, "fieldsV1": recorded}] if recorded else []
+            kept += [{**entry, "fieldsV1": rest}] if rest else []
+        else:
+            kept.append(entry)
+    if not adopted:
+        return None
+    own = [entry for entry in kept if not entry.get("subresource") and _is_own(entry)]
+    candidates = [*own, *sorted(adopted, key=lambda entry: entry.get("apiVersion") != api_version)]
+    joined = [entry for entry in candidates if entry.get("apiVersion") == candidates[0].get("apiVersion")]
+    fields = union_of_fields([entry["fieldsV1"] for entry in joined])
+    new_own = {**candidates[0], "manager": MANAGER, "operation": "Apply", "fieldsV1": fields}
+    others = [entry for entry in kept if entry.get("subresource") or not _is_own(entry)]
+    return managed_fields_patch(live, [new_own, *others])
+
+
+def with_patched_metadata(live: LiveObject, patch: bytes) -> LiveObject:
+    """A live object as a patch of `adopt_fields_patch` leaves it."""
+    managed_fields = json.loads(patch)["metadata"]["managedFields"]
+    return LiveObject.of({**live.body, "metadata": {**live.body["metadata"], "managedFields": managed_fields}})
+
+
+def without_former_fields(
+    live: LiveObject, applied: LiveObject, manifest: Manifest, former: AbstractSet[str] = frozenset()
+) -> LiveObject:
+    """The answer of a dry run without the fields that only former managers of `live` own and that the manifest lacks: a
+    real apply removes them, because the operator adopts them before it.
+    """
+    adopted, kept = _former_and_others(live, former)
+    obsolete = unkept_fields(union_of_fields(adopted), manifest.body, union_of_fields(kept))
+    return LiveObject.of(without_fields(applied.body, obsolete)) if obsolete else applied
+
+
+def former_managers(live: LiveObject, former: AbstractSet[str] = frozenset()) -> tuple[str, ...]:
+    """The managers whose fields the operator adopts with an object."""
+    entries = managed_entries(live)
+    names = [
+        entry.get("manager", "") for entry in entries if not entry.get("subresource") and _is_former(entry, former)
+    ]
+    unmanaged = [UNMANAGED] if any(entry.get("manager") == UNMANAGED for entry in entries) else []
+    return tuple(dict.fromkeys([*names, *unmanaged]))
+
+
+def _former_and_others(
+    live: LiveObject, former: AbstractSet[str]
+) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+    """The fieldsV1 trees of an object's former managers, and those of all others."""
+    adopted: list[Mapping[str, Any]] = []
+    kept: list[Mapping[str, Any]] = []
+    for entry in managed_entries(live):
+        fields = entry["fieldsV1"]
+        if not entry.get("subresource") and _is_former(entry, former):
+            adopted.append(fields)
+        elif not entry.get("subresource") and entry.get("manager") == UNMANAGED:
+            recorded, rest = _split(fields, _last_applied(live))
+            adopted.append(recorded)
+            kept.append(rest)
+        else:
+            kept.append(fields)
+    return adopted, kept
+
+
+def unkept_fields(fields: Mapping[str, Any], body: Any, kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The outermost fields of a fieldsV1 tree that neither a body nor the tree `kept` has."""
+    found: dict[str, Any] = {}
+    for name, below, items in selected(fields, body):
+        if name == ".":
+            continue
+        if not items and name not in kept:
+            found[name] = {}
+        elif below and (inner := unkept_fields(below, items[0] if items else None, kept.get(name, {}))):
+            found[name] = inner
+    return found
+
+
+def without_fields(value: Any, fields: Mapping[str, Any]) -> Any:
+    """A part of a body without the leaves of a fieldsV1 tree."""
+    if isinstance(value, Mapping):
+        result = dict(value)
+        for name, below in fields.items():
+            key = name.partition(":")[2]
+            if key in result:
+                if below:
+                    result[key] = without_fields(result[key], below)
+                else:
+                    del result[key]
+        return result
+    if isinstance(value, list):
+        index, below_of = ListIndex(value), dict[int, Any]()
+        for name, below in fields.items():
+            for at in index.selected(name) if not name.startswith("i:") else ():
+                below_of[at] = below
+        removed = {at for at, below in below_of.items() if not below}
+        return [without_fields(item, below_of.get(at, {})) for at, item in enumerate(value) if at not in removed]
+    return value
+
+
+def _has_name_of(owner: OwnerReference, live: LiveObject, parent: LiveObject) -> bool:
+    """Whether an object's owner has the name of the parent: it is the parent, or a former parent."""
+    identity = parent.identity
+    named = (split_api_version(owner.api_version)[0], owner.kind, owner.name)
+    same_name = named == (identity.group, identity.kind, identity.name)
+    return same_name and identity.namespace in ("", live.identity.namespace)
+
+
+def _is_former(entry: Mapping[str, Any], former: AbstractSet[str]) -> bool:
+    manager, operation = entry.get("manager"), entry.get("operation")
+    return manager in former or (manager in KUBECTL and operation == "Update")
+
+
+def _is_own(entry: Mapping[str, Any]) -> bool:
+    return entry.get("manager") == MANAGER and entry.get("operation") == "Apply"
+
+
+def _last_applied(live: LiveObject) -> Any:
+    """The manifest that `kubectl apply` recorded in its annotation, with that annotation; empty without a record."""
+    text = live.metadata.annotations.get(LAST_APPLIED)
+    try:
+        body = decode_text(text) if text else {}
+    except ValueError:
+        body = {}
+    if not body or not isinstance(body, dict):
+        return {}
+    metadata = _mapping(body.get("metadata"))
+    annotations = {**_mapping(metadata.get("annotations")), LAST_APPLIED: text}
+    return {**body, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is a mapping, else an empty one: anyone may write the annotation."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def _split(fields: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of a fieldsV1 tree that a body has, and the other fields."""
+    within: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for name, below, items in selected(fields, body):
+        if not items:
+            others[name] = below
+        elif not below:
+            within[name] = below
+        else:
+            inner, outer = _split(below, items[0])
+            if inner:
+                within[name] = inner
+            if outer:
+                others[name] = outer
+    return within, others
+
+
+def union_of_fields(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The fieldsV1 tree with the fields of all these trees, whose parts it shares."""
+    if len(fields) == 1:
+        return {**fields[0]}
+    names = dict.fromkeys(name for tree in fields for name in tree)
+    return {name: union_of_fields([tree[name] for tree in fields if name in tree]) for name in names}

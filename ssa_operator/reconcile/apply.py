@@ -1,0 +1,373 @@
+"""Applying one manifest, and deleting one object.
+
+Promises:
+- An object is created only where none exists. One that turns out to exist is returned, and planned as what it is.
+- Generated values, and a manifest that reads its own object (`live`), are applied only to the object that they were
+  read from, as it was then. If more than its status has changed, the operator reads it again, and the next reconcile
+  renders it.
+- What Kubernetes does not collect with the parent is not created while the operator's view of the parent is old: the
+  parent may have no record of it any more. Neither is a child that was deleted: its parent may be gone.
+- No child is applied from the moment on that the cache shows the deletion of its parent: an owner reference to a parent
+  that is gone would have the garbage collector delete the child, also one that was orphaned.
+- A field that a template stops writing goes, also where the API server would restore it from the same field by another
+  name.
+- A refused field is reported with the template line that wrote it, and with other managers that have to do with it.
+- What is created in the place of a deleted object has the number of replicas that others had set there. A number that
+  the manifest leaves to others gets another owner before the apply that would remove it.
+- An object is deleted only as the operator knows it: what was recreated under the same name stays, and so does what no
+  longer belongs to the parent. A change that concerns neither doesn't prevent the deletion.
+- Nothing is deleted while the operator's view of the parent is old.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.client import Applied
+from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import Manifest
+from ssa_operator.reconcile.adoption.rules import (
+    adopt_fields_patch,
+    depends_on_known,
+    only_if_absent,
+    only_to_known,
+    with_patched_metadata,
+    without_former_fields,
+)
+from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.failures import failed_outcome, failed_request, location_of_error
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.prune.outdated_view import is_outdated
+from ssa_operator.reconcile.recreate.requests import ImmutableChange, immutable_change
+from ssa_operator.reconcile.recreate.rules import Recreation
+from ssa_operator.reconcile.refusals.requests import answer_refusal, answer_returned_fields
+from ssa_operator.reconcile.replicas.requests import hand_over, scale_paths
+from ssa_operator.reconcile.replicas.rules import (
+    Handover,
+    find_handover,
+    last_replicas,
+    with_handed_over,
+    with_replicas,
+)
+from ssa_operator.reconcile.resync.unchanged import is_counted_as_change, is_same_apply, is_same_content
+from ssa_operator.reconcile.step import FailureReason, Step
+
+ATTEMPTS = 3
+"""How often a reconcile sends an apply with a precondition to an object whose status others write meanwhile. After
+that, the next reconcile sends it.
+"""
+
+
+class Existing(Struct, frozen=True):
+    """A step whose object was planned to be created, and the object that exists."""
+
+    step: Step
+    live: LiveObject
+
+
+async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | ImmutableChange | Step:
+    """Apply the manifest of a step. Instead of an outcome, returns an object that exists although the plan doesn't know
+    it, an apply that was refused because of an immutable field, or what to apply after a refusal.
+    """
+    manifest = step.manifest
+    assert manifest is not None
+    if cluster.parent_leaves is not None and cluster.parent_leaves():
+        return _waits(step, step.live, "is not applied, because its parent is being deleted")
+    try:
+        resource = await cluster.children.resource(manifest.identity.group_kind, manifest.version)
+    except (UnknownKind, CredentialsError) as error:
+        return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
+    except ApiError as error:
+        return failed_request(step, error)
+    ready = step
+    try:
+        with cluster.writing(manifest.identity):
+            if step.live is not None:
+                adopts = not step.live.owned_fields()
+                prepared = await _prepare(step, manifest, resource, cluster, adopts=adopts)
+                ready = replace(step, live=prepared.live)
+                instead = await answer_returned_fields(ready, manifest, resource, cluster)
+                if instead is not None:
+                    return instead
+                done = await _apply_to_prepared(prepared, step, manifest, resource, cluster)
+                if not isinstance(done, Applied):
+                    return _after_change(step, step.live, done, cluster)
+                applied = done
+            else:
+                if why := await _why_not_created(manifest, cluster):
+                    return _waits(step, None, why)
+                created = await _create(step, manifest, resource, cluster)
+                if isinstance(created, LiveObject):
+                    return Existing(step, created)
+                applied = created
+            is_same = is_same_content if cluster.dry_run else is_same_apply
+            same = step.live is not None and is_same(step.live, applied.live)
+            counted = step.live is not None and not cluster.dry_run and is_counted_as_change(step.live, applied.live)
+            applied = replace(applied, live=cluster.written(applied.live, changed=not (same or counted)))
+    except CredentialsError as error:
+        return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
+    except ValueError as error:
+        return failed_outcome(step, str(error), problem=FailureReason.INVALID_MANIFEST)
+    except ApiError as error:
+        return await _after_refusal(ready, manifest, resource, error, cluster)
+    return replace(_applied(step, manifest, applied, same=same or counted), counted=counted)
+
+
+async def _after_refusal(
+    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess
+) -> Outcome | ImmutableChange | Step:
+    try:
+        answer = await answer_refusal(step, manifest, resource, error, cluster)
+    except CredentialsError as failure:
+        return failed_outcome(step, str(failure), problem=FailureReason.APPLY_FAILED, retryable=True)
+    except ApiError as failure:
+        return failed_request(step, failure)
+    if not isinstance(answer, str):
+        return answer
+    change = immutable_change(step, manifest, resource, error, cluster, answer)
+    return change or _refused(step, manifest, error, answer)
+
+
+def _applied(step: Step, manifest: Manifest, applied: Applied, *, same: bool) -> Outcome:
+    known = step.history.refusal
+    if known is not None and known.admission:
+        step = replace(step, history=replace(step.history, refusal=None))
+    if not applied.created:
+        # An apply that succeeds resets the repeated refusals.
+        step = replace(step, history=replace(step.history, recreation=None))
+        result = Result.UNCHANGED if same else Result.CONFIGURED
+    elif (pending := step.history.recreation) is not None and not pending.made:
+        made = Recreation(digest=manifest.digest, made=True, deleted_uid=pending.deleted_uid)
+        step = replace(step, history=replace(step.history, recreation=made))
+        result = Result.RECREATED
+    else:
+        result = Result.CREATED
+    return Outcome(step=step, result=result, live=applied.live, warnings=applied.warnings)
+
+
+async def _create(step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> Applied | LiveObject:
+    """Apply where no object exists; an object that exists is returned as it is."""
+    paths, gone = scale_paths(resource, cluster), cluster.children.last_seen(manifest.identity)
+    replicas = last_replicas(manifest, step.history.replicas, gone, paths)
+    complete = with_replicas(manifest, replicas, paths)
+    created = await _create_if_absent(complete, resource, cluster)
+    if complete is manifest or isinstance(created, LiveObject) or cluster.dry_run:
+        return created
+    live = cluster.written(created.live)
+    return replace(created, live=await hand_over(manifest, live, resource, cluster, replicas))
+
+
+async def _create_if_absent(manifest: Manifest, resource: Resource, cluster: ClusterAccess) -> Applied | LiveObject:
+    try:
+        return await _send(manifest, only_if_absent(manifest), resource, cluster)
+    except ApiError as error:
+        if error.code != 409:
+            raise
+    existing = await cluster.client.find(resource, manifest.identity.name, manifest.identity.namespace)
+    if existing is not None:
+        return existing
+    # It was deleted meanwhile, or this API server fails the precondition for an absent object, too.
+    return await _send(manifest, manifest.encoded, resource, cluster)
+
+
+async def _why_not_created(manifest: Manifest, cluster: ClusterAccess) -> str:
+    """Why an object must not be created by what the operator knows of the parent, '' where it may. Raises ApiError."""
+    was_deleted = cluster.children.last_seen(manifest.identity) is not None
+    if not (manifest.needs_record or was_deleted) or cluster.why_parent_outdated is None or cluster.dry_run:
+        return ""
+    return await cluster.why_parent_outdated()
+
+
+async def _apply_to_known(
+    live: LiveObject, manifest: Manifest, resource: Resource, cluster: ClusterAccess
+) -> Applied | LiveObject | None:
+    """Apply to an object as it was read. Returns the object as it is now where the manifest must not be applied to it,
+    None where it is gone.
+    """
+    if cluster.dry_run or not depends_on_known(manifest):
+        return await _send(manifest, manifest.encoded, resource, cluster)
+    known = live
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return await _send(manifest, only_to_known(manifest, known), resource, cluster)
+        except ApiError as error:
+            if not (error.conflict or _has_other_uid(error)):
+                raise
+            refused = error
+        current = await cluster.client.find(resource, manifest.identity.name, manifest.identity.namespace)
+        if current is None or is_outdated(live, current):
+            return current
+        if attempt == ATTEMPTS:
+            raise refused
+        known = current  # only its status has changed
+    raise AssertionError("unreachable")
+
+
+def _has_other_uid(error: ApiError) -> bool:
+    """Whether an object was recreated, and the apply had the uid of its predecessor."""
+    return error.invalid and any(cause.field == "metadata.uid" for cause in error.causes)
+
+
+def _after_change(step: Step, known: LiveObject, current: LiveObject | None, cluster: ClusterAccess) -> Outcome:
+    """The outcome where an object is another one than the cache has, or gone. The next reconcile has it."""
+    if current is not None and current.parent_uid == known.parent_uid != "":
+        current = cluster.written(current, changed=False)
+    elif current is None or current.uid != known.uid:
+        cluster.deleted(known)
+    what = "was deleted" if current is None else "was changed"
+    return _waits(step, current, f"{what} meanwhile, and its watch is behind; the operator has read it again")
+
+
+def _waits(step: Step, live: LiveObject | None, message: str) -> Outcome:
+    return Outcome(step=step, result=Result.WAITING, live=live, message=message, retryable=True)
+
+
+class _Prepared(Struct, frozen=True):
+    """An object whose fields have the owners with which the manifest can be applied."""
+
+    live: LiveObject
+    handover: Handover | None = None
+    """What a dry run only shows to get other owners."""
+
+
+async def _prepare(
+    step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess, *, adopts: bool
+) -> _Prepared:
+    """Change the owners of fields before an apply: adopt those of former managers, so that obsolete ones are removed,
+    and hand over the number of replicas that the manifest leaves to others.
+    """
+    live, replicas = step.live, step.history.replicas
+    assert live is not None
+    patch = adopt_fields_patch(live, manifest.api_version, cluster.former_managers) if adopts else None
+    if cluster.dry_run:
+        owned = live if patch is None else with_patched_metadata(live, patch)
+        return _Prepared(owned, find_handover(manifest, owned, scale_paths(resource, cluster), replicas))
+    if patch is not None:
+        live = await cluster.client.merge_patch(resource, live.identity.namespace, live.identity.name, patch)
+    return _Prepared(await hand_over(manifest, live, resource, cluster, replicas))
+
+
+async def _apply_to_prepared(
+    prepared: _Prepared, step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess
+) -> Applied | LiveObject | None:
+    """Apply to an object. Returns the object as it is now, or None, if it is not the one that the manifest may be
+    applied to.
+    """
+    live = step.live
+    assert live is not None
+    if cluster.dry_run:
+        return await _dry_run(live, prepared, manifest, resource, cluster)
+    done = await _apply_to_known(prepared.live, manifest, resource, cluster)
+    if live.owned_fields() or live.managed_fields or not isinstance(done, Applied):
+        return done
+    # The first apply gave a manager to the fields that had none.
+    again = await _prepare(replace(step, live=done.live), manifest, resource, cluster, adopts=True)
+    return done if again.live is done.live else await _apply_to_known(again.live, manifest, resource, cluster)
+
+
+async def _dry_run(
+    live: LiveObject, prepared: _Prepared, manifest: Manifest, resource: Resource, cluster: ClusterAccess
+) -> Applied:
+    """The answer of a dry run. That of a patch would have no effect on that of the apply."""
+    handover = prepared.handover
+    complete = manifest if handover is None else with_handed_over(manifest, handover)
+    applied = await _send(manifest, complete.encoded, resource, cluster)
+    result = applied.live if handover is None else handover.patched(applied.live)
+    if not live.owned_fields():
+        result = without_former_fields(live, result, complete, cluster.former_managers)
+    return replace(applied, live=result)
+
+
+async def _send(manifest: Manifest, body: bytes, resource: Resource, cluster: ClusterAccess) -> Applied:
+    identity = manifest.identity
+    options = calls.ApplyOptions(dry_run=cluster.dry_run, secret=manifest.document.secret)
+    return await cluster.client.apply(resource, identity.namespace, identity.name, body, options)
+
+
+async def prune(step: Step, cluster: ClusterAccess) -> Outcome:
+    """Delete the object of a step, if it is still the one that was planned for."""
+    live = step.live
+    assert live is not None
+    try:
+        resource = await cluster.children.resource(live.identity.group_kind, live.version)
+        if kept := await _kept_by_old_view(step, cluster):
+            return kept
+        remaining = await _delete(live, resource, cluster)
+    except UnknownKind as error:
+        return _not_deleted(step, str(error))
+    except CredentialsError as error:
+        return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
+    except ApiError as error:
+        # An object that was recreated under the same name, has another owner now or changed again is not deleted.
+        if error.conflict:
+            return _not_deleted(step, f"another object has its name by now, or it changed meanwhile ({error.message})")
+        return failed_request(step, error)
+    if remaining is None:
+        cluster.deleted(live)
+    else:
+        cluster.written(remaining)
+    return Outcome(step=step, result=Result.PRUNED, live=remaining)
+
+
+async def _kept_by_old_view(step: Step, cluster: ClusterAccess) -> Outcome | None:
+    """The outcome of an object that the operator must not delete by what it knows, None where it may."""
+    if cluster.why_outdated is None:
+        return None
+    try:
+        why = await cluster.why_outdated()
+    except ApiError as error:
+        message = f"{step.identity} is kept, because what its deletion follows from can't be read again: {error}"
+        return replace(failed_request(step, error), message=message)
+    return _waits(step, step.live, f"{step.reason}; {why}") if why else None
+
+
+async def _delete(live: LiveObject, resource: Resource, cluster: ClusterAccess) -> LiveObject | None:
+    """Delete an object as it is in the cache; if it changed meanwhile and still belongs to the parent, as it is now."""
+    identity = live.identity
+    options = calls.DeleteOptions(uid=live.uid, resource_version=live.resource_version, dry_run=cluster.dry_run)
+    try:
+        return await cluster.client.delete(resource, identity.namespace, identity.name, options)
+    except ApiError as error:
+        if not error.conflict:
+            raise
+        conflict = error
+    now = await cluster.client.find(resource, identity.name, identity.namespace)
+    if now is None:
+        return None
+    if (now.uid, now.parent_uid) != (live.uid, live.parent_uid) or not now.owned_fields():
+        raise conflict
+    options = replace(options, resource_version=now.resource_version)
+    return await cluster.client.delete(resource, identity.namespace, identity.name, options)
+
+
+def _not_deleted(step: Step, why: str) -> Outcome:
+    """The outcome of an object that the cache still holds and the API server no longer has as it was."""
+    message = f"{step.reason}; waits until its watch shows the present state: {why}"
+    return Outcome(step=step, result=Result.WAITING, live=step.live, message=message, retryable=True)
+
+
+def _refused(step: Step, manifest: Manifest, error: ApiError, note: str) -> Outcome:
+    """A refused apply: the API server's message, at the template line that wrote the first field in it. `note` is what
+    the message says of other managers.
+    """
+    if "Only one reference can have Controller set to true" in error.words.message:
+        message = (
+            f"{step.identity} is controlled by another object; give it another name, or let go of it there ({error})"
+        )
+        return failed_outcome(step, message, problem=FailureReason.CONFLICT)
+    outcome = failed_request(step, error, location_of_error(manifest, error))
+    if error.too_large:
+        return replace(outcome, message=f"{error}; render less into the object, or divide it")
+    if note:
+        outcome = replace(outcome, message=f"{outcome.message}; {note}")
+    if step.history.recreation is not None and not step.history.recreation.made:
+        # The operator has deleted the object, and it is missing until an apply succeeds. A quota, for example, may
+        # still count the old object.
+        return replace(outcome, retryable=True)
+    return outcome

@@ -1,0 +1,110 @@
+"""What a parent needs to know of its possible children: by its manifests, by its records, and by its objects.
+
+Promises:
+- An object is needed in the version of its manifest, and in its namespace alone.
+- A kind that no manifest names in a version is needed in any version: that of another manifest, if there is one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Set as AbstractSet
+
+from msgspec.structs import replace
+
+from ssa_operator.informers.child_scopes import ChildNeed
+from ssa_operator.informers.children import ChildInformers
+from ssa_operator.informers.parent import Parent
+from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.render_result import Rendered
+from ssa_operator.reconcile.parent_records.rules import read_parent_records
+
+
+def rendered_needs(rendered: Rendered, parent: Parent) -> set[ChildNeed]:
+    """What the manifests of a render need, also those that wait."""
+    own = parent.live.identity.namespace
+    return {ChildNeed(each.group_kind, each.namespace or own, version) for each, version in _rendered(rendered)}
+
+
+def rendered_kinds(rendered: Rendered) -> set[GroupKind]:
+    """The kinds of the manifests of a render, also of those that wait."""
+    return {identity.group_kind for identity, _ in _rendered(rendered)}
+
+
+def recorded_needs(
+    parent: Parent,
+    children: ChildInformers,
+    reported: Collection[GroupKind],
+    rendered: Collection[ChildNeed] = (),
+) -> set[ChildNeed]:
+    """What the records of a parent need, and the kinds that an earlier process reported; `rendered` is what its
+    manifests need. The event of its CRD requeues the parent for a recorded kind that the cluster doesn't serve now.
+
+    Other namespaces are needed only where the folder's settings allow children there: otherwise such records are a
+    user's, or are left of other settings, and their objects are read one by one. A cluster-scoped parent may have had
+    objects of a recorded kind in any namespace: an operator that is limited to namespaces looks for them in these, and
+    where the manifests are now.
+    """
+    live, namespace = parent.live, parent.live.identity.namespace
+    records = read_parent_records(live)
+    inventory = records.inventory
+    places = {(identity.group_kind, namespace) for identity in inventory}
+    if parent.folder.settings.cluster_scope:
+        places |= {(identity.group_kind, identity.namespace) for identity in inventory}
+    applied = records.applied.kinds if records.applied is not None else frozenset()
+    kinds = (*reported, *filter(children.is_served, applied))
+    namespaces = {namespace} if namespace else {"", *(need.namespace for need in rendered)}
+    places |= {(kind, each) for kind in kinds for each in namespaces}
+    versions = {need.kind: need.version for need in sorted(rendered, key=_version, reverse=True)}
+    return {ChildNeed(kind, place, versions.get(kind)) for kind, place in places}
+
+
+def _version(need: ChildNeed) -> str:
+    return need.version or ""
+
+
+def unrendered_needs(own: Iterable[LiveObject], rendered: AbstractSet[ChildNeed]) -> set[ChildNeed]:
+    """What the objects that the operator applied for a parent need, if they are of a kind or in a namespace that its
+    manifests don't need now: they are to be deleted, and may have to wait for that.
+    """
+    known = {(need.kind, need.namespace) for need in rendered}
+    others = (live for live in own if (live.identity.group_kind, live.identity.namespace) not in known)
+    return {
+        ChildNeed(live.identity.group_kind, live.identity.namespace, live.version)
+        for live in others
+        if live.owned_fields()
+    }
+
+
+def versions_of(
+    rendered: Rendered, parent: Parent, needs: Iterable[ChildNeed], children: ChildInformers
+) -> dict[Identity, str]:
+    """The version of each manifest of a kind that the parent needs in several versions, or with generated values."""
+    versions = Counter(kind for kind, _ in {(need.kind, need.version) for need in needs})
+    kinds = {kind for kind, count in versions.items() if count > 1} | {each.group_kind for each in rendered.generated}
+    own, found = parent.live.identity.namespace, dict[Identity, str]()
+    for each, version in _rendered(rendered) if kinds else ():
+        if version is not None and each.group_kind in kinds:
+            namespace = "" if children.namespaced(each.group_kind) is False else each.namespace or own
+            found[Identity(*each.group_kind, namespace, each.name)] = version
+    return found
+
+
+def rendered_identities(rendered: Rendered, parent: Parent, children: ChildInformers) -> set[Identity]:
+    """The objects of the manifests of a render, also of those that wait."""
+    own, found = parent.live.identity.namespace, set[Identity]()
+    for each, _ in _rendered(rendered):
+        namespace = "" if children.namespaced(each.group_kind) is False else each.namespace or own
+        found.add(replace(each, namespace=namespace))
+    return found
+
+
+def _rendered(rendered: Rendered) -> Iterator[tuple[Identity, str | None]]:
+    """The object of each manifest, and its version. Its namespace is '' if the manifest names none."""
+    for document in rendered.documents:
+        yield document.identity, split_api_version(document.body["apiVersion"])[1]
+    for wait in rendered.waits:
+        if wait.identity is not None:
+            yield wait.identity, wait.version

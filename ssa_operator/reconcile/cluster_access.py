@@ -1,0 +1,116 @@
+"""The access of a reconcile to the cluster: a client and the informers.
+
+Promises:
+- It is one value: the clients that write, and the informers whose caches receive what was written.
+- Every request for a child of an impersonated parent is sent as the account of the parent's namespace. A reconcile
+  takes `of(parent)`, and no other value has a client for children.
+- No error of a request for a child quotes a Secret's content that a render put into it.
+- In a dry run no cache receives anything, because nothing was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, nullcontext
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ssa_operator.informers.children import ChildInformers
+from ssa_operator.informers.crds import CRDInformer
+from ssa_operator.informers.lookups import LookupInformers
+from ssa_operator.kube.api.client import Client
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.permission import ServedKind
+from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
+from ssa_operator.reconcile.account_view import AccountView
+from ssa_operator.reconcile.impersonation.reviews import AccountReviews
+from ssa_operator.reconcile.impersonation.rules import account_of
+from ssa_operator.reconcile.replicas.rules import OthersReplicas
+from ssa_operator.reconcile.shards.informer import OtherShards
+from ssa_operator.reconcile.status.event_requests import Recorder
+
+
+class ClusterAccess(Struct, frozen=True, kw_only=True):
+    """The clients, the informers, and the recorder of Events."""
+
+    operator_client: Client
+    """Sends what concerns the parent itself, and reads what no template sees, as the operator."""
+    child_client: Client | None = None
+    """Sends what concerns the children of one parent. None outside of `of`."""
+    impersonate: str = ""
+    """The name of the service account that children are applied as, '' for the operator."""
+    account: str = ""
+    """The user name of that account for one parent, '' where the parent is not impersonated."""
+    reviews: AccountReviews
+    """What such accounts may read."""
+    children: ChildInformers
+    """The informers of children."""
+    lookups: LookupInformers
+    """The informers of what templates look up."""
+    crds: CRDInformer
+    recorder: Recorder
+    """Writes Events on parents."""
+    reports_status: Callable[[GroupKind], bool]
+    """Whether a controller, this one or another, writes the status of a kind's objects: they are ready only then."""
+    other_shards: OtherShards | None = None
+    """The parents of other shards, None without `--shard`."""
+    former_managers: AbstractSet[str] = frozenset()
+    """The field managers whose fields the operator adopts with an existing object."""
+    dry_run: bool = False
+    """Whether every write is a dry run."""
+    why_outdated: Callable[[], Awaitable[str]] | None = None
+    """Returns why nothing may be deleted because the view of the parent is old, '' where it is not. None where the
+    parent is being deleted, and outside of a reconcile. Raises ApiError.
+    """
+    why_parent_outdated: Callable[[], Awaitable[str]] | None = None
+    """As `why_outdated`, of the parent alone. None outside of a reconcile."""
+    parent_leaves: Callable[[], bool] | None = None
+    """Returns whether the parent is being deleted or gone by now, so that no child gets an owner reference to it. None
+    where the reconcile began so, and outside of a reconcile.
+    """
+    keep_values: Callable[[LiveObject, str], Awaitable[None]] | None = None
+    """Stores the generated values of an object that is deleted next, None outside of a reconcile. The text is the
+    reason of the deletion. Raises ApiError and ValueError.
+    """
+    keep_replicas: Callable[[Identity, OthersReplicas], Awaitable[None]] | None = None
+    """Records the number of replicas that others set in an object that is deleted next, None outside of a reconcile.
+    Raises ApiError and ValueError.
+    """
+
+    def of(self, parent: LiveObject, secrets: ParentSecrets = NO_SECRETS) -> ClusterAccess:
+        """The access of a reconcile of this parent. `secrets` is where its renders put the contents of Secrets."""
+        account = account_of(self.impersonate, parent.identity)
+        client = self.operator_client.impersonating(account) if account else self.operator_client
+        return replace(self, account=account, child_client=client.hiding(secrets))
+
+    @property
+    def client(self) -> Client:
+        """Sends what concerns the children of the parent."""
+        assert self.child_client is not None, "only a ClusterAccess of a parent has a client for its children"
+        return self.child_client
+
+    def account_view(self) -> AccountView | None:
+        """What the parent's account may read, for one render; None for the operator itself."""
+        return AccountView(self.account, self.reviews, self._served) if self.account else None
+
+    def _served(self, kind: GroupKind, version: str | None) -> ServedKind | None:
+        resource = self.lookups.resource(kind, version)
+        return None if resource is None else ServedKind(resource.plural, resource.namespaced)
+
+    def writing(self, identity: Identity) -> AbstractContextManager[None]:
+        """Hold back the watch events of an object while the operator writes it."""
+        return nullcontext() if self.dry_run else self.children.writing(identity)
+
+    def written(self, live: LiveObject, *, changed: bool = True) -> LiveObject:
+        """Update the caches with an object that a request returned; `changed`: whether the request changed it. Returns
+        it, as the cache of children has it.
+        """
+        return live if self.dry_run else self.children.written(live, changed=changed)
+
+    def deleted(self, live: LiveObject) -> None:
+        """Remove from the caches an object that a delete removed at once."""
+        if not self.dry_run:
+            self.children.deleted(live)

@@ -1,0 +1,75 @@
+"""Fields that a template stops writing, and that come back because the API server has them by another name.
+
+The API server writes `serviceAccountName` of a pod as `serviceAccount` too, and reads either. The template's manager
+owns the one that it wrote, nobody the other one: without the first, the API server restores it from the second
+(kubernetes/kubernetes#108208).
+
+Promises:
+- A field came back only if an apply would leave it with its old value, no manager would own it, and a new object of the
+  manifest would not have it. A default is none.
+- Only fields of the same mapping that no manager owns, or one that gives them up, may make way for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.managed_fields import Path, Tree, leaves
+from ssa_operator.objects.manifest import Manifest
+from ssa_operator.objects.merge_keys import IndexedBody
+from ssa_operator.reconcile.adoption.rules import unkept_fields
+from ssa_operator.reconcile.field_changes import covers, other_entries, owned_by
+from ssa_operator.reconcile.refusals.rules import RefusedApply
+
+_NOT_CONTENT = frozenset({"f:apiVersion", "f:kind", "f:metadata", "f:status"})
+
+
+def dropped_fields(live: LiveObject, manifest: Manifest) -> tuple[Path, ...]:
+    """The outermost fields that the operator alone owns in an object, and that the manifest does not have."""
+    own: Tree = {step: below for step, below in owned_by(live).items() if step not in _NOT_CONTENT}
+    dropped = unkept_fields(own, manifest.body, {})
+    if not dropped:
+        return ()
+    others = [tree for _, tree in other_entries(live)]
+    return tuple(path for path in leaves(dropped) if not any(covers(tree, path) for tree in others))
+
+
+def returned_fields(
+    dropped: Sequence[Path], live: LiveObject, applied: LiveObject, fresh: LiveObject
+) -> tuple[Path, ...]:
+    """The dropped fields that came back. `applied` is the object as an apply would leave it, and `fresh` the one that
+    the manifest would become under another name.
+    """
+    before, after, new = IndexedBody(live.body), IndexedBody(applied.body), IndexedBody(fresh.body)
+    owned = [owned_by(applied), *(tree for _, tree in other_entries(applied))]
+    return tuple(
+        path
+        for path in dropped
+        if (value := after.value_at(path)) is not None
+        and value == before.value_at(path)
+        and new.value_at(path) is None
+        and not any(covers(tree, path) for tree in owned)
+    )
+
+
+def as_refused(
+    manifest: Manifest, live: LiveObject, returned: Sequence[Path], former: AbstractSet[str]
+) -> RefusedApply:
+    """An apply after which these fields would be back, as one whose fields were refused."""
+    names = (tuple(step[2:] for step in path if step.startswith("f:")) for path in returned)
+    return RefusedApply(
+        manifest=manifest,
+        live=live,
+        fields=tuple(dict.fromkeys(names)),
+        immutable=(),
+        custom=False,
+        former=former,
+    )
+
+
+def is_gone(returned: Sequence[Path], found: LiveObject) -> bool:
+    """Whether an object has none of these fields."""
+    body = IndexedBody(found.body)
+    return all(body.value_at(path) is None for path in returned)

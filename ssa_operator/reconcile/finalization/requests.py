@@ -1,0 +1,68 @@
+"""Reading the namespaces of children that can't be created, read or deleted, because the namespaces may be ending
+(core.policies.ending_namespaces).
+
+Promises:
+- A namespace is read only where its end would end a wait, and by the operator itself.
+- Without the permission to read a namespace, nothing is known of its end.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.act import run_all
+from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.finalization.deletion_cycles import NAMESPACE
+from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace, namespace_end
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.step import Action
+
+log = logging.getLogger("ssa_operator")
+
+
+async def ending_namespaces(
+    names: Iterable[str], parent: LiveObject, cluster: ClusterAccess
+) -> dict[str, EndingNamespace]:
+    """Those of these namespaces that end or have ended. Raises ApiError and CredentialsError."""
+    names = sorted({*names} - {""})
+    ends = await run_all(_end(name, parent, cluster) for name in names)
+    return {name: end for name, end in zip(names, ends, strict=True) if end is not None}
+
+
+async def _end(name: str, parent: LiveObject, cluster: ClusterAccess) -> EndingNamespace | None:
+    resource = await cluster.children.resource(NAMESPACE, "v1")
+    try:
+        found = await cluster.operator_client.find(resource, name)
+    except ApiError as error:
+        if not error.forbidden:
+            raise
+        log.debug("namespace %s can't be read, so whether it is being deleted is unknown: %s", name, error)
+        return None
+    return namespace_end(found, parent)
+
+
+async def without_failures_in_ending_namespaces(
+    outcomes: Sequence[Outcome], parent: LiveObject, cluster: ClusterAccess
+) -> tuple[Outcome, ...]:
+    """The outcomes of a deletion. An object that may not be deleted goes with its namespace, if that ends."""
+    failed = [each for each in outcomes if _failed_deletion(each) and each.step.identity.namespace]
+    if not failed:
+        return tuple(outcomes)
+    ending = await ending_namespaces((each.step.identity.namespace for each in failed), parent, cluster)
+    return tuple(_excused(each, ending.get(each.step.identity.namespace)) for each in outcomes)
+
+
+def _failed_deletion(outcome: Outcome) -> bool:
+    return outcome.result is Result.FAILED and outcome.step.action is Action.PRUNE
+
+
+def _excused(outcome: Outcome, ending: EndingNamespace | None) -> Outcome:
+    if ending is None or not _failed_deletion(outcome):
+        return outcome
+    message = f"goes with namespace {outcome.step.identity.namespace}, which {ending.reason}"
+    return replace(outcome, result=Result.WAITING, message=message, problem=None, retryable=True)

@@ -1,0 +1,146 @@
+"""Writing, reading and deleting what keeps generated values, and the numbers of replicas that others set, while the
+operator recreates their objects.
+
+Promises:
+- An object with generated values is deleted only after the API server has stored its values in a Secret.
+- The next process reads them before it renders the parent. If it can't read them, it renders nothing, because a render
+  would generate other values.
+- An object with replicas that others set is deleted only after the parent has recorded the number.
+- The Secret is deleted when an apply of the object succeeded, or when the object is no longer rendered. If that fails,
+  the next reconcile deletes it, whether it applies the object again or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from ssa_operator.kube.api.request import ApplyOptions, DeleteOptions
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.generated_values.rules import obsolete_values, read_secret, secret_body, secret_identity
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.parent_records.requests import save_parent_records
+from ssa_operator.reconcile.parent_records.rules import MANAGER, read_parent_records
+from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.replicas.rules import OthersReplicas
+from ssa_operator.reconcile.step import Action
+from ssa_operator.reconcile.turn import Turn
+
+_SECRET = Resource(group="", version="v1", plural="secrets", kind="Secret", namespaced=True)
+
+
+class UnkeepableValuesError(ValueError):
+    """Generated values that no Secret can keep; the text says why."""
+
+
+@dataclass(slots=True)
+class ValueKeeper:
+    """Keeps generated values and numbers of replicas for one reconcile."""
+
+    cluster: ClusterAccess
+    turn: Turn
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def keep(self, live: LiveObject, why: str) -> None:
+        """Store the values of an object that is deleted next. `why` is the reason for messages.
+
+        Raises ApiError, ParentRecordsError or UnkeepableValuesError if they can't be stored.
+        """
+        async with self._lock:  # the parent's annotation is one for all objects
+            parent = self.turn.parent
+            secret = secret_identity(parent.live, live.identity)
+            if secret is None:
+                raise UnkeepableValuesError("neither it nor its parent has a namespace for a Secret that keeps them")
+            records = read_parent_records(parent.live)
+            records = replace(records, kept_values=records.kept_values | {live.identity})
+            self.turn.parent = parent = await save_parent_records(self.cluster, parent, records)
+        body = encode(secret_body(parent.live, secret, live, why))
+        options = ApplyOptions(manager=MANAGER)
+        await self.cluster.client.apply(_SECRET, secret.namespace, secret.name, body, options)
+
+    async def keep_replicas(self, identity: Identity, replicas: OthersReplicas) -> None:
+        """Record the number of replicas that others set in an object that is deleted next.
+
+        Raises ApiError, or ParentRecordsError if it can't be recorded.
+        """
+        async with self._lock:
+            parent = self.turn.parent
+            records = read_parent_records(parent.live)
+            if records.replicas.get(identity) != replicas:
+                records = replace(records, replicas={**records.replicas, identity: replicas})
+                self.turn.parent = await save_parent_records(self.cluster, parent, records)
+
+
+async def restore_kept_values(cluster: ClusterAccess, turn: Turn) -> None:
+    """Remember the recreations that a former process began, with the objects as they were. Raises ApiError."""
+    parent, history = turn.parent.live, turn.state.children
+    recreations = dict(history.recreations)
+    # A parent has no more children than that, and whoever may edit it may write any number of names.
+    for identity in sorted(read_parent_records(parent).kept_values)[: turn.parent.folder.settings.max_children]:
+        if identity in recreations or identity in cluster.children:
+            continue
+        secret = secret_identity(parent, identity)
+        if secret is None:
+            continue
+        found = await cluster.client.find(_SECRET, secret.name, secret.namespace)
+        recreation = read_secret(parent, identity, found) if found is not None else None
+        if recreation is not None:
+            recreations[identity] = recreation
+    if recreations.keys() != history.recreations.keys():
+        turn.state = replace(turn.state, children=replace(history, recreations=recreations))
+
+
+async def delete_kept_values(
+    cluster: ClusterAccess, turn: Turn, plan: Plan, outcomes: Iterable[Outcome]
+) -> frozenset[Identity]:
+    """Delete the Secrets of values that need no record any more. Returns the objects that had these values."""
+    kept = sorted(read_parent_records(turn.parent.live).kept_values)[: turn.parent.folder.settings.max_children]
+    if not kept:
+        return frozenset()
+    obsolete = _obsolete(kept, cluster, plan, outcomes)
+    for identity in obsolete:
+        secret = secret_identity(turn.parent.live, identity)
+        if secret is None:
+            continue
+        found = await cluster.client.find(_SECRET, secret.name, secret.namespace)
+        if found is not None and found.parent_uid == turn.uid:
+            await cluster.client.delete(_SECRET, secret.namespace, secret.name, DeleteOptions(uid=found.uid))
+    return obsolete
+
+
+def obsolete_replicas(
+    cluster: ClusterAccess, turn: Turn, plan: Plan, outcomes: Iterable[Outcome]
+) -> frozenset[Identity]:
+    """The objects whose number of replicas needs no record any more."""
+    kept = read_parent_records(turn.parent.live).replicas
+    return _obsolete(kept, cluster, plan, outcomes) if kept else frozenset()
+
+
+def _obsolete(
+    kept: Iterable[Identity], cluster: ClusterAccess, plan: Plan, outcomes: Iterable[Outcome]
+) -> frozenset[Identity]:
+    rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE and step.location is not None}
+    return obsolete_values(
+        kept,
+        applied={outcome.step.identity for outcome in outcomes if _is_applied(outcome)},
+        rendered=rendered if plan.rendered.complete else None,
+        existing=cluster.children,
+    )
+
+
+def _is_applied(outcome: Outcome) -> bool:
+    """Whether the API server accepted an apply of the rendered manifest, in this reconcile or in an earlier one of this
+    process, so that the object has its values.
+    """
+    if outcome.step.action is not Action.APPLY and not outcome.step.unchanged:
+        return False
+    if outcome.result in (Result.FAILED, Result.WAITING):
+        return False
+    return outcome.live is not None and not outcome.live.deleting

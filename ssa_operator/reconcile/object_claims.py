@@ -1,0 +1,136 @@
+"""Which parent each rendered object belongs to, so that two parents don't apply one object.
+
+Promises:
+- An object belongs to the parent that rendered it first, for as long as that parent renders it and exists.
+- It knows what each rendered object reads by name, so that a loop through several parents is found.
+- A parent that was refused an object is reconciled again when the other parent releases it, and when the object is
+  deleted or gets another owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+from ssa_operator.objects.annotations import ApplyPolicy
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.feedback_loops.rules import reads_by_name
+from ssa_operator.reconcile.finalization.waits import DeletionWaits
+from ssa_operator.reconcile.nested_parents.rules import Ancestors, CreatedParent, ancestors
+from ssa_operator.reconcile.plan import Plan
+
+_NONE: frozenset[Identity] = frozenset()
+
+NO_CREATORS: Mapping[str, str] = {}
+"""No parent was created by another one."""
+
+NO_CREATED: Mapping[str, CreatedParent] = {}
+"""No parent of another shard was, as far as it is known."""
+
+
+class ObjectClaims(Mapping[Identity, str]):
+    """The uid of the parent that each object belongs to.
+
+    `parents` are all parents that exist, by uid, and `creators` has the uid of the parent that created each of them.
+    `all_parents_known` returns whether the informers of all of them have synced. `requeue` is called with the uid of a
+    parent that has to be reconciled again.
+    """
+
+    def __init__(
+        self,
+        parents: Mapping[str, Identity],
+        all_parents_known: Callable[[], bool],
+        requeue: Callable[[str], None],
+        creators: Mapping[str, str] = NO_CREATORS,
+        waits: DeletionWaits | None = None,
+    ) -> None:
+        self.parents = parents
+        self.waits = DeletionWaits(lambda _: None) if waits is None else waits
+        """What the ends of the parents wait for."""
+        self._creators = creators
+        self.all_parents_known = all_parents_known
+        self.unread_namespaces: Callable[[], frozenset[str]] = frozenset
+        """Returns the namespaces whose parents the operator may not read, although all others are known."""
+        self._requeue = requeue
+        self.read_by: dict[Identity, Collection[Identity]] = {}
+        """What each rendered object reads by name, and what each parent's status follows from: its children."""
+        self._owners: dict[Identity, str] = {}
+        self._claimed: dict[str, frozenset[Identity]] = {}
+        self._refused: dict[str, frozenset[Identity]] = {}
+        self._refused_parents: dict[Identity, set[str]] = {}
+
+    def __getitem__(self, identity: Identity) -> str:
+        return self._owners[identity]
+
+    def __iter__(self) -> Iterator[Identity]:
+        return iter(self._owners)
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def ancestors(self, parent: LiveObject, elsewhere: Mapping[str, CreatedParent] = NO_CREATED) -> Ancestors:
+        """The parents above a parent; `elsewhere` has those of other shards that others created, by uid."""
+        if not elsewhere:
+            return ancestors(parent, self.parents, self._creators)
+        existing = {uid: each.identity for uid, each in elsewhere.items()} | {**self.parents}
+        creators = {uid: each.creator for uid, each in elsewhere.items()} | {**self._creators}
+        return ancestors(parent, existing, creators)
+
+    def claim(self, uid: str, plan: Plan) -> None:
+        """Claim what is rendered for a parent, and record what belongs to other parents.
+
+        A parent that was deleted while it was reconciled claims nothing: no event would release its claims.
+        """
+        if uid not in self.parents:
+            return
+        claimed = frozenset(
+            step.identity
+            for step in plan.steps
+            # A manifest that is applied only if its object is absent claims nothing from another parent.
+            if step.manifest is not None and step.manifest.instructions.apply is ApplyPolicy.ALWAYS
+        )
+        self._set_refused(uid, frozenset(step.identity for step in plan.steps if step.claimed_by_other))
+        released = self._claimed.get(uid, _NONE) - claimed
+        self._owners.update(dict.fromkeys(claimed, uid))
+        if plan.rendered.asked or any(identity in self.read_by for identity in claimed):
+            reads = reads_by_name(plan.rendered, claimed)
+            for identity in claimed - reads.keys():
+                self.read_by.pop(identity, None)
+            self.read_by.update(reads)
+            if plan.rendered.asked:
+                # Only templates that look something up can be part of a loop through a status.
+                self.read_by[self.parents[uid]] = claimed
+            else:
+                self.read_by.pop(self.parents[uid], None)
+        self._claimed[uid] = claimed
+        self._release(released)
+
+    def forget(self, uid: str) -> None:
+        """Release what a deleted parent claimed."""
+        self._set_refused(uid, _NONE)
+        self._release(self._claimed.pop(uid, _NONE))
+        if uid in self.parents:
+            self.read_by.pop(self.parents[uid], None)
+
+    def free(self, identity: Identity) -> None:
+        """Requeue the parents that were refused an object that was deleted or has another owner now."""
+        for uid in tuple(self._refused_parents.get(identity, ())):
+            self._requeue(uid)
+
+    def _release(self, identities: Iterable[Identity]) -> None:
+        for identity in identities:
+            self._owners.pop(identity, None)
+            self.read_by.pop(identity, None)
+            self.free(identity)
+
+    def _set_refused(self, uid: str, refused: frozenset[Identity]) -> None:
+        before = self._refused.pop(uid, _NONE)
+        if refused:
+            self._refused[uid] = refused
+        for identity in refused - before:
+            self._refused_parents.setdefault(identity, set()).add(uid)
+        for identity in before - refused:
+            uids = self._refused_parents[identity]
+            uids.discard(uid)
+            if not uids:
+                del self._refused_parents[identity]

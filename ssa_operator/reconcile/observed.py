@@ -1,0 +1,145 @@
+"""What a reconcile knows of the cluster when it plans.
+
+Promises:
+- The plan follows from this and from what was rendered, and from nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from msgspec import Struct, field
+
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.kind_state import KindState
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.parent_settings import MAX_CHILDREN, MAX_DEPTH, AdoptPolicy
+from ssa_operator.reconcile.child_history import ChildHistory
+from ssa_operator.reconcile.finalization.deletion_cycles import why_kept
+from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace
+from ssa_operator.reconcile.nested_parents.rules import Ancestors
+from ssa_operator.reconcile.parent_records.rules import ParentRecords
+from ssa_operator.reconcile.render_history import RenderHistory
+
+
+class ApplyScope(StrEnum):
+    """Which manifests a reconcile applies: all of them, or only those that may have changed."""
+
+    ALL = "All"
+    CHANGED = "Changed"
+
+
+class ObservedChildren(Struct, frozen=True, kw_only=True):
+    """The objects that may be this parent's children."""
+
+    objects: Mapping[Identity, LiveObject]
+    """Every watched object, of any parent."""
+    own: Sequence[LiveObject]
+    """The objects with this parent's label."""
+    kinds: Mapping[GroupKind, KindState]
+    """The kinds of these, of what is rendered and of what was last reported. A kind that is not here is unknown to the
+    cluster."""
+    unlabelled: Mapping[Identity, LiveObject] = field(default_factory=dict)
+    """Objects that exist without our label, and that no watch shows."""
+    unreadable: Mapping[Identity, str] = field(default_factory=dict)
+    """Why other objects could not be read."""
+    forbidden: frozenset[Identity] = frozenset()
+    """Those of these that the operator, or the account, may not read."""
+    as_rendered: Mapping[Identity, LiveObject | None] = field(default_factory=dict)
+    """What the render read of these objects, as they were then: those with generated values, None where there was none,
+    and those that templates read by `child` or `live`."""
+
+    def get(self, identity: Identity) -> LiveObject | None:
+        """An object as it is now, with our label or without."""
+        return self.objects.get(identity) or self.unlabelled.get(identity)
+
+
+class ObservedParents(Struct, frozen=True, kw_only=True):
+    """The other parents, and which objects they claim."""
+
+    existing: Mapping[str, Identity] = field(default_factory=dict)
+    """All parents that exist, by uid; under `--shard` those of the shard."""
+    all_parents_known: bool = True
+    """Whether the watch of every template folder has synced, in each namespace that the operator may read."""
+    unread_namespaces: frozenset[str] = frozenset()
+    """The namespaces whose parents are not known, because the operator may not read them."""
+    claims: Mapping[Identity, str] = field(default_factory=dict)
+    """The uid of the parent for which each object was last rendered."""
+    ancestors: Ancestors = Ancestors()
+    """The parents above this one."""
+    crds: Mapping[GroupKind, str] = field(default_factory=dict)
+    """The name of the CRD of each kind that parents are of."""
+    in_other_shards: Mapping[str, Identity] = field(default_factory=dict)
+    """Those parents that other shards reconcile and whose objects this reconcile met, by uid. No event shows when one
+    of them releases an object."""
+
+    def may_exist(self, live: LiveObject) -> bool:
+        """Whether the parent whose label an object has may exist although it is not known. An owner is in the object's
+        namespace, or in none.
+        """
+        if not self.all_parents_known:
+            return True
+        owned = any(owner.controller and owner.uid == live.parent_uid for owner in live.owner_references)
+        return live.identity.namespace in self.unread_namespaces if owned else bool(self.unread_namespaces)
+
+    def find(self, uid: str) -> Identity | None:
+        """The parent with that uid, None where it is not known to exist."""
+        return self.existing.get(uid) or self.in_other_shards.get(uid)
+
+
+class Observed(Struct, frozen=True, kw_only=True):
+    """Everything that a reconcile knows of the cluster when it plans."""
+
+    parent: LiveObject
+    children: ObservedChildren
+    parents: ObservedParents = field(default_factory=ObservedParents)
+    records: ParentRecords = field(default_factory=ParentRecords)
+    """The records that the operator keeps on the parent."""
+    history: ChildHistory = field(default_factory=ChildHistory)
+    """What the process remembers of the children."""
+    renders: RenderHistory = field(default_factory=RenderHistory)
+    """What the process remembers of the renders."""
+    rendered_before: frozenset[Identity] = frozenset()
+    """What the same templates rendered for the parent before, from other data or at another time."""
+    reconciled_before: bool = False
+    """Whether this process has reconciled the parent before."""
+    apply_scope: ApplyScope = ApplyScope.ALL
+    renewed: bool = False
+    """Whether `reconcile_at` has a new value, so that even what changes nothing is applied."""
+    cluster_scope: bool = False
+    """The folder's setting `clusterScope`."""
+    adopt: AdoptPolicy = AdoptPolicy.IN_NAMESPACE
+    """The folder's setting `adopt`."""
+    max_children: int = MAX_CHILDREN
+    """The folder's setting `maxChildren`."""
+    max_depth: int = MAX_DEPTH
+    """The folder's setting `maxDepth`."""
+    sharded: bool = False
+    """Whether children get the label with their parent's bucket."""
+    confidential: bool = False
+    """Whether messages must not name fields of children, because their names may hold a Secret's content."""
+    records_lost: bool = False
+    """Whether the parent was reconciled before and has lost its records, which this process doesn't know."""
+    ending_namespaces: Mapping[str, EndingNamespace] = field(default_factory=dict)
+    """Those namespaces of children that end or have ended, as far as they had to be read."""
+    reconcile_at: str = ""
+    """The value of the parent's annotation of that name."""
+    now: float = 0.0
+    """Seconds since the epoch."""
+    monotonic: float = 0.0
+    """Seconds on the monotonic clock of the process. The times in `history` are on the same clock."""
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether a user confirmed the prune that was held."""
+        return self.records.held_prune is not None and self.records.held_prune.reconcile_at != self.reconcile_at
+
+    def why_kept(self, identity: Identity) -> str:
+        """Why an object is never deleted by the parent, because the parent lives in it; '' where it may be."""
+        return why_kept(identity, (self.parent.identity, *reversed(self.parents.ancestors.line)), self.parents.crds)
+
+    def is_gone(self, identity: Identity) -> bool:
+        """Whether the end of an object's namespace proves that it is gone."""
+        ending = self.ending_namespaces.get(identity.namespace)
+        return ending is not None and ending.is_gone

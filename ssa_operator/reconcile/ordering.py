@@ -1,0 +1,171 @@
+"""Orders the steps of a plan by their dependencies, and decides whether the dependencies of a step are satisfied.
+
+Promises:
+- Manifests that depend on each other in a cycle are refused, and each refusal names the path of the cycle.
+- A dependency counts with its state after this reconcile applied it. When both manifests change, the dependent waits
+  for the new state of the dependency, even if the old state was ready.
+- A dependency that failed, is refused or waits itself holds back everything that depends on it.
+- A dependency with `wait: "false"` is satisfied as soon as its object exists.
+- A manifest that is applied already and unchanged is not held back.
+- Another reconcile follows one that changed an object that templates read, because no event reports that change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ssa_operator.kube.api.backoff import backoff
+from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.dependency_graph import Edge, Graph, graph, waves
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.readiness.rules import ReadinessState
+from ssa_operator.objects.render_result import Dependency, Rendered, RenderProblem, WaitTarget
+from ssa_operator.reconcile.feedback_loops.rules import Answers
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.step import Action, FailureReason, Step
+
+MAX_IMMEDIATE_REQUEUES = 1000
+"""Reconciles in a row that may follow each other at once. A longer series backs off."""
+
+CHANGED = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED})
+"""The results of a step that created or changed an object."""
+
+
+def order_steps(steps: Sequence[Step], dependencies: Sequence[Sequence[Dependency]], rendered: Rendered) -> list[Step]:
+    """The steps, each with the steps that have to come before it. Steps in a dependency cycle are refused.
+    `dependencies` has one entry for each step.
+    """
+    if not any(dependencies):
+        return [*steps]
+    found = graph((step.identity, own) for step, own in zip(steps, dependencies, strict=True))
+    paths: dict[Identity, str] = {}
+    for cycle in found.cycles():
+        path = found.path(cycle)
+        for identity in cycle:
+            paths.setdefault(identity, path)
+    missing = _Missing(rendered)
+    return [_with_predecessors(step, found, paths, missing) for step in steps]
+
+
+def depths(steps: Sequence[Step]) -> Mapping[Identity, int]:
+    """The length of the longest chain of steps that come before each step; {} where no step depends on another."""
+    if not any(step.order.after for step in steps):
+        return {}
+    found = waves({step.identity: [edge.target for edge in step.order.after] for step in steps})
+    return {identity: depth for depth, wave in enumerate(found) for identity in wave}
+
+
+def waiting_outcome(step: Step, outcomes: Mapping[Identity, Outcome], now: float) -> Outcome | None:
+    """The outcome of a step whose dependencies are not satisfied, None where they are. `outcomes` are those of the
+    steps before it; `now` is in seconds since the epoch.
+    """
+    if step.action is not Action.APPLY and step.action is not Action.RECREATE:
+        return None
+    awaited = [WaitTarget(child, state="be ready") for child, _ in step.order.missing]
+    awaited += [_awaited(edge) for edge in step.order.after if not _is_satisfied(edge, outcomes.get(edge.target), now)]
+    if not awaited:
+        return None
+    if step.unchanged:
+        return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
+    waiting = replace(step, order=replace(step.order, awaited=tuple(awaited)))
+    message = "waiting for " + " and ".join(map(str, awaited))
+    return Outcome(step=waiting, result=Result.WAITING, live=step.live, message=message)
+
+
+class Requeues(Struct, frozen=True):
+    """A series of reconciles that each changed what templates read: a chain of children is created link by link."""
+
+    count: int = 0
+
+    @property
+    def continued(self) -> Requeues:
+        """The series with one more reconcile."""
+        return Requeues(self.count + 1)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether another reconcile follows without a pause."""
+        return bool(self.count) and not self.pause
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next reconcile: a series that may have no end backs off. (core.policies.feedback_loops
+        slows down a child that changes each time it is applied, much earlier.)
+        """
+        excess = self.count - MAX_IMMEDIATE_REQUEUES
+        return backoff(excess, 0.0) if excess > 0 else 0.0
+
+
+def inputs_changed(rendered: Rendered, outcomes: Sequence[Outcome], now: float) -> bool:
+    """Whether the reconcile changed an object that templates read, so that another render may give something else. A
+    template may read the very object that it renders.
+    """
+    changed = [outcome for outcome in outcomes if outcome.result in CHANGED]
+    if not changed or not rendered.asked:
+        return False
+    by_name: dict[Reference, list[Outcome]] = {}
+    for outcome in changed:
+        identity = outcome.step.identity
+        by_name.setdefault(Reference(identity.kind, identity.name), []).append(outcome)
+    answers = Answers([outcome.live for outcome in changed if outcome.live is not None])
+    for query in rendered.asked:
+        if not isinstance(query, Reference):
+            if any(True for _ in answers.to(query)):
+                return True
+        elif any(query in rendered.read_unready or _is_readable(outcome, now) for outcome in by_name.get(query, ())):
+            return True
+    return False
+
+
+def _with_predecessors(step: Step, found: Graph, cycle_paths: Mapping[Identity, str], why_missing: _Missing) -> Step:
+    identity = step.identity
+    if identity in cycle_paths and step.action is not Action.REFUSE:
+        reason = f"is in a dependency cycle: {cycle_paths[identity]}; remove one of these dependencies"
+        return replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.DEPENDENCY_CYCLE)
+    missing = tuple((child, why_missing.of(child)) for child in found.elsewhere.get(identity, ()))
+    return replace(step, order=replace(step.order, after=found.edges[identity], missing=missing))
+
+
+class _Missing:
+    """Why there is no step for a child that a manifest depends on. Every child that a template renders has a step."""
+
+    def __init__(self, rendered: Rendered) -> None:
+        self._problems: dict[Reference, RenderProblem] = {}
+        for problem in rendered.problems:
+            for each in problem.of:
+                self._problems.setdefault(Reference(each.kind, each.name), problem)
+        waiting_files = (wait for wait in rendered.waits if wait.identity is None)
+        self._other = next((f"a template may render it that is {wait}" for wait in waiting_files), "")
+        if rendered.problems:
+            self._other = f"a template that failed may render it: {rendered.problems[0]}"
+
+    def of(self, child: Reference) -> str:
+        problem = self._problems.get(child)
+        return self._other if problem is None else f"it can't be rendered: {problem}"
+
+
+def _is_satisfied(edge: Edge, outcome: Outcome | None, now: float) -> bool:
+    if outcome is None or outcome.result is Result.FAILED or outcome.result is Result.WAITING:
+        return False
+    if outcome.step.history.standing is not None:
+        return outcome.step.history.standing.state is ReadinessState.CURRENT
+    if outcome.live is None:
+        return False
+    return not edge.ready or _is_readable(outcome, now)
+
+
+def _is_readable(outcome: Outcome, now: float) -> bool:
+    """Whether templates may read the child: it is ready, or its manifest says `wait: "false"`."""
+    made, live = outcome.step.manifest, outcome.live
+    if live is None:
+        return False
+    if made is not None and not made.instructions.wait:
+        return True
+    return outcome.step.readiness_of(live, now).usable
+
+
+def _awaited(edge: Edge) -> WaitTarget:
+    return WaitTarget(edge.use.query, state="be ready" if edge.ready else "be applied")

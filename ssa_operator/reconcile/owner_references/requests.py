@@ -1,0 +1,56 @@
+"""Keeping an object as it is, but for its owner reference to the parent: the reference names a version that is served
+(core.policies.owner_references), and what the parent lives in has none (core.policies.deletion_cycles).
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.failures import failed_outcome, failed_request
+from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.orphaning.rules import orphan_patch
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.owner_references.rules import owner_version_patch
+from ssa_operator.reconcile.step import FailureReason, Step
+
+
+async def keep(step: Step, parent: LiveObject, cluster: ClusterAccess) -> Outcome:
+    """The outcome of an object that is not applied. Its owner reference may be written."""
+    live = step.live
+    patch = owner_version_patch(live, parent) if live is not None else None
+    kept = Outcome(step=step, result=Result.UNCHANGED, live=live)
+    if live is None or patch is None or live.deleting or parent.deleting or cluster.dry_run:
+        return kept
+    return await _patched(kept, live, patch, cluster)
+
+
+async def disown_kept(outcome: Outcome, observed: Observed, cluster: ClusterAccess) -> Outcome:
+    """The outcome of a step. If the parent lives in the object, the object loses an owner reference to the parent that
+    an apply did not remove, because an earlier version or another client wrote it.
+    """
+    live, parent = outcome.live, observed.parent
+    if live is None or cluster.dry_run or not observed.why_kept(live.identity):
+        return outcome
+    patch = orphan_patch(live, parent.uid)
+    return outcome if patch is None else await _patched(outcome, live, patch, cluster)
+
+
+async def _patched(outcome: Outcome, live: LiveObject, patch: bytes, cluster: ClusterAccess) -> Outcome:
+    """The outcome with the object as the patch leaves it, or a failure."""
+    step, identity = outcome.step, live.identity
+    try:
+        resource = await cluster.children.resource(identity.group_kind, live.version)
+        with cluster.writing(identity):
+            written = cluster.written(
+                await cluster.client.json_patch(resource, identity.namespace, identity.name, patch)
+            )
+    except (UnknownKind, CredentialsError) as error:
+        return failed_outcome(step, str(error), problem=FailureReason.APPLY_FAILED, retryable=True)
+    except ApiError as error:
+        return failed_request(step, error)
+    return replace(outcome, live=written)

@@ -1,0 +1,96 @@
+"""Decides whether another client removed the operator's records from a parent by mistake.
+
+`kubectl replace` and Argo CD with `Replace=true` write a parent as its manifest has it: without the finalizer and the
+annotations of the operator.
+
+Promises:
+- Records that one write removed altogether are put back from memory. A record that is gone while others are there was
+  removed on purpose, as the documentation describes it.
+- A process that has no memory, because it has just started, knows a parent whose records were lost by the children that
+  it has. What was applied once for it counts as applied: whether it has to be applied again is for a user to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from sys import intern
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.objects.finalizers import FINALIZER
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.messages import sentence
+from ssa_operator.reconcile.parent_records.rules import ONCE_ANNOTATION, RECORD_ANNOTATIONS, manager_body
+
+SHOWN_SECONDS = 600.0
+"""Seconds for which the status names a loss."""
+
+
+class RecordsNotice(Struct, frozen=True):
+    """What the status says of a loss, and until when, by the monotonic clock."""
+
+    message: str = ""
+    until: float = 0.0
+
+
+NO_NOTICE = RecordsNotice()
+
+RecordTexts = Mapping[str, str]
+"""The annotations in which the operator records something on a parent, by name, and its finalizer with the text ''."""
+
+
+def record_texts(parent: LiveObject) -> RecordTexts:
+    """The records on a live parent, as they are written there."""
+    annotations = parent.metadata.annotations
+    # Many parents have the same text.
+    texts = {name: intern(annotations[name]) for name in RECORD_ANNOTATIONS & annotations.keys()}
+    if FINALIZER in parent.metadata.finalizers:
+        texts[FINALIZER] = ""
+    return texts or NOTHING
+
+
+def are_lost(known: RecordTexts, parent: LiveObject) -> bool:
+    """Whether all records that a parent is known to have are gone. A parent that is being deleted gets no finalizer any
+    more.
+    """
+    return bool(known) and not parent.deleting and not record_texts(parent)
+
+
+def were_lost(parent: LiveObject, *, has_children: bool) -> bool:
+    """Whether the records of a parent that this process does not know were lost. `has_children`: whether the parent
+    has children, or its status names one that existed: the operator records what it applies before the first apply.
+    """
+    return not parent.deleting and has_children and not record_texts(parent)
+
+
+def restored_notice(known: RecordTexts, now: float) -> RecordsNotice:
+    """The notice after records were put back; `now` is of the monotonic clock."""
+    names = ", ".join(sorted(known))
+    return RecordsNotice(f"{_REMOVED} ({names}); they are put back. {_INSTEAD}", now + SHOWN_SECONDS)
+
+
+def unknown_notice(unrecorded: Iterable[Identity], now: float) -> RecordsNotice:
+    """The notice of a process that has no memory of the records. `unrecorded` are the objects outside of the parent's
+    scope that have its label and that no template renders. `now` is of the monotonic clock.
+    """
+    message = (
+        f"{_REMOVED} while no operator knew them. What its templates apply once counts as applied; to apply it again, "
+        f"remove the annotation {ONCE_ANNOTATION}."
+    )
+    names = [str(identity) for identity in unrecorded]
+    if names:
+        message += f" These have its label, no template renders them, and they stay: {sentence(names)}."
+    return RecordsNotice(f"{message} {_INSTEAD}", now + SHOWN_SECONDS)
+
+
+_REMOVED = "another client removed the operator's records from the parent"
+_INSTEAD = "Change the parent by `kubectl apply` or `kubectl patch`, not by `replace`"
+
+
+def restoring_body(parent: LiveObject, known: RecordTexts) -> dict[str, Any]:
+    """The body of the apply after which the parent has its records again."""
+    annotations = {name: text for name, text in known.items() if name != FINALIZER}
+    return manager_body(parent, annotations, finalizer=FINALIZER in known)

@@ -1,0 +1,294 @@
+"""Writing what the operator records on a parent: the inventory, what was applied once, held prunes, the finalizer.
+
+Promises:
+- The operator writes no record that the parent has already. What was applied is one write for a new parent, and one for
+  each change of its templates, unless they add a kind.
+- The operator's own write requeues no parent, and never recreates a parent that is gone.
+- The operator removes records that the parent no longer needs, also where other field managers own them.
+- A manifest that has to be recorded before it is applied, and can't be, is not applied.
+- Records that another client removed altogether are written again before anything else is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from msgspec.structs import replace
+
+from ssa_operator.informers.parent import Parent
+from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.api.errors import ApiError, ErrorStatus
+from ssa_operator.kube.api.request import ApplyOptions
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import may_own
+from ssa_operator.reconcile.apply_once import outcomes as once_outcomes
+from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.parent_records.lost_records import are_lost, restored_notice, restoring_body
+from ssa_operator.reconcile.parent_records.rules import (
+    MANAGER,
+    AppliedRecord,
+    ParentRecords,
+    ParentRecordsError,
+    is_written,
+    parent_records_body,
+    read_parent_records,
+    removal,
+    unreadable_records_message,
+    with_applied,
+    with_manifests,
+)
+from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.step import Action, FailureReason, Step
+from ssa_operator.reconcile.turn import Turn
+
+ATTEMPTS = 4
+"""How often a reconcile sends a removal to a parent that others change meanwhile. After that, the next reconcile sends
+it."""
+
+
+async def restore_parent_records(cluster: ClusterAccess, turn: Turn, now: float) -> None:
+    """Write the records again that another client removed altogether since the last reconcile. Raises ApiError."""
+    known, live = turn.state.records, turn.parent.live
+    if not are_lost(known, live):
+        return
+    turn.parent = await _apply(cluster, turn.parent, restoring_body(live, known))
+    turn.state = replace(turn.state, records_notice=restored_notice(known, now))
+
+
+async def save_parent_records(cluster: ClusterAccess, parent: Parent, records: ParentRecords) -> Parent:
+    """Write these records to the parent; returns the parent as it is then.
+
+    Raises ApiError (`not_found` or `conflict` where the parent is gone, `conflict` also where others keep changing it),
+    and ParentRecordsError if they can't be recorded.
+    """
+    live = parent.live
+    if read_parent_records(live) == records:
+        return parent
+    body = parent_records_body(live, records)
+    if not is_written(live, body):
+        parent = await _apply(cluster, parent, body)
+    return await _remove(cluster, parent, records)
+
+
+async def _apply(cluster: ClusterAccess, parent: Parent, body: Mapping[str, Any]) -> Parent:
+    namespace, name = parent.live.identity.namespace, parent.live.identity.name
+    with parent.cache.writing(namespace, name):
+        applied = await cluster.operator_client.apply(
+            parent.resource, namespace, name, encode(body), ApplyOptions(manager=MANAGER)
+        )
+        return _updated(parent, applied.live)
+
+
+async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords) -> Parent:
+    """Remove from the parent what these records don't need. If the parent is gone, there is nothing to remove."""
+    known = read_parent_records(parent.live)
+    namespace, name = parent.live.identity.namespace, parent.live.identity.name
+    for _ in range(ATTEMPTS):
+        patch = removal(parent.live, records)
+        if patch is None:
+            return parent
+        try:
+            with parent.cache.writing(namespace, name):
+                live = await cluster.operator_client.json_patch(
+                    parent.resource, namespace, name, patch, manager=MANAGER
+                )
+                return _updated(parent, live)
+        except ApiError as error:
+            if error.not_found:
+                return parent
+            if not (error.conflict or error.invalid):
+                raise
+            refused = error
+        now = await read_again(cluster, parent)
+        if now is None:
+            return parent
+        if now.resource_version == parent.live.resource_version:
+            raise refused  # not because of a failed test: the parent is unchanged
+        if read_parent_records(now) != known or unreadable_records_message(now):
+            break  # another manager wrote records: the next reconcile reads them
+        parent = replace(parent, live=now)
+    # The API server answers a failed test like an invalid request, which is not retryable. A conflict is.
+    raise ApiError(
+        refused.request, ErrorStatus(code=409, reason="Conflict", message="the parent was changed meanwhile")
+    )
+
+
+async def read_again(cluster: ClusterAccess, parent: Parent) -> LiveObject | None:
+    """The parent as the API server has it now, None where it is gone."""
+    identity = parent.live.identity
+    live = await cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
+    return live if live is not None and live.uid == parent.live.uid else None
+
+
+def _updated(parent: Parent, live: LiveObject) -> Parent:
+    """The parent as a write returned it."""
+    if live.metadata.finalizers or not live.deleting:
+        parent.cache.written(live)
+    return replace(parent, live=live)
+
+
+async def record_before_apply(cluster: ClusterAccess, turn: Turn, plan: Plan) -> Plan:
+    """Record on the parent what has to outlive the process, before it is applied. The returned plan refuses what can't
+    be recorded.
+    """
+    try:
+        turn.parent = await save_parent_records(cluster, turn.parent, _records_of(plan))
+    except (ApiError, ParentRecordsError) as error:
+        if isinstance(error, ApiError) and not (error.forbidden or error.too_large):
+            raise
+        return _without_unrecorded(plan, turn.parent, error)
+    return plan
+
+
+def without_unrecordable(plan: Plan, parent: Parent) -> Plan:
+    """The plan that refuses what doesn't fit on the parent. Nothing is recorded."""
+    try:
+        parent_records_body(parent.live, _records_of(plan))
+    except ParentRecordsError as error:
+        return _without_unrecorded(plan, parent, error)
+    return plan
+
+
+def _records_of(plan: Plan) -> ParentRecords:
+    """The records that the parent has to have before the plan is carried out."""
+    observed = plan.observed
+    applied = [step.manifest for step in plan.steps if step.manifest is not None and step.action in _APPLYING]
+    records = with_manifests(observed.records, applied, hooks=plan.has_hooks)
+    has_children = bool(observed.children.own) or observed.records_lost
+    records = with_applied(
+        records, applied, plan.rendered.digest, waiting=_waiting_kinds(plan), has_children=has_children
+    )
+    if observed.records_lost:
+        records = once_outcomes.with_unknown(records, plan.steps, observed.parent)
+    return replace(records, held_prune=plan.hold)
+
+
+def _waiting_kinds(plan: Plan) -> set[GroupKind]:
+    """The kinds of the manifests that wait, if the parent may own their objects."""
+    parent, kinds = plan.observed.parent.identity, plan.observed.children.kinds
+    waiting = (step.identity for step in plan.steps if step.action is Action.WAIT)
+    return {
+        each.group_kind for each in waiting if each.group_kind in kinds and may_own(parent.namespace, each.namespace)
+    }
+
+
+def _without_unrecorded(plan: Plan, parent: Parent, error: Exception) -> Plan:
+    """The plan that refuses what can't be recorded."""
+    reason = f"can't be recorded on its parent before it is created: {error}"
+    steps = [
+        _refused(step, reason) if step.manifest is not None and step.manifest.needs_record else step
+        for step in plan.steps
+    ]
+    if plan.has_hooks:
+        step = Step(action=Action.REFUSE, identity=parent.live.identity)
+        steps.append(_refused(step, f"has hooks to finalize, and {reason}"))
+    held = f"{plan.held} (after a restart, the operator decides again: {error})" if plan.held else ""
+    return replace(plan, steps=tuple(steps), held=held)
+
+
+async def record_once(
+    cluster: ClusterAccess, turn: Turn, records: ParentRecords, outcomes: tuple[Outcome, ...], now: float
+) -> tuple[Outcome, ...]:
+    """Record on the parent the manifests that were applied once. A crash before that leads to another apply."""
+    live = turn.parent.live
+    for outcome in outcomes:
+        if not once_outcomes.is_found(records, outcome) or await _exists(cluster.of(live), outcome):
+            records = once_outcomes.record_outcome(records, outcome, live, now)
+    before = read_parent_records(live)
+    if records.once_records != before.once_records:
+        turn.state = replace(turn.state, unrecorded_once=records.once_records)
+        records = apply_once.trim_once_records(records, [outcome.step.identity for outcome in outcomes])
+        try:
+            turn.parent = await save_parent_records(
+                cluster, turn.parent, replace(before, once_records=records.once_records)
+            )
+        except (ApiError, ParentRecordsError) as error:
+            if isinstance(error, ApiError) and not (error.forbidden or error.too_large):
+                raise
+            return tuple(once_outcomes.unrecorded_outcome(outcome, str(error)) for outcome in outcomes)
+    if turn.state.unrecorded_once:
+        turn.state = replace(turn.state, unrecorded_once={})
+    return outcomes
+
+
+async def _exists(cluster: ClusterAccess, outcome: Outcome) -> bool:
+    """Whether the API server has the object of an outcome, too. Raises ApiError. After a restore of etcd, the watch may
+    show an object that is gone. With its record, it would not be created again.
+    """
+    identity, live = outcome.step.identity, outcome.live
+    assert live is not None
+    try:
+        resource = await cluster.children.resource(identity.group_kind)
+        found = await cluster.client.find(resource, identity.name, identity.namespace)
+    except UnknownKind:
+        return False
+    except ApiError as error:
+        if not error.forbidden:
+            raise
+        return True
+    return found is not None and found.uid == live.uid
+
+
+async def trim_records(
+    cluster: ClusterAccess,
+    turn: Turn,
+    plan: Plan,
+    outcomes: tuple[Outcome, ...],
+    obsolete_values: frozenset[Identity],
+    obsolete_replicas: frozenset[Identity],
+) -> None:
+    """Remove from the records the children that are gone, a prune that is no longer held, the objects whose generated
+    values no Secret keeps any more, and the numbers of replicas that the new objects have.
+    """
+    records = read_parent_records(turn.parent.live)
+    if obsolete_replicas:
+        left = {each: kept for each, kept in records.replicas.items() if each not in obsolete_replicas}
+        records = replace(records, replicas=left)
+    if obsolete_values:
+        records = replace(records, kept_values=records.kept_values - obsolete_values)
+    if records.held_prune is not None and turn.state.renders.hold is None:
+        records = replace(records, held_prune=None)
+    if records.inventory and plan.rendered.complete:
+        rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE}
+        children = plan.observed.children
+        gone = [
+            identity
+            for identity in records.inventory.keys() - rendered - children.unreadable.keys()
+            if identity.group_kind in children.kinds
+            and not cluster.children.is_awaited(identity, turn.uid)
+            and identity not in children.objects
+        ]
+        unrendered = records.inventory.keys() - rendered
+        gone += [each for each in unrendered if plan.observed.is_gone(each) or plan.observed.why_kept(each)]
+        records = with_manifests(records.without_children(gone), (), hooks=plan.has_hooks)
+    if records.applied is not None:
+        pruned = {each.step.identity for each in outcomes if each.result is Result.PRUNED}
+        deleted = {identity for identity in pruned if identity not in cluster.children}
+        records = replace(records, applied=_what_was_applied(turn, plan, deleted, records.applied))
+    turn.parent = await save_parent_records(cluster, turn.parent, records)
+
+
+def _what_was_applied(turn: Turn, plan: Plan, deleted: AbstractSet[Identity], before: AppliedRecord) -> AppliedRecord:
+    """The record without kinds of which there are no children any more, and with the template set of this reconcile if
+    this is the first one that applied it completely: two operators would write theirs in turns. `deleted` are the
+    children that this reconcile deleted.
+    """
+    present = {live.identity.group_kind for live in plan.observed.children.own if live.identity not in deleted}
+    present |= {step.identity.group_kind for step in plan.steps if step.manifest is not None} | _waiting_kinds(plan)
+    kinds = plan.observed.children.kinds
+    absent = {kind for kind in before.kinds - present if kind in kinds and kinds[kind].shown}
+    templates = plan.rendered.digest if turn.newly_converged else before.templates
+    return AppliedRecord(kinds=before.kinds - absent, templates=templates)
+
+
+_APPLYING = frozenset({Action.APPLY, Action.UNCHANGED, Action.RECREATE})
+
+
+def _refused(step: Step, reason: str) -> Step:
+    return replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.APPLY_FAILED)

@@ -1,0 +1,408 @@
+"""The operator's records on a parent: annotations and a finalizer, which outlive the operator's process.
+
+Promises:
+- Before the operator creates a child that Kubernetes can't collect with its parent, it records the child in the
+  inventory, in the same write that adds the finalizer. At whatever moment the process dies, the record leads to the
+  object.
+- An inventory entry is removed only when its object is known to be gone. The parent has the finalizer only while
+  something needs it.
+- A record or finalizer that is no longer needed is removed whichever field managers own it, and only if the parent is
+  as the operator read it.
+- A held prune stays held when another operator process takes over.
+- Before the operator applies the first object of a kind, it records the kind, together with the kinds of manifests
+  that still wait. So another process finds the objects of kinds that no template renders any more, and knows the
+  template set that rendered them.
+- An object waits for no other object of its own or of a later wave; the waves are deleted in reverse order.
+- A record in a format that this version doesn't read is reported. It never counts as an absent one.
+- A parent with the finalizer names the selector of its operator, so that another one leaves its deletion alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
+
+from ssa_operator.objects.annotations import PREFIX
+from ssa_operator.objects.finalizers import FINALIZER
+from ssa_operator.objects.identity import GroupKind, Identity, join_api_version
+from ssa_operator.objects.json_decoding import decoder
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import Manifest
+from ssa_operator.reconcile.parent_records.formats import (
+    AppliedEntry,
+    Entry,
+    Format,
+    HeldEntry,
+    ReplicasEntry,
+    encoded_record,
+    identity_entry,
+    inventory_entry,
+)
+from ssa_operator.reconcile.replicas.rules import OthersReplicas, Owner, without_operator
+
+INVENTORY_ANNOTATION = f"{PREFIX}inventory"
+"""The annotation with the children that have no owner reference, so that the operator can delete them."""
+
+ONCE_ANNOTATION = f"{PREFIX}once"
+"""The annotation with the manifests that were applied once, and are not applied again."""
+
+HELD_PRUNE_ANNOTATION = f"{PREFIX}held"
+"""The annotation with a held prune."""
+
+GENERATED_VALUES_ANNOTATION = f"{PREFIX}generated-values"
+"""The annotation with the children that are being recreated and whose generated values a Secret keeps meanwhile. It
+names the children only.
+"""
+
+REPLICAS_ANNOTATION = f"{PREFIX}replicas"
+"""The annotation with the children that are being recreated and whose number of replicas others have set, each with the
+number and its owners.
+"""
+
+APPLIED_ANNOTATION = f"{PREFIX}applied"
+"""The annotation with the kinds of the children that were applied, and a digest of the templates that rendered them."""
+
+SELECTOR_ANNOTATION = f"{PREFIX}selector"
+"""The annotation with the `--selector` of the operator that gave the parent its finalizer. That operator finalizes the
+parent also if its labels no longer match.
+"""
+
+_NAMES = (
+    INVENTORY_ANNOTATION,
+    ONCE_ANNOTATION,
+    HELD_PRUNE_ANNOTATION,
+    GENERATED_VALUES_ANNOTATION,
+    REPLICAS_ANNOTATION,
+    APPLIED_ANNOTATION,
+    SELECTOR_ANNOTATION,
+)
+
+RECORD_ANNOTATIONS = frozenset(_NAMES)
+"""The annotations in which the operator records something on a parent."""
+
+
+HOOK = "finalize/"
+"""The prefix of the keys of finalize hooks among the once records."""
+
+MANAGER = "ssa-operator-parent"
+"""The field manager of the operator's own fields of a parent. It differs from that of manifests, because a parent may
+itself be a child of another parent: an apply of one would remove the fields of the other.
+"""
+
+HELD_LIMIT = 100
+"""Children of a held prune that are recorded. While one of them is left, all stay held."""
+
+ANNOTATIONS_LIMIT = 200 * 1024
+"""Bytes of all records together; Kubernetes allows 256 KiB for all annotations of an object
+(https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/).
+"""
+
+
+class ParentRecordsError(ValueError):
+    """Records that don't fit on the parent; the text says why and what to do."""
+
+
+class HeldPrune(Struct, frozen=True):
+    """A prune that a user must confirm."""
+
+    reconcile_at: str
+    """The value of the annotation `reconcile-at` when the prune was held; any other value confirms it."""
+    children: frozenset[str]
+    """The children whose deletion is held, as `identity_key` writes them."""
+
+    @classmethod
+    def of(cls, reconcile_at: str, children: Iterable[Identity]) -> HeldPrune:
+        """The held prune to record, with at most HELD_LIMIT children."""
+        return cls(reconcile_at, frozenset(sorted(map(identity_key, children))[:HELD_LIMIT]))
+
+
+class AppliedRecord(Struct, frozen=True, kw_only=True):
+    """What was applied for a parent; KEP-3659 records the kinds of an ApplySet likewise."""
+
+    kinds: frozenset[GroupKind]
+    """The kinds of the children with an owner reference that exist or are going to."""
+    templates: str = ""
+    """The digest of the template set that was applied completely and rendered all of them, '' where that is unknown."""
+
+
+class ParentRecords(Struct, frozen=True, kw_only=True):
+    """What the operator records on one parent."""
+
+    inventory: Mapping[Identity, int] = field(default_factory=dict)
+    """The children that the finalizer deletes, each with the wave in which it was created first."""
+    once_records: Mapping[str, str] = field(default_factory=dict)
+    """What became of each manifest that is applied once, and of each finalize hook, by key."""
+    held_prune: HeldPrune | None = None
+    """The prune that waits for a confirmation."""
+    kept_values: frozenset[Identity] = frozenset()
+    """The children whose generated values a Secret keeps while they are recreated."""
+    replicas: Mapping[Identity, OthersReplicas] = field(default_factory=dict)
+    """The children that are being recreated, each with the number of replicas that others have set."""
+    applied: AppliedRecord | None = None
+    """What was applied, None where nothing was."""
+    has_finalizer: bool = False
+    """Whether the parent has the operator's finalizer."""
+    selector: str = ""
+    """The `--selector` of the operator that gave it the finalizer, '' for none; written only beside the finalizer."""
+
+    @property
+    def waves(self) -> list[list[Identity]]:
+        """The inventory in the order of deletion: the children that were created last come first."""
+        return [
+            sorted(identity for identity, created_in in self.inventory.items() if created_in == wave)
+            for wave in sorted(set(self.inventory.values()), reverse=True)
+        ]
+
+    def with_children(self, identities: Iterable[Identity]) -> ParentRecords:
+        """The records with these children in the inventory; those that are new there form a new wave."""
+        new = [identity for identity in identities if identity not in self.inventory]
+        if not new:
+            return self
+        wave = max(self.inventory.values(), default=0) + 1
+        return replace(self, inventory={**self.inventory, **dict.fromkeys(new, wave)})
+
+    def without_children(self, identities: Iterable[Identity]) -> ParentRecords:
+        """The records without these children in the inventory."""
+        removed = set(identities)
+        if not removed & self.inventory.keys():
+            return self
+        inventory = {identity: wave for identity, wave in self.inventory.items() if identity not in removed}
+        return replace(self, inventory=inventory)
+
+
+def with_manifests(records: ParentRecords, manifests: Iterable[Manifest], *, hooks: bool) -> ParentRecords:
+    """The records to save before these manifests are applied; `hooks` says whether there are finalize hooks."""
+    manifests = tuple(manifests)
+    records = records.with_children(manifest.identity for manifest in manifests if manifest.needs_record)
+    # A child that now has an owner, or that now stays when its parent goes, no longer needs the finalizer.
+    records = records.without_children(manifest.identity for manifest in manifests if not manifest.needs_record)
+    has_finalizer = hooks or bool(records.inventory)
+    return records if records.has_finalizer is has_finalizer else replace(records, has_finalizer=has_finalizer)
+
+
+def with_applied(
+    records: ParentRecords,
+    manifests: Iterable[Manifest],
+    templates: str,
+    *,
+    waiting: AbstractSet[GroupKind] = frozenset(),
+    has_children: bool,
+) -> ParentRecords:
+    """The records to save before these manifests of the template set `templates` are applied. `waiting` are the kinds
+    of manifests that are applied later, which would cost a write each. `has_children`: whether the parent has children
+    already, of which the template set may be another one.
+    """
+    manifests = tuple(manifests)
+    # The inventory has the others that go with the parent.
+    kinds = frozenset(manifest.identity.group_kind for manifest in manifests if manifest.owned)
+    before = records.applied
+    if before is None and manifests:
+        templates = "" if has_children else templates
+        return replace(records, applied=AppliedRecord(kinds=kinds | waiting, templates=templates))
+    if before is None or kinds <= before.kinds:
+        return records
+    return replace(records, applied=replace(before, kinds=before.kinds | kinds | waiting))
+
+
+def identity_key(identity: Identity) -> str:
+    """An identity as a key: `Deployment.apps/default/web`, `Namespace/team`."""
+    return "/".join(filter(None, (str(identity.group_kind), identity.namespace, identity.name)))
+
+
+def identity_from_key(key: str) -> Identity:
+    """The inverse of `identity_key`; a malformed key gives an identity that no object has."""
+    group_kind, _, location = key.partition("/")
+    kind, _, group = group_kind.partition(".")
+    namespace, _, name = location.rpartition("/")
+    return Identity(group, kind, namespace, name)
+
+
+def read_parent_records(parent: LiveObject) -> ParentRecords:
+    """The records on a live parent. A record that can't be read counts as empty here; `unreadable_records_message`
+    names it.
+    """
+    return _decoded(parent).records
+
+
+def is_left_by_selector(parent: LiveObject, selector: str) -> bool:
+    """Whether an operator with this `--selector` has to finalize a parent whose labels it no longer selects."""
+    if not parent.deleting or FINALIZER not in parent.metadata.finalizers:
+        return False
+    return parent.metadata.annotations.get(SELECTOR_ANNOTATION) == selector
+
+
+def unreadable_records_message(parent: LiveObject) -> str:
+    """Why records on a live parent can't be read, '' where all can.
+
+    Without its records, the operator would run again what is applied once, or forget children. So it does nothing.
+    """
+    problems = _decoded(parent).problems
+    if not problems:
+        return ""
+    return (
+        f"{problems}. A newer version of the operator wrote it, or another client changed it. Nothing is applied or "
+        "deleted until that version runs again, or the annotation is corrected or removed"
+    )
+
+
+def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str, Any]:
+    """The body of the apply (as MANAGER) after which the parent has exactly these records.
+
+    The uid prevents the apply from creating a parent, and from changing one that was recreated under the same name.
+    Raises ParentRecordsError where the records don't fit on an object.
+    """
+    annotations = {}
+    if records.inventory:
+        entries = [inventory_entry(identity, wave) for identity, wave in records.inventory.items()]
+        annotations[INVENTORY_ANNOTATION] = encoded_record(entries)
+    if records.once_records:
+        annotations[ONCE_ANNOTATION] = encoded_record(dict(records.once_records))
+    if records.held_prune:
+        held = {"reconcileAt": records.held_prune.reconcile_at, "children": sorted(records.held_prune.children)}
+        annotations[HELD_PRUNE_ANNOTATION] = encoded_record(held)
+    if records.kept_values:
+        kept = [identity_entry(identity) for identity in sorted(records.kept_values)]
+        annotations[GENERATED_VALUES_ANNOTATION] = encoded_record(kept)
+    if records.replicas:
+        numbers = [_replicas_entry(identity, records.replicas[identity]) for identity in sorted(records.replicas)]
+        annotations[REPLICAS_ANNOTATION] = encoded_record(numbers)
+    if records.applied is not None:
+        applied = {"kinds": sorted(map(str, records.applied.kinds)), "templates": records.applied.templates}
+        annotations[APPLIED_ANNOTATION] = encoded_record({field: value for field, value in applied.items() if value})
+    if records.has_finalizer and records.selector:
+        annotations[SELECTOR_ANNOTATION] = records.selector
+    if sum(map(len, annotations.values())) > ANNOTATIONS_LIMIT:
+        raise ParentRecordsError(
+            f"{len(records.inventory) + len(records.once_records)} children that are outside of the parent's namespace "
+            "or applied once don't fit into its annotations; spread them over several parents"
+        )
+    return manager_body(parent, annotations, finalizer=records.has_finalizer)
+
+
+def manager_body(parent: LiveObject, annotations: Mapping[str, str], *, finalizer: bool) -> dict[str, Any]:
+    """The body of an apply as MANAGER: what the operator owns of a parent."""
+    metadata: dict[str, Any] = {"name": parent.identity.name, "uid": parent.uid}
+    if parent.identity.namespace:
+        metadata["namespace"] = parent.identity.namespace
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    if finalizer:
+        metadata["finalizers"] = [FINALIZER]
+    return {
+        "apiVersion": join_api_version(parent.identity.group, parent.version),
+        "kind": parent.identity.kind,
+        "metadata": metadata,
+    }
+
+
+def is_written(parent: LiveObject, body: Mapping[str, Any]) -> bool:
+    """Whether a parent has every annotation and finalizer of a body that `parent_records_body` returned."""
+    annotations, finalizers = body["metadata"].get("annotations", {}), body["metadata"].get("finalizers", ())
+    return annotations.items() <= parent.metadata.annotations.items() and set(finalizers) <= {
+        *parent.metadata.finalizers
+    }
+
+
+def removal(parent: LiveObject, records: ParentRecords) -> bytes | None:
+    """The JSON patch that removes from a parent what these records don't need; None where there is nothing to remove.
+
+    An apply doesn't remove a field that another field manager owns, too, for example `kubectl` after it restored a
+    backup. The patch tests that the parent is the one that was read, unchanged.
+    """
+    metadata = parent.metadata
+    needed = {
+        INVENTORY_ANNOTATION: bool(records.inventory),
+        ONCE_ANNOTATION: bool(records.once_records),
+        HELD_PRUNE_ANNOTATION: records.held_prune is not None,
+        GENERATED_VALUES_ANNOTATION: bool(records.kept_values),
+        REPLICAS_ANNOTATION: bool(records.replicas),
+        APPLIED_ANNOTATION: records.applied is not None,
+        SELECTOR_ANNOTATION: records.has_finalizer and bool(records.selector),
+    }
+    paths = [
+        f"/metadata/annotations/{_escaped(name)}"
+        for name, is_needed in needed.items()
+        if not is_needed and name in metadata.annotations
+    ]
+    tests: dict[str, Any] = {"/metadata/uid": parent.uid, "/metadata/resourceVersion": parent.resource_version}
+    if FINALIZER in metadata.finalizers and not records.has_finalizer:
+        tests["/metadata/finalizers"] = metadata.finalizers
+        paths.append(f"/metadata/finalizers/{metadata.finalizers.index(FINALIZER)}")
+    if not paths:
+        return None
+    operations = [{"op": "test", "path": path, "value": value} for path, value in tests.items()]
+    operations += [{"op": "remove", "path": path} for path in paths]
+    return json.dumps(operations, separators=(",", ":")).encode()
+
+
+def _replicas_entry(identity: Identity, replicas: OthersReplicas) -> dict[str, Any]:
+    owners = [{name: value for name, value in asdict(each).items() if value} for each in replicas.owners]
+    entry = {**identity_entry(identity), "replicas": replicas.number}
+    return entry | ({"owners": owners} if owners else {})
+
+
+def _others_replicas(entry: ReplicasEntry) -> OthersReplicas:
+    owners = (Owner(each.manager, each.operation, each.subresource) for each in entry.owners)
+    return without_operator(OthersReplicas(entry.replicas, tuple(owners)))
+
+
+def _escaped(name: str) -> str:
+    """A name as a part of a JSON pointer (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+_INVENTORY = Format(INVENTORY_ANNOTATION, decoder(list[Entry]))
+_ONCE = Format(ONCE_ANNOTATION, decoder(dict[str, str]))
+_HELD_PRUNE = Format(HELD_PRUNE_ANNOTATION, decoder(HeldEntry))
+_GENERATED_VALUES = Format(GENERATED_VALUES_ANNOTATION, decoder(list[Entry]))
+_REPLICAS = Format(REPLICAS_ANNOTATION, decoder(list[ReplicasEntry]))
+_APPLIED = Format(APPLIED_ANNOTATION, decoder(AppliedEntry))
+
+_SHARED_LENGTH = 1000
+"""Characters of the records that are decoded once for all parents that have the same."""
+
+
+class _Decoded(Struct, frozen=True):
+    """The records on a parent, and why some of them can't be read."""
+
+    records: ParentRecords
+    problems: str
+
+
+def _decoded(parent: LiveObject) -> _Decoded:
+    annotations = parent.metadata.annotations
+    texts = tuple([annotations.get(name, "") for name in _NAMES])
+    decode = _decode if sum(map(len, texts)) <= _SHARED_LENGTH else _decode.__wrapped__
+    return decode(texts, FINALIZER in parent.metadata.finalizers)
+
+
+@lru_cache(maxsize=1000)
+def _decode(texts: tuple[str, ...], has_finalizer: bool) -> _Decoded:
+    """The records of the annotations with these texts. Most parents of a folder have the same ones, and each reconcile
+    reads them several times.
+    """
+    inventory, once, held_prune, generated_values, replicas, applied, selector = texts
+    problems: list[str] = []
+    entries = _INVENTORY.read(inventory, problems) or ()
+    once_records = _ONCE.read(once, problems) or {}
+    held = _HELD_PRUNE.read(held_prune, problems)
+    kept = _GENERATED_VALUES.read(generated_values, problems) or ()
+    numbers = _REPLICAS.read(replicas, problems) or ()
+    what = _APPLIED.read(applied, problems)
+    records = ParentRecords(
+        inventory={entry.identity: entry.wave for entry in entries if entry.names_object},
+        once_records=once_records,
+        held_prune=HeldPrune(held.reconcileAt, frozenset(held.children)) if held is not None else None,
+        kept_values=frozenset(entry.identity for entry in kept if entry.names_object),
+        replicas={entry.identity: _others_replicas(entry) for entry in numbers if entry.names_object},
+        applied=AppliedRecord(kinds=what.group_kinds, templates=what.templates) if what is not None else None,
+        has_finalizer=has_finalizer,
+        selector=selector,
+    )
+    return _Decoded(records, "; ".join(problems))

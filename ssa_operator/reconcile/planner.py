@@ -1,0 +1,108 @@
+"""The plan of a reconcile, from what was observed and rendered. It reads the cluster and writes nothing.
+
+Promises:
+- A reconcile and a preview plan by the same functions.
+- An object that may exist without the operator's label is read before a manifest of its name is planned.
+- The plan claims what it renders, so that the next parent's plan refuses it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from ssa_operator.kube.clock import Clock
+from ssa_operator.objects.render_result import Rendered
+from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.context import Stage, stage
+from ssa_operator.reconcile.finalization.requests import ending_namespaces
+from ssa_operator.reconcile.finalization.rules import DeletionContext, Finalization, make_finalization
+from ssa_operator.reconcile.finalization.waits_of_others import waits_of_others
+from ssa_operator.reconcile.object_claims import ObjectClaims
+from ssa_operator.reconcile.observe import Observer
+from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.owner_references.ancestors_of_others import AncestorsOfOthers
+from ssa_operator.reconcile.plan import Plan, make_plan
+from ssa_operator.reconcile.shards.requests import (
+    with_ancestors_in_other_shards,
+    with_parents_of_other_shards,
+)
+from ssa_operator.reconcile.turn import Turn
+
+log = logging.getLogger("ssa_operator")
+
+
+class Planner:
+    """Plans reconciles. `claims` are the objects of all parents of all folders."""
+
+    def __init__(self, cluster: ClusterAccess, claims: ObjectClaims, observer: Observer, clock: Clock) -> None:
+        self._cluster = cluster
+        self._claims = claims
+        self._observer = observer
+        self._ancestors = AncestorsOfOthers(cluster, claims, clock.monotonic)
+        self._now = clock.now
+
+    async def plan(self, turn: Turn, observed: Observed, rendered: Rendered) -> Plan:
+        """The plan. If the first one shows that other objects have to be read, it is made again."""
+        with stage(Stage.PLAN):
+            plan = await self._plan(turn, observed, rendered)
+            await turn.steps.rest()
+            return plan
+
+    async def _plan(self, turn: Turn, observed: Observed, rendered: Rendered) -> Plan:
+        await turn.steps.rest()
+        plan = make_plan(observed, rendered)
+        unseen = {each: version for each, version in plan.unseen.items() if each not in rendered.generated}
+        if unseen:
+            more = await self._observer.get_unlabelled(turn.parent, unseen)
+            children = replace(
+                observed.children,
+                unlabelled={**observed.children.unlabelled, **more.objects},
+                unreadable={**observed.children.unreadable, **more.unreadable},
+            )
+            plan = make_plan(replace(observed, children=children), rendered)
+        known = await self._with_ending_namespaces(plan.observed, plan.blocking_namespaces)
+        if known.ending_namespaces:
+            plan = make_plan(known, rendered)
+        labelled = [step.live for step in plan.steps if step.manifest is not None and step.live is not None]
+        known = await with_parents_of_other_shards(plan.observed, labelled, self._cluster.other_shards)
+        if plan.creates:
+            known = await with_ancestors_in_other_shards(known, self._claims, self._cluster.other_shards)
+        known = await self._ancestors.observed(known, (step.identity for step in plan.steps))
+        if known is not plan.observed:
+            plan = make_plan(known, rendered)
+        if plan.held and rendered.aged:
+            earlier = await self._observer.rendered_at_creation(turn.parent, plan.observed)
+            rendered_before = plan.observed.rendered_before | earlier
+            plan = make_plan(replace(plan.observed, rendered_before=rendered_before), rendered)
+        self._claims.claim(turn.uid, plan)
+        self._cluster.children.expect(turn.uid, ())
+        return plan
+
+    async def plan_deletion(self, turn: Turn, observed: Observed, rendered: Rendered) -> Finalization:
+        """The plan of a parent that is being deleted. If hooks are not done or objects can't be read, it is made again
+        where their namespace ends.
+        """
+        live, own = turn.parent.live, (each.identity for each in observed.children.own)
+        children = (*observed.records.inventory, *own)
+        observed = await self._ancestors.observed(observed, children)
+        cycles = self._claims.waits.cycles(live, children)
+        context = DeletionContext(now=self._now(), failures=turn.state.children.hook_failures, cycles=cycles)
+        deletion = await self._observer.judged(turn, lambda: make_finalization(observed, rendered, context))
+        known = await self._with_ending_namespaces(observed, deletion.blocking_namespaces)
+        if known.ending_namespaces:
+            deletion = await self._observer.judged(turn, lambda: make_finalization(known, rendered, context))
+        others = await waits_of_others(deletion.awaited_ends, live.identity, self._cluster, self._claims.waits)
+        if others.cycles or others.unread:
+            wider = replace(context, cycles={**cycles, **others.cycles}, unread=others.unread)
+            deletion = await self._observer.judged(turn, lambda: make_finalization(known, rendered, wider))
+        for path in (*cycles.values(), *others.cycles.values()):
+            log.info("%s: its deletion does not wait for the end of %s", turn.key, path)
+        self._claims.claim(turn.uid, deletion.plan)
+        return deletion
+
+    async def _with_ending_namespaces(self, observed: Observed, namespaces: Iterable[str]) -> Observed:
+        ending = await ending_namespaces(namespaces, observed.parent, self._cluster)
+        return replace(observed, ending_namespaces=ending) if ending else observed

@@ -1,0 +1,101 @@
+"""Why children don't become ready: the operator lists the pods of workloads, and where none shows a failure, the Events
+of one object: of the workload if it lacks pods, or of a pod that isn't ready; for other kinds, of the child.
+
+Promises:
+- Pods and Events are listed only for a child that has been unready for a while: one list of each at most.
+- A reconcile checks at most CHECKS_LIMIT children. The others follow after a while.
+- If pods can't be listed, because a permission is missing or the API server is unreachable, no cause is reported and no
+  verdict changes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.clock import Clock
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.pod_failures.rules import (
+    FIRST_CHECK_AFTER,
+    POD,
+    WORKLOADS,
+    PodCheck,
+    failure_cause,
+    pod_check,
+    selector,
+    unready_pod,
+)
+from ssa_operator.reconcile.pod_failures.workload_event_requests import WorkloadEvents
+from ssa_operator.reconcile.pod_failures.workload_events import lacks_pods
+
+log = logging.getLogger("ssa_operator")
+
+
+CHECKS_LIMIT = 50
+"""Children whose pods and Events one reconcile lists: it takes a quarter of a second."""
+
+
+async def diagnose_pods(
+    outcomes: Sequence[Outcome],
+    before: Mapping[Identity, PodCheck],
+    cluster: ClusterAccess,
+    events: WorkloadEvents,
+    clock: Clock,
+) -> tuple[tuple[Outcome, ...], Mapping[Identity, PodCheck]]:
+    """The outcomes, with the cause of failure that the pods of unready workloads show; and the pod checks of these."""
+    now, monotonic = clock.now(), clock.monotonic()
+    pod_checks: dict[Identity, PodCheck] = {}
+    explained: list[Outcome] = []
+    left = CHECKS_LIMIT
+    for outcome in outcomes:
+        explained.append(outcome)
+        if outcome.live is not None and outcome.result not in (Result.FAILED, Result.WAITING, Result.PRUNED):
+            identity = outcome.live.identity
+            found = outcome.step.readiness_of(outcome.live, now)
+            check = pod_check(outcome.live, before.get(identity), found, monotonic)
+            if check is not None and check.due <= monotonic:
+                left -= 1
+                if left >= 0:
+                    cause = await _cause(outcome.live, check.cause, cluster, events, now)
+                    check = check.after_check(cause, monotonic)
+                else:
+                    check = replace(check, due=monotonic + FIRST_CHECK_AFTER)
+            if check is not None:
+                pod_checks[identity] = check
+                explained[-1] = replace(outcome, cause=check.cause)
+    return tuple(explained), pod_checks
+
+
+async def _cause(live: LiveObject, reported: str, cluster: ClusterAccess, events: WorkloadEvents, now: float) -> str:
+    if live.identity.group_kind not in WORKLOADS:
+        return await events.cause(live, cluster, reported)
+    pods = await _pods(live, cluster)
+    if cause := failure_cause(pods, now):
+        return cause
+    if lacks_pods(live.body):
+        return await events.cause(live, cluster, reported)
+    if (pod := unready_pod(pods, now)) is None:
+        return ""
+    name = f"pod {pod.identity.name}: "
+    found = await events.cause(pod, cluster, reported.removeprefix(name))
+    return found and name + found
+
+
+async def _pods(live: LiveObject, cluster: ClusterAccess) -> Sequence[LiveObject]:
+    if not selector(live):
+        return ()
+    try:
+        resource = await cluster.children.resource(POD, "v1")
+        pods, _ = await cluster.client.list(resource, live.identity.namespace, selector(live))
+    except (ApiError, CredentialsError, UnknownKind) as error:
+        log.debug("the pods of %s can't be listed: %s", live.identity, error)
+        return ()
+    return pods

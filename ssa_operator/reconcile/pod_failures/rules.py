@@ -1,0 +1,97 @@
+"""Finds the failed pod because of which a workload isn't ready: the workload's own status only counts its pods.
+
+Promises:
+- The operator checks the pods of a workload, and the Events of an object, only after it hasn't been ready for a while,
+  and then at growing intervals. For an object that is ready, it sends no request.
+- The operator doesn't check the pods of a workload that its controller hasn't observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.readiness.rules import UNSCHEDULABLE_GRACE, Readiness, ReadinessState, readiness
+from ssa_operator.reconcile.pod_failures.workload_events import has_events, is_paused, lacks_pods
+
+POD = GroupKind("", "Pod")
+
+WORKLOADS = frozenset({
+    GroupKind("apps", "Deployment"), GroupKind("apps", "ReplicaSet"), GroupKind("apps", "StatefulSet"),
+    GroupKind("apps", "DaemonSet"), GroupKind("batch", "Job"),
+})  # fmt: skip
+
+FIRST_CHECK_AFTER = UNSCHEDULABLE_GRACE + 1
+"""Seconds until the first check of a workload's pods; each further interval is four times as long."""
+
+LONGEST_INTERVAL = 300.0
+"""Seconds between two checks at most."""
+
+
+class PodCheck(Struct, frozen=True):
+    """The checks of the pods of a workload that isn't ready."""
+
+    generation: int
+    """The generation of the workload."""
+    due: float
+    """When the next check is due, in seconds on the process's monotonic clock."""
+    checks: int = 0
+    """How often the pods were checked."""
+    cause: str = ""
+    """The failure that the last check found, '' for none."""
+
+    def after_check(self, cause: str, monotonic: float) -> PodCheck:
+        """The state after another check, which found this cause."""
+        checks = self.checks + 1
+        interval = min(LONGEST_INTERVAL, FIRST_CHECK_AFTER * 4.0 ** min(checks, 8))
+        return PodCheck(self.generation, monotonic + interval, checks, cause)
+
+
+def pod_check(live: LiveObject, before: PodCheck | None, found: Readiness, monotonic: float) -> PodCheck | None:
+    """The checks of a live object's pods or Events; None where it is ready or paused, its own status has the cause, or
+    its kind has none. `found` is its readiness, `monotonic` is in seconds on the process's monotonic clock.
+    """
+    if live.identity.group_kind in WORKLOADS:
+        if not _is_observed(live.body) or not (selector(live) or lacks_pods(live.body)):
+            return None
+    elif is_paused(live.body) or not has_events(live.identity.group_kind):
+        return None
+    state = found.state
+    if state is ReadinessState.IN_PROGRESS or (state is ReadinessState.FAILED and live.identity.kind != "Job"):
+        generation = live.metadata.generation
+        known = before is not None and before.generation == generation
+        return before if known else PodCheck(generation, monotonic + FIRST_CHECK_AFTER)
+    return None
+
+
+def selector(live: LiveObject) -> str:
+    """The label selector of a workload's pods, '' where the workload has none, or one with expressions."""
+    spec_selector: Any = (live.body.get("spec") or {}).get("selector") or {}
+    labels = spec_selector.get("matchLabels")
+    if spec_selector.get("matchExpressions") or not isinstance(labels, Mapping):
+        return ""
+    return ",".join(f"{name}={value}" for name, value in labels.items())
+
+
+def failure_cause(pods: Iterable[LiveObject], now: float) -> str:
+    """The failure of the first failed pod by name, '' without any."""
+    for pod in sorted(pods, key=lambda pod: pod.identity):
+        found = readiness(pod.body, now)
+        if found.state is ReadinessState.FAILED:
+            return f"pod {pod.identity.name}: {found.message}"
+    return ""
+
+
+def unready_pod(pods: Iterable[LiveObject], now: float) -> LiveObject | None:
+    """The first pod by name that is not ready, None without one."""
+    unready = (pod for pod in pods if readiness(pod.body, now).state is ReadinessState.IN_PROGRESS)
+    return min(unready, key=lambda pod: pod.identity, default=None)
+
+
+def _is_observed(body: Mapping[str, Any]) -> bool:
+    status = body.get("status") or {}
+    return "observedGeneration" in status or "startTime" in status

@@ -1,0 +1,48 @@
+"""Decides whether the operator knows a parent as the API server has it, before it deletes by what it knows.
+
+A watch may be behind: an API server of several serves it from a cache that lags, or events are withheld. An apply from
+an old parent is corrected by the next reconcile. A deletion is not.
+
+Promises:
+- A change of the parent that templates or the operator could act on makes the view outdated. A change of its status
+  alone does not, because every reconcile writes it.
+- The parent that the templates rendered is the known one, also where the operator has recorded something on it since
+  and so received a newer state.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ssa_operator.objects.finalizers import FINALIZER
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.parent_records.rules import RECORD_ANNOTATIONS
+
+_WRITTEN_BY_STATUS_UPDATES = ("resourceVersion", "managedFields")
+
+
+def is_outdated(known: LiveObject, current: LiveObject) -> bool:
+    """Whether a parent that was read is another one than the current one of its name, or an older state of it."""
+    return known.uid != current.uid or _acted_on(known) != _acted_on(current)
+
+
+def is_outdated_but_for_records(rendered: LiveObject, recorded: LiveObject) -> bool:
+    """As `is_outdated`, where the operator has written its own annotations and finalizer in between."""
+    return rendered.uid != recorded.uid or _without_records(rendered) != _without_records(recorded)
+
+
+def _without_records(parent: LiveObject) -> dict[str, Any]:
+    body = _acted_on(parent)
+    metadata = dict(body["metadata"])
+    annotations, finalizers = parent.metadata.annotations, parent.metadata.finalizers
+    metadata["annotations"] = {name: annotations[name] for name in annotations.keys() - RECORD_ANNOTATIONS}
+    metadata["finalizers"] = [finalizer for finalizer in finalizers if finalizer != FINALIZER]
+    return {**body, "metadata": metadata}
+
+
+def _acted_on(parent: LiveObject) -> dict[str, Any]:
+    """What templates and the operator act on."""
+    body = {field: value for field, value in parent.body.items() if field != "status"}
+    metadata = body.get("metadata", {})
+    body["metadata"] = {field: value for field, value in metadata.items() if field not in _WRITTEN_BY_STATUS_UPDATES}
+    return body

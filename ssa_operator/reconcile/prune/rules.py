@@ -1,0 +1,262 @@
+"""Plans the prune: a step for each object that no template renders any more.
+
+Promises:
+- An object is pruned only if it carries our label and our managedFields, and only while every template is rendered, no
+  step is refused or waits, and every watch has synced.
+- A recorded child in a namespace that can't be watched is refused and not forgotten, because it may exist; so is a
+  recorded kind of children that can't be watched and that no template renders any more.
+- What the parent lives in is kept, and its step says why.
+- A changed template set that deletes almost all children is held until a user confirms it, also over restarts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.render_result import Rendered
+from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.parent_records.rules import HeldPrune, identity_key
+from ssa_operator.reconcile.step import Action, FailureReason, Step, StepOrder
+
+
+class PrunePlan(Struct, frozen=True, kw_only=True):
+    """The steps of the objects that no template renders any more, and whether the prune is held or blocked."""
+
+    steps: tuple[Step, ...]
+    held: str = ""
+    """Why the objects are kept until a user confirms, '' where nothing is held."""
+    blocked: str = ""
+    """Why the objects are kept for now, '' where nothing blocks the prune."""
+    hold: HeldPrune | None = None
+    """The record of the held prune that the parent has to keep."""
+
+
+def plan_prune(
+    observed: Observed, rendered: Rendered, steps: Sequence[Step], planned: AbstractSet[Identity]
+) -> PrunePlan:
+    """The plan for the objects that no template renders. `steps` are those of what is rendered, `planned` are their
+    identities.
+    """
+    unwatched = _unwatched_steps(observed, planned)
+    planned = planned | {step.identity for step in unwatched}
+    unrendered = [
+        live for live in sorted(observed.children.own, key=_by_identity) if _is_unrendered(observed, live, planned)
+    ]
+    deleting = [
+        *_unlisted_steps(observed, steps),
+        *unwatched,
+        *_kept_steps(observed, planned),
+        *(_deleting_step(live) for live in unrendered if live.deleting),
+    ]
+    pruned = [live for live in unrendered if not live.deleting]
+    successors = _Successors(observed, steps) if pruned else None
+    prunes = [_prune_step(live, successors.of(live)) for live in pruned if successors is not None]
+    # The question of the hold comes first: a prune that a template or a watch blocks now must still be held when the
+    # blockage is over.
+    hold = observed.records.held_prune
+    if prunes and _must_be_held(observed, rendered, prunes, planned):
+        hold = HeldPrune.of(hold.reconcile_at if hold else observed.reconcile_at, (step.identity for step in prunes))
+        kept = _keep(prunes, "is no longer rendered; its deletion is held")
+        return PrunePlan(steps=(*deleting, *kept), held=_held_message(observed, len(prunes)), hold=hold)
+    # A confirmation covers the whole prune. While a template can't be rendered, the prune may still want to delete
+    # more, so its record stays.
+    hold = hold if observed.confirmed or not rendered.complete else None
+    blocked = _why_blocked(observed, rendered, steps) if prunes else ""
+    if blocked:
+        kept = _keep(prunes, f"is no longer rendered; kept because {blocked}")
+        return PrunePlan(steps=(*deleting, *kept), blocked=blocked, hold=hold)
+    return PrunePlan(steps=(*deleting, *prunes), hold=hold)
+
+
+def _unwatched_steps(observed: Observed, planned: AbstractSet[Identity]) -> list[Step]:
+    """A step for each recorded child that no template renders and whose watch fails."""
+    steps = []
+    for identity in sorted(observed.records.inventory.keys() - planned):
+        kind = observed.children.kinds.get(identity.group_kind)
+        watch = None if kind is None else kind.within(identity.namespace)
+        if observed.is_gone(identity):
+            continue
+        if watch is not None and watch.problem and not watch.synced:
+            steps.append(
+                Step(
+                    action=Action.REFUSE,
+                    identity=identity,
+                    reason=f"is no longer rendered, and can't be deleted: {watch.problem}",
+                    problem=FailureReason.APPLY_FAILED,
+                    needs_permission=watch.needs_permission,
+                )
+            )
+    return steps
+
+
+def _unlisted_steps(observed: Observed, steps: Sequence[Step]) -> list[Step]:
+    """A step for each recorded kind that no template renders and whose objects can't be listed."""
+    recorded = observed.records.applied.kinds if observed.records.applied is not None else frozenset()
+    states = observed.children.kinds
+    return [
+        Step(
+            action=Action.REFUSE,
+            identity=observed.parent.identity,
+            reason=f"may have children of kind {kind}, which no template renders any more: {states[kind].problem}",
+            problem=FailureReason.APPLY_FAILED,
+            needs_permission=states[kind].needs_permission,
+        )
+        for kind in sorted(recorded - {step.identity.group_kind for step in steps})
+        if kind in states and states[kind].problem
+    ]
+
+
+def is_owned(live: LiveObject) -> bool:
+    """Whether the garbage collector deletes the object with its parent."""
+    return any(owner.controller and owner.uid == live.parent_uid for owner in live.owner_references)
+
+
+def _by_identity(live: LiveObject) -> Identity:
+    return live.identity
+
+
+def _is_unrendered(observed: Observed, live: LiveObject, planned: AbstractSet[Identity]) -> bool:
+    """Whether no template renders an object that the operator created for this parent.
+
+    The label alone is no proof: Kubernetes copies a Service's labels to its EndpointSlices.
+    """
+    return live.identity not in planned and is_prunable(observed, live)
+
+
+def is_prunable(observed: Observed, live: LiveObject) -> bool:
+    """Whether an apply of the operator gave the object its owner reference or recorded it. An object with
+    `prune: "false"` has neither, and stays.
+    """
+    collected = is_owned(live) or live.identity in observed.records.inventory
+    return collected and bool(live.owned_fields()) and not observed.why_kept(live.identity)
+
+
+def _kept_steps(observed: Observed, planned: AbstractSet[Identity]) -> list[Step]:
+    """A step for each object that no template renders any more and that the parent lives in."""
+    reason = "is no longer rendered, and stays"
+    return [
+        Step(action=Action.KEEP, identity=live.identity, live=live, reason=f"{reason}: {why}", why_kept=why)
+        for live in sorted(observed.children.own, key=_by_identity)
+        if live.identity not in planned and live.owned_fields() and (why := observed.why_kept(live.identity))
+    ]
+
+
+def _deleting_step(live: LiveObject) -> Step:
+    reason = "is no longer rendered and is being deleted"
+    return Step(action=Action.KEEP, identity=live.identity, live=live, reason=reason)
+
+
+def _prune_step(live: LiveObject, successors: frozenset[Identity]) -> Step:
+    reason = "is no longer rendered"
+    order = StepOrder(successors=successors)
+    return Step(action=Action.PRUNE, identity=live.identity, live=live, reason=reason, order=order)
+
+
+def _keep(prunes: Iterable[Step], reason: str) -> list[Step]:
+    return [replace(step, action=Action.KEEP, reason=reason) for step in prunes]
+
+
+class _Successors:
+    """The children that take the place of an object that is no longer rendered: those of its kind that are created
+    while it is pruned. A child that was renamed is deleted only after the new one is ready.
+
+    Objects with the same successors share one set, so that a thousand renamed children have one of a thousand names.
+    """
+
+    def __init__(self, observed: Observed, steps: Iterable[Step]) -> None:
+        self._earlier = observed.renders.successors
+        awaited: dict[GroupKind, set[Identity]] = {}
+        created: dict[GroupKind, set[Identity]] = {}
+        for step in steps:
+            if step.manifest is not None and step.manifest.instructions.wait:
+                kind = step.identity.group_kind
+                awaited.setdefault(kind, set()).add(step.identity)
+                if step.action is Action.APPLY and step.live is None:
+                    created.setdefault(kind, set()).add(step.identity)
+        self._awaited = awaited
+        self._created = created
+        self._shared: dict[tuple[GroupKind, frozenset[Identity]], frozenset[Identity]] = {}
+
+    def of(self, live: LiveObject) -> frozenset[Identity]:
+        """The successors of one object."""
+        kind, earlier = live.identity.group_kind, self._earlier.get(live.identity, _NONE)
+        found = self._shared.get((kind, earlier))
+        if found is None:
+            found = frozenset(self._created.get(kind, _NONE) | (self._awaited.get(kind, _NONE) & earlier))
+            self._shared[kind, earlier] = found
+        return found
+
+
+_NONE: frozenset[Identity] = frozenset()
+
+
+def _why_blocked(observed: Observed, rendered: Rendered, steps: Sequence[Step]) -> str:
+    if not rendered.complete:
+        return "a template failed" if rendered.problems else "a template waits"
+    for step in steps:
+        match step.action:
+            case Action.REFUSE | Action.WAIT:
+                return f"{step.identity} {step.reason}"
+            case Action.APPLY | Action.UNCHANGED | Action.RECREATE | Action.PRUNE | Action.KEEP:
+                continue
+            case _:
+                assert_never(step.action)
+    for kind, state in observed.children.kinds.items():
+        if not state.synced:
+            return f"the watch of {kind} is not synced"
+    return ""
+
+
+def _must_be_held(
+    observed: Observed, rendered: Rendered, prunes: Sequence[Step], planned: AbstractSet[Identity]
+) -> bool:
+    """Whether the prune deletes (almost) all children and may be the fault of the templates.
+
+    The data caused the prune, and it isn't held, if this very template set rendered the children before or was applied
+    completely to this parent. A process that has just started knows neither. A changed spec is no proof either, because
+    the templates may have changed as well. A prune that is held stays held, also if other children have taken the place
+    of those that it deletes.
+    """
+    if observed.confirmed or not rendered.complete or observed.renders.converged == rendered.digest:
+        return False
+    if all(step.identity in observed.rendered_before for step in prunes):
+        return False
+    hold = observed.records.held_prune
+    if hold is not None and any(identity_key(step.identity) in hold.children for step in prunes):
+        return True
+    remaining = _count_prunable(observed, prunes, planned) - len(prunes)
+    return remaining * 10 <= len(prunes)
+
+
+def _count_prunable(observed: Observed, prunes: Sequence[Step], planned: AbstractSet[Identity]) -> int:
+    """How many children count when a prune is judged. Those that are never pruned don't count, and neither do those
+    that only the new template set created, while some of its manifests waited: they take the place of what it prunes.
+    """
+    settled, pruned = observed.renders.settled, {step.identity for step in prunes}
+    return sum(
+        1
+        for live in observed.children.own
+        # A child that is rendered and is being deleted is recreated.
+        if (not live.deleting or live.identity in planned)
+        and is_prunable(observed, live)
+        and (settled is None or live.identity in settled or live.identity in pruned)
+    )
+
+
+def _held_message(observed: Observed, count: int) -> str:
+    children = "a child" if count == 1 else f"{count} children"
+    if observed.renders.converged is not None:
+        why = f"the templates changed and would now delete {children}"
+    else:
+        why = (
+            f"the templates would now delete {children}, and after a restart the operator can't know whether the data "
+            "or changed templates caused that"
+        )
+    return f"{why}; set the annotation ssa-operator.dev/reconcile-at to a new value to confirm, or repair the templates"

@@ -1,0 +1,95 @@
+"""Claims single fields of a live object in its managedFields, so that the operator's next apply removes them.
+
+Promises:
+- A claim changes no content, and is refused where the object is not as it was read any more.
+- Only fields that no manager owns, or one that gives them up, change their owner: every other manager keeps its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.objects.live_object import MANAGER, LiveObject
+from ssa_operator.objects.managed_fields import Path, Tree, managed_entries, managed_fields_patch
+from ssa_operator.objects.merge_keys import keys_of
+from ssa_operator.reconcile.adoption.rules import union_of_fields
+from ssa_operator.reconcile.field_changes import FieldOwner
+
+
+def gives_up(owner: FieldOwner, former: AbstractSet[str]) -> bool:
+    """Whether a manager's field may be taken over: it is a former manager's, was written by a person with kubectl, or
+    by admission within an apply of the operator.
+    """
+    if owner.subresource:
+        return False
+    by_hand = owner.manager in (MANAGER, "kubectl") or owner.manager.startswith("kubectl-")
+    return owner.manager in former or (owner.operation == "Update" and by_hand)
+
+
+class Claim(Struct, frozen=True):
+    """The managedFields in which the operator owns the fields that make way, so that its next apply removes them."""
+
+    patch: bytes
+    """The merge patch. It changes nothing else of the object, and has the resourceVersion that was read."""
+    live: LiveObject
+    """The object as the patch leaves it."""
+
+
+def claim(live: LiveObject, api_version: str, fields: Sequence[Path], former: AbstractSet[str]) -> Claim:
+    """The claim of fields that no manager owns, or one that gives them up. `api_version` is that of the manifest, and
+    `former` are the folder's former managers.
+    """
+    claimed: list[Tree] = [_tree(path) for path in fields]
+    own: dict[str, Any] | None = None
+    kept: list[dict[str, Any]] = []
+    for entry in managed_entries(live):
+        owner = FieldOwner(entry.get("manager", ""), entry.get("operation", ""), entry.get("subresource", ""))
+        if owner == FieldOwner(MANAGER, "Apply"):
+            own = entry
+            continue
+        tree = entry["fieldsV1"]
+        if gives_up(owner, former):
+            for path in fields:
+                tree, taken = _split(tree, path)
+                claimed += [taken] if taken else []
+        kept += [{**entry, "fieldsV1": tree}] if tree else []
+    times = [entry["time"] for entry in managed_entries(live) if entry.get("time")]
+    new: dict[str, Any] = {
+        "manager": MANAGER,
+        "operation": "Apply",
+        "apiVersion": api_version,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {},
+        **({"time": max(times)} if times else {}),
+    }
+    new = own if own is not None else new
+    entries = [{**new, "fieldsV1": union_of_fields([new["fieldsV1"], *claimed])}, *kept]
+    body = {**live.body, "metadata": {**live.body["metadata"], "managedFields": entries}}
+    return Claim(patch=managed_fields_patch(live, entries), live=LiveObject.of(body))
+
+
+def _tree(path: Path) -> Tree:
+    tree: Tree = {}
+    for step in reversed(path):
+        tree = {step: tree}
+    return tree
+
+
+def _split(tree: Tree, path: Path) -> tuple[Tree, Tree]:
+    """A tree without a path, and the part of it that is the path and what is below."""
+    first, rest = path[0], path[1:]
+    if first not in tree:
+        return tree, {}
+    others = {step: below for step, below in tree.items() if step != first}
+    if not rest:
+        return others, {first: tree[first]}
+    below, taken = _split(tree[first], rest)
+    if not taken:
+        return tree, {}
+    # Who owns nothing but the keys of an item would keep an empty item when the manifest drops it.
+    bare = first.startswith("k:") and below.keys() <= {".", *(f"f:{key}" for key in keys_of(first))}
+    return (others if bare or not below else {**others, first: below}), {first: taken}

@@ -1,0 +1,276 @@
+"""What follows from a refused apply: core.planning.refusals reads it, and dry runs tell what the API server accepts.
+
+Promises:
+- Before anything is said or deleted, a refusal is read with the live object and its managedFields.
+- Nothing is written before a dry run was accepted. Then one patch of managedFields claims the fields that make way, and
+  the next apply removes them together with its change: at whatever moment the process dies, the next one continues.
+- A value that stays, and what admission changes, are remembered, so that resyncs write nothing and try nothing. Only
+  what admission denies is tried again by resyncs.
+- In a dry run, the outcome has the object as the accepted trial showed it.
+- The same steps have a field removed that the apply of a manifest would leave (core.planning.returned_fields).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.managed_fields import Path
+from ssa_operator.objects.manifest import Manifest
+from ssa_operator.objects.messages import bounded
+from ssa_operator.objects.source_location import field_text, parse_field
+from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.failures import causes_text, failed_outcome, location_of_error, refusals_of
+from ssa_operator.reconcile.field_conflicts.returned_fields import as_refused, dropped_fields, is_gone, returned_fields
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.recreate.rules import probe, proves_nothing
+from ssa_operator.reconcile.refusals.field_claims import Claim, claim
+from ssa_operator.reconcile.refusals.memory import DENIAL_LIMIT, KnownRefusal, admission_notice
+from ssa_operator.reconcile.refusals.rules import (
+    Candidate,
+    RefusedApply,
+    admission_changes,
+    beyond,
+    changes_nothing,
+    changes_nothing_immutable,
+    drop_message,
+    find_candidates,
+    merged_patch,
+    moved_values,
+    others_message,
+    read_refusal,
+    short_of,
+    with_kept,
+)
+from ssa_operator.reconcile.resync.unchanged import is_same_content
+from ssa_operator.reconcile.step import FailureReason, Step
+from ssa_operator.schema.crd_schema import object_schema
+
+
+async def answer_refusal(
+    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess
+) -> Step | Outcome | str:
+    """The step to apply instead, or the outcome, where the manifest is not at fault. Otherwise what the message about
+    the refusal says of other managers; '' for nothing. Raises ApiError and CredentialsError.
+    """
+    live = step.live
+    if live is None or live.deleting or step.history.refusal_answered:
+        return ""
+    if error.denied_by_policy:
+        return await _answer_denial(step, manifest, resource, error, cluster)
+    if not error.invalid or error.denied:
+        return ""
+    crd = cluster.crds.get(resource.name)
+    schema = object_schema(crd, resource.version) if crd is not None else None
+    refused = read_refusal(manifest, live, refusals_of(error), schema, cluster.former_managers)
+    if refused is None:
+        return ""
+    trials = _Trials(refused=refused, resource=resource, schema=schema, cluster=cluster)
+    nearby = find_candidates(refused, None)
+    if not (refused.immutable or nearby.candidates or nearby.of_others):
+        return ""
+    fresh, valid = await trials.fresh()
+    if refused.immutable and changes_nothing_immutable(refused, fresh):
+        return _blame_admission(step, refused, fresh, error)
+    if not valid:
+        return ""  # the message about the first refusal says why
+    findings = find_candidates(refused, fresh)
+    chosen = await trials.choose(findings.candidates)
+    return others_message(findings.named, refused.former) if chosen is None else await _carry_out(step, trials, *chosen)
+
+
+async def _answer_denial(
+    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess
+) -> Step | Outcome | str:
+    """The step to apply instead, where a webhook or a policy denies the way back of values that others moved."""
+    assert step.live is not None
+    refused = RefusedApply(
+        manifest=manifest, live=step.live, fields=(), immutable=(), custom=False, former=cluster.former_managers
+    )
+    denial = bounded(error.message, DENIAL_LIMIT)
+    trials = _Trials(refused=refused, resource=resource, schema=None, cluster=cluster, denial=denial)
+    moved = moved_values(refused)
+    if not moved or (await trials.fresh())[0] is None:
+        return ""
+    chosen = await trials.choose(moved)
+    return "" if chosen is None else await _carry_out(step, trials, *chosen)
+
+
+class _Trials(Struct, frozen=True, kw_only=True):
+    """Dry runs of one manifest."""
+
+    refused: RefusedApply
+    resource: Resource
+    schema: Mapping[str, Any] | None
+    returned: tuple[Path, ...] = ()
+    """The fields that the object must not have after an apply that is accepted."""
+    cluster: ClusterAccess
+    denial: str = ""
+    """How admission denied the manifest, '' where the API server refused it."""
+
+    async def fresh(self) -> tuple[LiveObject | None, bool]:
+        """The object that the manifest would become under another name, and whether the manifest is valid as far as
+        that shows. There is no such object where the API server refuses it, be it for its name alone.
+        """
+        probed = probe(self.refused.manifest, self.refused.live)
+        try:
+            return await self._apply(probed.name, probed.encoded), True
+        except ApiError as error:
+            words = error.words.message
+            return None, error.terminal and proves_nothing(probed, refusals_of(error), words, self.schema)
+
+    async def as_it_is(self) -> LiveObject | None:
+        """The object as an apply of the manifest leaves it, None where the API server refuses it."""
+        return await self._accepted(())
+
+    async def choose(self, candidates: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], LiveObject] | None:
+        """The candidates that the API server accepts the manifest with, no more than it needs, and the object as the
+        trial showed it. None if it accepts none.
+        """
+        for each in candidates:
+            if (found := await self._settled((each,))) is not None:
+                return (each,), found
+        needed = tuple(candidates)
+        if len(needed) < 2 or (found := await self._settled(needed)) is None:
+            return None
+        for each in candidates:
+            fewer = tuple(other for other in needed if other is not each)
+            if (answer := await self._settled(fewer)) is not None:
+                needed, found = fewer, answer
+        return needed, found
+
+    async def _settled(self, chosen: tuple[Candidate, ...]) -> LiveObject | None:
+        found = await self._accepted(chosen)
+        return found if found is not None and is_gone(self.returned, found) else None
+
+    async def _accepted(self, chosen: tuple[Candidate, ...]) -> LiveObject | None:
+        """The object as an apply without these candidates leaves it, None where one of them is needless or refused."""
+        found = await self._unless_refused(self._try(chosen))
+        if found is None or not (self.refused.immutable or self.denial):
+            return found
+        for each in chosen:
+            if each.kept is None:
+                continue
+            rest = with_kept(self.refused.manifest, [other for other in chosen if other is not each])
+            name = rest.identity.name
+            # What can't move the other way either is immutable, and what can move back a bit has a limit.
+            if await self._unless_refused(self._apply(name, beyond(each, rest))) is None:
+                return None
+            short = short_of(each, rest) if self.denial else None
+            if short is not None and await self._unless_refused(self._apply(name, short)) is not None:
+                return None
+        return found
+
+    async def _unless_refused(self, trial: Awaitable[LiveObject]) -> LiveObject | None:
+        try:
+            return await trial
+        except ApiError as error:
+            if not (error.terminal or error.denied):
+                raise
+            return None
+
+    async def _try(self, chosen: tuple[Candidate, ...]) -> LiveObject:
+        made, dropped = with_kept(self.refused.manifest, chosen), _dropped(chosen)
+        if not dropped:
+            return await self._apply(made.identity.name, made.encoded)
+        body, after = merged_patch(_claimed(self.refused, dropped).live, made)
+        identity = made.identity
+        request = calls.json_patch(self.resource, identity.namespace, identity.name, body, dry_run=True)
+        answer = LiveObject((await self.cluster.client.send(request)).body).body
+        metadata = {**answer["metadata"], "managedFields": after.body["metadata"]["managedFields"]}
+        return LiveObject.of({**answer, "metadata": metadata})
+
+    async def _apply(self, name: str, body: bytes) -> LiveObject:
+        manifest = self.refused.manifest
+        options = calls.ApplyOptions(dry_run=True, secret=manifest.document.secret)
+        return (await self.cluster.client.apply(self.resource, manifest.identity.namespace, name, body, options)).live
+
+
+def _dropped(chosen: Sequence[Candidate]) -> list[Path]:
+    return [each.steps for each in chosen if each.kept is None]
+
+
+def _claimed(refused: RefusedApply, fields: Sequence[Path]) -> Claim:
+    return claim(refused.live, refused.manifest.api_version, fields, refused.former)
+
+
+async def _carry_out(step: Step, trials: _Trials, chosen: tuple[Candidate, ...], answer: LiveObject) -> Step | Outcome:
+    """Claim what makes way, and have the manifest applied without what stays."""
+    refused, cluster = trials.refused, trials.cluster
+    dropped, kept = [each for each in chosen if each.kept is None], [each.kept for each in chosen if each.kept]
+    digest, uid = refused.manifest.digest, refused.live.uid
+    known = KnownRefusal(digest=digest, uid=uid, kept=tuple(kept), denial=trials.denial) if kept else None
+    change = None if kept else step.history.foreign_change
+    history = replace(step.history, refusal=known, refusal_answered=True, foreign_change=change)
+    reason = f"{step.reason}; {drop_message(dropped)}" if dropped else step.reason
+    made = with_kept(refused.manifest, chosen)
+    step = replace(step, manifest=made, reason=reason, history=history)
+    if cluster.dry_run:
+        same = is_same_content(refused.live, answer)
+        result = Result.UNCHANGED if same else Result.CONFIGURED
+        return Outcome(step=step, result=result, live=answer, message=drop_message(dropped))
+    if not dropped:
+        return step
+    identity = made.identity
+    claimed = _claimed(refused, _dropped(chosen))
+    patch = calls.merge_patch(trials.resource, identity.namespace, identity.name, claimed.patch)
+    with cluster.writing(identity):
+        try:
+            live = LiveObject((await cluster.client.send(patch)).body)
+        except ApiError as error:
+            if error.conflict:
+                message = "was changed meanwhile; the operator tries again"
+                return Outcome(step=step, result=Result.WAITING, live=step.live, message=message, retryable=True)
+            raise
+        return replace(step, live=cluster.written(live, changed=False))
+
+
+def _blame_admission(step: Step, refused: RefusedApply, fresh: LiveObject | None, error: ApiError) -> Outcome:
+    """The outcome of an apply that admission changes: the object stays, and is as ready as it was if the manifest
+    changes nothing else.
+    """
+    manifest = refused.manifest
+    field = field_text(parse_field(refused.immutable[0]))
+    text = admission_notice(manifest, field, admission_changes(refused, fresh), causes_text(error))
+    known = KnownRefusal(digest=manifest.digest, uid=refused.live.uid, admission=text)
+    step = replace(step, history=replace(step.history, refusal=known))
+    if changes_nothing(refused, fresh):
+        return Outcome(step=step, result=Result.UNCHANGED, live=refused.live)
+    location = location_of_error(manifest, error)
+    message = f"{step.identity}: the manifest can't be applied: {text}"
+    outcome = failed_outcome(step, message, problem=FailureReason.APPLY_FAILED, location=location)
+    return replace(outcome, denied=True)  # no event tells when the policy lets it pass
+
+
+async def answer_returned_fields(
+    step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess
+) -> Step | Outcome | None:
+    """The step to apply instead, or the outcome of a dry run, where fields that the manifest no longer has would be
+    back after its apply. None where none would, or where nothing helps. Raises ApiError and CredentialsError.
+    """
+    live = step.live
+    if live is None or live.deleting or step.unchanged or step.history.refusal_answered:
+        return None
+    dropped = dropped_fields(live, manifest)
+    if not dropped:
+        return None
+    refused = as_refused(manifest, live, dropped, cluster.former_managers)
+    trials = _Trials(refused=refused, resource=resource, schema=None, cluster=cluster)
+    applied = await trials.as_it_is()
+    if applied is None or is_gone(dropped, applied):
+        return None
+    fresh, _ = await trials.fresh()
+    returned = () if fresh is None else returned_fields(dropped, live, applied, fresh)
+    if not returned:
+        return None
+    refused = as_refused(manifest, live, returned, cluster.former_managers)
+    trials = replace(trials, refused=refused, returned=returned)
+    chosen = await trials.choose(find_candidates(refused, fresh).candidates)
+    return None if chosen is None else await _carry_out(step, trials, *chosen)

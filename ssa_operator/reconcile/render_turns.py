@@ -1,0 +1,210 @@
+"""Renders a parent on the event loop if that takes a moment, and in a thread if it takes longer.
+
+A render is pure, so it may begin again. It begins on the event loop, where most renders end within a millisecond. One
+that holds the loop for SLOW seconds is interrupted there and rendered again in a thread, and so are its next renders
+from the beginning.
+
+Promises:
+- Renders hold the event loop for SLOW seconds at most between two polls of its sockets, all parents' renders together
+  with what a thread takes meanwhile; of a render in a thread, only a single step in C holds it.
+- One render runs in a thread at a time: the threads of an operator share one lock of Python.
+- A render that is usually fast waits for none in a thread.
+- A worker of parents that are not slow never waits for the thread: Postponed ends the reconcile, and a worker of slow
+  parents begins it again.
+- The step record names the parent that a thread renders, and whether the event loop had turns meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ssa_operator.objects.cluster_view import ClusterView
+from ssa_operator.objects.context_values import set_within
+from ssa_operator.reconcile.context import current_step
+from ssa_operator.reconcile.render_moment import Moment
+from ssa_operator.reconcile.step_record import StepRecord
+from ssa_operator.rendering.values import limits
+
+SLOW = 0.025
+"""Seconds of processor time of the process. A usual render takes less than a millisecond, one of 1 000 manifests about
+these.
+"""
+
+BEAT = 0.1
+"""Seconds between two signs of life of the event loop during a render in a thread."""
+
+MOMENTS = 3
+"""Renders in a thread until one reads all at the same moment. The last one counts in any case."""
+
+REMEMBERED = 1000
+"""Parents that are remembered as slow. A forgotten one costs SLOW seconds."""
+
+Result = TypeVar("Result")
+
+
+class Postponed(Exception):  # noqa: N818 - it is no error
+    """A render takes long, and the worker of the reconcile must not wait for the thread."""
+
+
+@dataclass(slots=True)
+class Pace:
+    """How the renders of one reconcile are: `waits` says whether they may wait for the thread."""
+
+    waits: bool
+    rendered: bool = False
+    """Whether there was a render."""
+    slow: bool = False
+    """Whether one of them took long."""
+
+
+_pace: ContextVar[Pace | None] = ContextVar("ssa_operator_render_pace", default=None)
+
+
+def paced(pace: Pace) -> AbstractContextManager[None]:
+    """Render in the block, and in the tasks that it starts, as `pace` says, and record there how that was. Outside of
+    such a block every render may wait.
+    """
+    return set_within(_pace, pace)
+
+
+def let_renders_wait() -> None:
+    """Let the further renders of this reconcile wait for the thread, because it can't begin again without a loss."""
+    if (pace := _pace.get()) is not None:
+        pace.waits = True
+
+
+class RenderTurns:
+    """Knows the parents whose last render was slow. `record` is where the steps of reconciles are recorded."""
+
+    def __init__(self, record: StepRecord | None = None, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._record = record
+        self._clock = clock
+        self._slow: dict[str, None] = {}
+        """The uids of these parents, the latest at the end."""
+        self._lane = asyncio.Lock()
+        self._held = 0.0
+        """Seconds that renders took since the event loop has polled its sockets."""
+        self._polled = asyncio.Event()
+        """Whether the event loop has polled its sockets since renders took SLOW seconds."""
+        self._polled.set()
+
+    async def run(self, uid: str, moment: Moment, render: Callable[[ClusterView], Result]) -> Result:
+        """What a parent's `render` gives for the view of the moment; it may be called again, in a thread.
+
+        After a render nothing awaits: what was rendered is as new as the caches, or as `moment` tells. Raises
+        Postponed.
+        """
+        pace = _pace.get()
+        if pace is not None:
+            pace.rendered = True
+        if uid not in self._slow:
+            await self._wait_for_poll()
+            interrupt = limits.Interrupt(time.process_time() + SLOW)
+            started = self._clock()
+            try:
+                with limits.interruptible(interrupt):
+                    return render(moment.begin())
+            except limits.Interrupted:
+                pass
+            finally:
+                self._count(self._clock() - started)
+        _may_wait()
+        async with self._lane:
+            return await self._render_in_thread(uid, moment, render)
+
+    async def in_thread(self, work: Callable[[], Result]) -> Result:
+        """The result of work that needs no view, and that takes long, in a thread. Raises Postponed."""
+        _may_wait()
+        if (pace := _pace.get()) is not None:
+            pace.slow = True
+        async with self._lane:
+            result, _ = await self._in_thread(work)
+            return result
+
+    async def _render_in_thread(self, uid: str, moment: Moment, render: Callable[[ClusterView], Result]) -> Result:
+        call_soon = asyncio.get_running_loop().call_soon_threadsafe
+        for _ in range(MOMENTS):
+            view = moment.begin_in_thread(call_soon)
+            known = len(view.answers)
+            result, seconds = await self._in_thread(lambda view=view: render(view))  # type: ignore[misc]
+            # Half, because another render may take half of the time on the event loop.
+            self._remember(uid, slow=seconds >= SLOW / 2)
+            if len(view.answers) == known or moment.is_one():
+                break
+        return result
+
+    async def _in_thread(self, work: Callable[[], Result]) -> tuple[Result, float]:
+        """The result of some work in a thread, and its seconds of processor time. The work ends before a cancellation
+        is raised.
+        """
+        interrupt = limits.Interrupt()
+
+        def measured() -> tuple[Result, float]:
+            if self._record is not None:
+                self._record.enter_thread()
+            started = time.thread_time()
+            with limits.interruptible(interrupt):
+                result = work()
+            return result, time.thread_time() - started
+
+        done = asyncio.get_running_loop().run_in_executor(None, copy_context().run, measured)
+        try:
+            with self._recorded() as beat:
+                while not done.done():
+                    await asyncio.wait((done,), timeout=BEAT)
+                    beat()
+            return done.result()
+        finally:
+            if not done.done():
+                interrupt.now()
+                await asyncio.wait((done,))
+                done.exception()
+
+    @contextmanager
+    def _recorded(self) -> Iterator[Callable[[], None]]:
+        """Record that a thread works on the present reconcile. Gives the sign of life of the event loop."""
+        step = current_step()
+        if self._record is None or not step:
+            yield lambda: None
+            return
+        with self._record.in_thread(step) as beat:
+            yield beat
+
+    def _remember(self, uid: str, *, slow: bool) -> None:
+        self._slow.pop(uid, None)
+        if slow and (pace := _pace.get()) is not None:
+            pace.slow = True
+        if slow and uid:
+            self._slow[uid] = None
+            if len(self._slow) > REMEMBERED:
+                del self._slow[next(iter(self._slow))]
+
+    async def _wait_for_poll(self) -> None:
+        while not self._polled.is_set():  # another render that waited may have been slow just now
+            await self._polled.wait()
+
+    def _count(self, seconds: float) -> None:
+        """Count what a render took on the event loop."""
+        if not self._held:
+            # The next turn of the loop polls the sockets, and runs what it found after all that was due before.
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self._count_poll)
+        self._held += seconds
+        if self._held >= SLOW:
+            self._polled.clear()
+
+    def _count_poll(self) -> None:
+        self._held = 0.0
+        self._polled.set()
+
+
+def _may_wait() -> None:
+    """Raise Postponed if the renders of this reconcile must not wait for the thread."""
+    if (pace := _pace.get()) is not None and not pace.waits:
+        raise Postponed

@@ -1,0 +1,113 @@
+"""Which applies a resync may repeat without a render: those of a reconcile that changed nothing and waits for nothing.
+
+Promises:
+- Every manifest that such a reconcile applied is applied again. Only the render, the plan and the report are saved.
+- A reconcile that created, changed, refused, kept or pruned an object, or that waits for one, is not repeated.
+- Nothing is kept of manifests that are large together.
+- A reconcile that took a decision by what the process remembers (a conflict, a feedback loop, a refusal, a recreation,
+  new names, a warning of the API server) is not repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from sys import intern
+
+from ssa_operator.objects.compression import Examples, compress, decompress
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import Manifest
+from ssa_operator.reconcile.adoption.rules import only_to_known
+from ssa_operator.reconcile.child_history import ChildHistory
+from ssa_operator.reconcile.observed import ApplyScope
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.step import Action
+
+SIZE_LIMIT = 64 * 1024
+"""Bytes of a parent's manifests, which are compressed, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatableApply:
+    """An apply that changed nothing."""
+
+    identity: Identity
+    version: str
+    """The version in which the object is applied, without the group."""
+    compressed: bytes = field(repr=False)
+    """The request's body, compressed by the example."""
+    example: bytes | None = field(repr=False)
+
+    @property
+    def encoded(self) -> bytes:
+        """The request's body."""
+        return decompress(self.compressed, self.example)
+
+
+def repeatable_applies(
+    plan: Plan, outcomes: Sequence[Outcome], history: ChildHistory, examples: Examples
+) -> tuple[RepeatableApply, ...] | None:
+    """The applies of a reconcile, None where it is not repeated. `history` is that after the reconcile. They are
+    compressed by `examples`, which learn from them.
+    """
+    observed = plan.observed
+    if (
+        observed.apply_scope is not ApplyScope.ALL
+        or not plan.rendered.complete
+        or plan.held
+        or plan.blocked
+        or observed.children.unlabelled
+        or observed.children.unreadable
+        or observed.records.once_records
+        or observed.records.kept_values
+        or observed.records.replicas
+        or observed.records.held_prune
+        or _is_remembered(history)
+    ):
+        return None
+    if not all(_changes_nothing(outcome, observed.parent.uid) for outcome in outcomes):
+        return None
+    manifests = [
+        (outcome.step.manifest, outcome.live)
+        for outcome in outcomes
+        if outcome.step.action is Action.APPLY and outcome.step.manifest is not None and outcome.live is not None
+    ]
+    if sum(len(made.encoded) for made, _ in manifests) > SIZE_LIMIT:
+        return None
+    return tuple(_repeatable(made, live, examples) for made, live in manifests)
+
+
+def _repeatable(made: Manifest, live: LiveObject, examples: Examples) -> RepeatableApply:
+    compressed, example = compress(only_to_known(made, live), made.identity.group_kind, examples)
+    return RepeatableApply(identity=made.identity, version=intern(made.version), compressed=compressed, example=example)
+
+
+def _changes_nothing(outcome: Outcome, parent_uid: str) -> bool:
+    step, live = outcome.step, outcome.live
+    if step.action is Action.UNCHANGED and step.unchanged:
+        return True  # not even a resync applies it while the object stays as it is
+    return (
+        step.action is Action.APPLY
+        and outcome.result is Result.UNCHANGED
+        and step.unchanged
+        and step.live is not None
+        and live is not None
+        and live.resource_version == step.live.resource_version
+        and live.parent_uid == parent_uid
+    )
+
+
+def _is_remembered(history: ChildHistory) -> bool:
+    """Whether the next reconcile may follow from what the process remembers, and not only from what is rendered."""
+    return bool(
+        history.recreations
+        or history.refusals
+        or any(each.in_conflict or each.reverted_at is None for each in history.conflicts.values())
+        or history.shown_warnings
+        or history.feedback_loops
+        or history.new_names
+        or history.requeues.count
+        or history.hook_failures
+    )

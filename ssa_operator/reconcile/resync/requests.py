@@ -1,0 +1,173 @@
+"""Resyncs of parents that are at rest: the applies of the last resync are sent again, without a render.
+
+Promises:
+- A resync repeats the last one only while everything that it followed from is the same: the parent, its folder, the
+  CRD, the children, what its templates look up, the kinds that the cluster serves and its version; and before the time
+  at which the render or the report may change, or at which the permissions of the parent's account are reviewed again.
+- Any other cause renders: a change of the parent, of its templates, of a child or of a looked-up object, and a retry.
+- If the API server's answer differs from the cache, the change is recorded as after any other apply, and the reconcile
+  goes on with a render.
+- If a request fails, the reconcile goes on as if nothing had been repeated. If the API server answers 429, the
+  reconcile ends, and its retry waits as long as the server asks: a render at once would send the same applies again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.backoff import earliest
+from ssa_operator.kube.api.client import Applied
+from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.clock import Clock
+from ssa_operator.objects.causes import Cause
+from ssa_operator.objects.compression import Examples
+from ssa_operator.reconcile.act import run_all
+from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.context import Stage, stage
+from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.parent_state import KindInputs, RepeatableResync, ResyncInputs
+from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.resync.repeatable import RepeatableApply, repeatable_applies
+from ssa_operator.reconcile.resync.unchanged import is_same_apply
+from ssa_operator.reconcile.settings import ApplyMode, ReconcileSettings
+from ssa_operator.reconcile.status.report import Report
+from ssa_operator.reconcile.step import Action
+from ssa_operator.reconcile.turn import Turn
+
+
+class Repeater:
+    """Repeats the applies of resyncs."""
+
+    def __init__(self, cluster: ClusterAccess, settings: ReconcileSettings, clock: Clock) -> None:
+        self._cluster = cluster
+        self._examples: Examples = {}
+        self._always = settings.apply is ApplyMode.ALWAYS
+        self._clock = clock
+
+    def inputs(self, turn: Turn) -> ResyncInputs | None:
+        """Everything but time that a resync follows from, None if this reconcile is no resync."""
+        if not self._always or turn.causes != Cause.TICK_GRANTED:
+            return None
+        children, lookups = self._cluster.children, self._cluster.lookups
+        own = children.by_parent(turn.uid)
+        kinds = {live.identity.group_kind for live in own}
+        status_kinds = filter(self._cluster.reports_status, kinds | lookups.kinds_of(turn.uid))
+        kind_inputs = KindInputs(
+            watches=children.watch_states(turn.uid),
+            status_kinds=frozenset(status_kinds),
+            kubernetes_version=lookups.served.kubernetes_version,
+        )
+        return ResyncInputs(parent=turn.parent, children=own, kinds=_shared(kind_inputs))
+
+    def repeatable(
+        self,
+        turn: Turn,
+        inputs: ResyncInputs | None,
+        plan: Plan,
+        outcomes: Sequence[Outcome],
+        report: Report,
+    ) -> RepeatableResync | None:
+        """What the next resync may repeat, after a reconcile that began with these inputs."""
+        if inputs is None or not report.complete or report.retryable or report.notice:
+            return None
+        status = turn.state.status
+        if status.deferred is not None or status.conflict is not None or turn.state.unrecorded_once:
+            return None
+        if not self._are_current(turn, inputs):
+            return None
+        applies = repeatable_applies(plan, outcomes, turn.state.children, self._examples)
+        until = self._clock.monotonic() + ANSWER_LIFETIME if turn.read_as_account else None
+        return None if applies is None else RepeatableResync(inputs=inputs, applies=applies, until=until)
+
+    async def repeat(self, turn: Turn) -> bool:
+        """Repeat the applies of the last resync, if nothing that it followed from has changed. Returns whether that
+        changed nothing; if it returns False, a render has to follow. Raises ApiError if the API server is too busy.
+        """
+        known, report = turn.state.repeatable, turn.state.status.report
+        if known is None or report is None or _is_due(report.again_at, self._clock.now()):
+            return False
+        if _is_due(earliest(known.until, report.due), self._clock.monotonic()):
+            return False
+        if not self._are_current(turn, known.inputs):
+            return False
+        with stage(Stage.ACT):
+            results = await run_all(self._repeat(turn, each) for each in known.applies)
+        if turn.throttled is not None and not turn.repeated:
+            raise turn.throttled
+        if turn.repeated and Result.FAILED not in results:
+            # Every manifest is applied, so that the render that follows applies only what it changes.
+            turn.causes = Cause.CHILD
+        return all(result is Result.UNCHANGED for result in results) and not turn.repeated
+
+    def _are_current(self, turn: Turn, inputs: ResyncInputs) -> bool:
+        """Whether everything that a resync follows from is as in `inputs`."""
+        return self.inputs(turn) == inputs and self._cluster.lookups.is_current(turn.uid)
+
+    async def _repeat(self, turn: Turn, apply: RepeatableApply) -> Result:
+        """Repeat one apply. What the process has to learn from the answer goes to the turn."""
+        cluster, identity = self._cluster.of(turn.parent.live), apply.identity
+        before = cluster.children.get(identity)
+        if before is None or turn.parent.leaves:
+            return Result.FAILED
+        try:
+            resource = await cluster.children.resource(identity.group_kind, apply.version)
+            with cluster.writing(identity):
+                applied = await cluster.client.apply(
+                    resource,
+                    identity.namespace,
+                    identity.name,
+                    apply.encoded,
+                    calls.ApplyOptions(secret=turn.state.secrets.of(identity)),
+                )
+                if applied.live.resource_version == before.resource_version and not applied.warnings:
+                    return Result.UNCHANGED
+                same = not applied.created and is_same_apply(before, applied.live)
+                applied = replace(applied, live=cluster.written(applied.live, changed=not same))
+        except (ApiError, CredentialsError, UnknownKind, ValueError) as error:
+            if isinstance(error, ApiError) and error.throttled:
+                turn.throttled = error
+            # The render that follows sends it again, and reports the failure.
+            return Result.FAILED
+        self._record(turn, apply, applied)
+        result = Result.CREATED if applied.created else Result.UNCHANGED if same else Result.CONFIGURED
+        turn.repeated[identity] = (result, applied.warnings)
+        return result
+
+    def _record(self, turn: Turn, apply: RepeatableApply, applied: Applied) -> None:
+        """Record what an apply left behind, as after any other apply."""
+        history, identity, live = turn.state.children, apply.identity, applied.live
+        record = replace(history.apply_records[identity], applied=live)
+        history = replace(history, apply_records={**history.apply_records, identity: record})
+        turn.state = replace(turn.state, children=history)
+
+
+def _is_due(moment: float | None, now: float) -> bool:
+    return moment is not None and moment <= now
+
+
+@lru_cache(maxsize=1000)
+def _shared(inputs: KindInputs) -> KindInputs:
+    """The same value, which is in memory once for many parents."""
+    return inputs
+
+
+def with_repeated(outcomes: Sequence[Outcome], turn: Turn) -> tuple[Outcome, ...]:
+    """The outcomes of a reconcile, with what its repeated applies changed before its render."""
+    return tuple(
+        _with_repeated(outcome, *turn.repeated[outcome.step.identity])
+        if outcome.step.identity in turn.repeated and outcome.result is Result.UNCHANGED
+        else outcome
+        for outcome in outcomes
+    )
+
+
+def _with_repeated(outcome: Outcome, result: Result, warnings: tuple[str, ...]) -> Outcome:
+    step = replace(outcome.step, action=Action.APPLY, reason="this reconcile applies every manifest")
+    return replace(outcome, step=step, result=result, warnings=warnings)

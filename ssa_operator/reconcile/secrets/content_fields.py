@@ -1,0 +1,225 @@
+"""Which fields of an object hold a Secret's content, in a manifest and in the live object that was made of it.
+
+Promises:
+- A field is hidden by where its value comes from, never by what it says: the text of a parent that equals a Secret is
+  shown.
+- An item of a live list is the manifest's item of that name. Where items have no names, all of a list are hidden if one
+  is.
+- A Secret's data are hidden whatever rendered them.
+- What an earlier render wrote and this one does not is hidden if the templates read Secrets: it may be content.
+- Of an object that holds content, messages in the status and the annotation `last-applied-configuration` are hidden:
+  they may quote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from ssa_operator.objects.annotations import LAST_APPLIED
+from ssa_operator.objects.field_attribution import Writer, attribute
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
+from ssa_operator.objects.manifest import MANAGED_BY_LABEL, Manifest
+from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, ParentSecrets, SecretFields
+from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.reconcile.step import Step
+
+HiddenPaths: TypeAlias = "frozenset[FieldPath]"
+"""Fields of one object, with positions in its lists; what is below them is hidden with them."""
+
+_LAST_APPLIED = ("metadata", "annotations", LAST_APPLIED)
+_OPERATORS = (
+    ("apiVersion",),
+    ("kind",),
+    ("metadata", "name"),
+    ("metadata", "namespace"),
+    ("metadata", "ownerReferences"),
+    ("metadata", "labels", MANAGED_BY_LABEL),
+    ("metadata", "labels", PARENT_UID_LABEL),
+)
+"""What the operator writes into each child by itself."""
+
+
+class ContentFields(Struct, frozen=True, kw_only=True):
+    """Where one child holds content, by the render of its parent."""
+
+    secret: SecretFields = NO_SECRET_FIELDS
+    manifest: Manifest | None = None
+    """What the templates render for the child now."""
+    reads: bool = False
+    """Whether the templates read Secrets or generate values."""
+
+
+NO_CONTENT = ContentFields()
+
+
+def fields_of(step: Step, secrets: ParentSecrets) -> ContentFields:
+    """Where the child of a step holds content."""
+    return ContentFields(secret=secrets.of(step.identity), manifest=step.manifest, reads=secrets.read)
+
+
+def fields_of_child(child: Identity, steps: Mapping[Identity, Step], secrets: ParentSecrets) -> ContentFields:
+    """Where a child holds content, by the steps of its parent; it may have none."""
+    return fields_of(steps[child], secrets) if child in steps else ContentFields(reads=secrets.read)
+
+
+def hidden_in_manifest(body: Mapping[str, Any], fields: ContentFields) -> HiddenPaths:
+    """The hidden fields of a manifest, or of a state of the object that has no managedFields."""
+    described = fields.manifest.body if fields.manifest is not None else body
+    found = _matching(body, _patterns(fields.secret, described)) if fields.secret else ()
+    return frozenset((*_data_of_secret(body), *found))
+
+
+def hidden_in_live(live: LiveObject, fields: ContentFields) -> HiddenPaths:
+    """The hidden fields of a live child."""
+    body, secret = live.body, fields.secret
+    found = set(_data_of_secret(body))
+    if secret:
+        found |= hidden_in_manifest(body, fields)
+        found.update(_messages(body.get("status"), ("status",)))
+        found.add(_LAST_APPLIED)
+    if secret or fields.reads:
+        paths = frozenset(secret.paths)
+        for each in attribute(live, fields.manifest):
+            # Of what nobody or another manager owns, the place in a list says nothing.
+            ours = each.writer is Writer.TEMPLATE and each.sent_path is not None
+            left = fields.reads and each.writer is Writer.EARLIER_TEMPLATE and not _is_operators(each.path)
+            if left or (ours and prefix_of(each.sent_path or (), paths) is not None):
+                found.add(each.path)
+    return frozenset(found)
+
+
+def prefix_of(path: FieldPath, hidden: HiddenPaths) -> FieldPath | None:
+    """The hidden field that a field is, or is below; None where it is shown."""
+    return next((path[:end] for end in range(1, len(path) + 1) if path[:end] in hidden), None)
+
+
+def replaced(body: Mapping[str, Any], hidden: HiddenPaths, hide: Callable[[FieldPath, Any], Any]) -> dict[str, Any]:
+    """A body with what `hide` gives for each hidden field. In its path, items of lists are named by their `name`, so
+    that a field has the same path before and after a list changes.
+    """
+    if not hidden:
+        return dict(body)
+    return {key: _replaced(value, (key,), (key,), hidden, hide) for key, value in body.items()}
+
+
+def _replaced(
+    value: Any, path: FieldPath, named: FieldPath, hidden: HiddenPaths, hide: Callable[[FieldPath, Any], Any]
+) -> Any:
+    if path in hidden:
+        return hide(named, value)
+    if isinstance(value, Mapping):
+        return {key: _replaced(item, (*path, key), (*named, key), hidden, hide) for key, item in value.items()}
+    if isinstance(value, list):
+        names = _names(value)
+        return [
+            _replaced(item, (*path, at), (*named, name), hidden, hide)
+            for at, (item, name) in enumerate(zip(value, names, strict=True))
+        ]
+    return value
+
+
+def _names(items: list[Any]) -> Iterator[str]:
+    """A name for each item that no other item of the list has."""
+    counts: dict[str, int] = {}
+    for item in items:
+        name = _name(item) or ""
+        counts[name] = counts.get(name, 0) + 1
+        yield f"{counts[name]} {name}"
+
+
+def _name(item: Any) -> str | None:
+    name = item.get("name") if isinstance(item, Mapping) else None
+    return name if isinstance(name, str) else None
+
+
+def _data_of_secret(body: Mapping[str, Any]) -> Iterator[FieldPath]:
+    if (body.get("apiVersion"), body.get("kind")) == ("v1", "Secret"):
+        yield _LAST_APPLIED
+        for field in ("data", "stringData"):
+            entries = body.get(field)
+            yield from ((field, name) for name in entries) if isinstance(entries, Mapping) else ((field,),)
+
+
+def _messages(value: Any, path: FieldPath) -> Iterator[FieldPath]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from ((*path, key),) if key == "message" else _messages(item, (*path, key))
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _messages(item, (*path, at))
+
+
+def _is_operators(path: FieldPath) -> bool:
+    return any(path[: len(each)] == each for each in _OPERATORS)
+
+
+class _Pattern(Struct):
+    """The hidden fields below one field, by names of fields, names of items, and `None` for any item."""
+
+    hidden: bool = False
+    below: dict[tuple[bool, str | None], _Pattern] = {}
+
+
+def _patterns(secret: SecretFields, body: Any) -> _Pattern:
+    """The fields of a manifest, in which the items of lists are named."""
+    root, named = _Pattern(), frozenset(path for path in secret.paths if path[-1:] == ("name",))
+    for path in secret.paths:
+        if path in ((), ("metadata",)):
+            # An object is still one where all of it is content.
+            above = body if not path else body.get("metadata")
+            for key in above if isinstance(above, Mapping) else ():
+                if (*path, key) != ("metadata",):
+                    _add(root, (*path, key), body, named)
+            if not path:
+                for key in body.get("metadata") or ():
+                    _add(root, ("metadata", key), body, named)
+        else:
+            _add(root, path, body, named)
+    return root
+
+
+def _add(root: _Pattern, path: FieldPath, body: Any, named: frozenset[FieldPath]) -> None:
+    pattern, value = root, body
+    for at, step in enumerate(path):
+        if isinstance(step, str):
+            value = value.get(step) if isinstance(value, Mapping) else None
+            key: tuple[bool, str | None] = (False, step)
+        else:
+            value = value[step] if isinstance(value, list) and step < len(value) else None
+            # A name that is content itself names no live item for sure.
+            key = (True, None if (*path[: at + 1], "name") in named else _name(value))
+        pattern = pattern.below.setdefault(key, _Pattern())
+    pattern.hidden = True
+
+
+def _matching(body: Any, root: _Pattern) -> Iterator[FieldPath]:
+    """The fields of a body that a pattern hides. What is no list or mapping where the manifest has one is hidden."""
+    found: list[tuple[FieldPath, Any, list[_Pattern]]] = [((), body, [root])]
+    while found:
+        path, value, patterns = found.pop()
+        patterns = [each for each in patterns if each.hidden or each.below]
+        if not patterns:
+            continue
+        items = isinstance(value, list)
+        fits = isinstance(value, Mapping) or items
+        if path and (
+            not fits or any(each.hidden or any(of_list is not items for of_list, _ in each.below) for each in patterns)
+        ):
+            yield path
+        elif isinstance(value, Mapping):
+            found += [
+                ((*path, key), item, [each.below[False, key] for each in patterns if (False, key) in each.below])
+                for key, item in value.items()
+            ]
+        elif isinstance(value, list):
+            for at, item in enumerate(value):
+                name = _name(item)
+                keys = dict.fromkeys(((True, None), (True, name)))
+                below = [each.below[key] for each in patterns for key in keys if key in each.below]
+                if name is None:
+                    below = [pattern for each in patterns for pattern in each.below.values()]
+                found.append(((*path, at), item, below))

@@ -1,0 +1,104 @@
+"""Removes the content of Secrets from what a report is made of.
+
+Promises:
+- What is hidden depends on where the render put content, and never on what a text says: a right guess looks like a
+  wrong one.
+- An object that a content names is not named, and no message that may name it is shown.
+- Of a child that holds content, the messages of other controllers are not shown: they may quote it.
+- The fields and conditions of the author's status template are not changed: `rendering` leaves out those that are made
+  of content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from ssa_operator.objects.messages import sentence
+from ssa_operator.objects.secret_fields import HIDDEN, ParentSecrets
+from ssa_operator.reconcile.finalization.rules import Finalization
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.status.report import Report, with_message
+from ssa_operator.reconcile.step import FailureReason, Step, StepHistory
+
+NOT_SHOWN = "(the message is not shown: a Secret's content is part of the manifest, and it may quote or name it)"
+
+
+def redacted_outcomes(outcomes: Sequence[Outcome], secrets: ParentSecrets) -> tuple[Outcome, ...]:
+    """The outcomes as a report, its Events and the log may show them."""
+    if not (secrets.children or secrets.queries):
+        return tuple(outcomes)
+    return tuple(_outcome(outcome, secrets) for outcome in outcomes)
+
+
+def redacted_steps(steps: Sequence[Step], secrets: ParentSecrets) -> list[Step]:
+    """Steps that are not carried out, as a message may show them."""
+    outcomes = [Outcome(step=step, result=Result.FAILED) for step in steps]
+    return [outcome.step for outcome in redacted_outcomes(outcomes, secrets)]
+
+
+def redacted_finalization(finalization: Finalization, secrets: ParentSecrets) -> Finalization:
+    """The finalization without the names of objects, where content may be among them."""
+    if not secrets.name_objects:
+        return finalization
+    skipped = tuple(NOT_SHOWN for _ in finalization.skipped_hooks)
+    return replace(finalization, awaited=finalization.awaited and NOT_SHOWN, skipped_hooks=skipped)
+
+
+def redacted_error(error: Exception, secrets: ParentSecrets) -> str:
+    """The message of a request that failed outside of the steps."""
+    return f"{type(error).__name__} {NOT_SHOWN}" if secrets.name_objects else str(error)
+
+
+def crash_text(error: Exception, *, reads_secrets: bool) -> str:
+    """The text of a bug's exception, whose message may quote any value."""
+    return f"{type(error).__name__} {NOT_SHOWN}" if reads_secrets else f"{type(error).__name__}: {error}"
+
+
+def with_left_out(report: Report, left_out: Sequence[str]) -> Report:
+    """The report whose message names the fields of the author's status template that were left out, because they would
+    publish a Secret's content.
+    """
+    if not left_out:
+        return report
+    remarks = [f"status.{name} is left out, because it contains {HIDDEN[1:-1]}" for name in left_out]
+    return with_message(report, sentence([report.verdict.message, *remarks]))
+
+
+def _outcome(outcome: Outcome, secrets: ParentSecrets) -> Outcome:
+    step, fields = outcome.step, secrets.of(outcome.step.identity)
+    outcome = replace(outcome, hides_status=bool(fields), cause="" if fields else outcome.cause)
+    if fields.name_object or fields.keys or fields.instruct or (secrets.name_objects and _may_name_others(outcome)):
+        outcome = _without_messages(outcome)
+    return replace(outcome, step=replace(outcome.step, identity=secrets.shown(step.identity)))
+
+
+def _may_name_others(outcome: Outcome) -> bool:
+    step = outcome.step
+    waits = bool(step.order.after or step.order.missing or step.order.awaited) or outcome.result is Result.WAITING
+    return step.manifest is None or waits or step.problem is FailureReason.DEPENDENCY_CYCLE
+
+
+def _without_messages(outcome: Outcome) -> Outcome:
+    step = outcome.step
+    awaited = tuple(replace(each, hidden=True) for each in step.order.awaited)
+    history: dict[str, Any] = {"refusal": None} if step.history.refusal is not None else {}
+    history |= {name: NOT_SHOWN for name in ("conflict", "feedback_loop") if getattr(step.history, name)}
+    return replace(
+        outcome,
+        step=replace(
+            step,
+            reason=step.reason and NOT_SHOWN,
+            why_kept=step.why_kept and NOT_SHOWN,
+            order=replace(step.order, awaited=awaited, after=(), missing=()),
+            history=_replaced(step.history, history),
+        ),
+        message=outcome.message and NOT_SHOWN,
+        warnings=tuple(NOT_SHOWN for _ in outcome.warnings),
+    )
+
+
+def _replaced(history: StepHistory, changes: dict[str, Any]) -> StepHistory:
+    return replace(history, **changes) if changes else history

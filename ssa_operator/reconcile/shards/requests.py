@@ -1,0 +1,64 @@
+"""Observing the parents of other shards whose label an object carries, before a manifest is applied to the object, and
+those that are above a parent, before it creates children.
+
+Promises:
+- Without `--shard`, nothing is read: the informers know all parents. Nothing is read for a parent that no other parent
+  created, either.
+- While the parents above a parent can't be read, it creates nothing.
+- An object of another shard's parent is not adopted while that parent exists, or while that is not known.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.nested_parents.rules import Ancestors
+from ssa_operator.reconcile.object_claims import ObjectClaims
+from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.shards.informer import OtherShards
+
+log = logging.getLogger("ssa_operator")
+
+
+async def with_parents_of_other_shards(
+    observed: Observed, objects: Iterable[LiveObject], other_shards: OtherShards | None
+) -> Observed:
+    """The observation with those parents of other shards whose label these objects carry and that exist."""
+    if other_shards is None:
+        return observed
+    parents = observed.parents
+    uids = other_shards.their_uids(live.parent_uid for live in objects) - parents.in_other_shards.keys()
+    if not uids:
+        return observed
+    try:
+        found = await other_shards.existing(uids)
+    except (ApiError, CredentialsError) as error:
+        log.info("whether parents of other shards exist is unknown: %s", error)
+        return replace(observed, parents=replace(parents, all_parents_known=False))
+    return replace(observed, parents=replace(parents, in_other_shards={**parents.in_other_shards, **found}))
+
+
+async def with_ancestors_in_other_shards(
+    observed: Observed, claims: ObjectClaims, other_shards: OtherShards | None
+) -> Observed:
+    """The observation with those parents above the parent that other shards reconcile."""
+    missing = observed.parents.ancestors.missing
+    if other_shards is None or not missing:
+        return observed
+    parents = observed.parents
+    try:
+        above = claims.ancestors(observed.parent, await other_shards.created(missing))
+        if above.missing and len(above.line) + 1 >= observed.max_depth:
+            # The first one, which no parent created, is not among the created ones. Only here it makes a difference.
+            first = await other_shards.existing({above.missing})
+            above = Ancestors(line=(*first.values(), *above.line), missing="" if first else above.missing)
+    except (ApiError, CredentialsError) as error:
+        log.info("which parents of other shards are above %s is unknown: %s", observed.parent.identity, error)
+        return replace(observed, parents=replace(parents, all_parents_known=False))
+    return replace(observed, parents=replace(parents, ancestors=above))

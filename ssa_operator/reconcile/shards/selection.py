@@ -1,0 +1,25 @@
+"""Which parents an operator reconciles: those of its shard, and those that `--selector` selects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ssa_operator.objects.label_selectors import label_selector, selects
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.shards import Shard
+from ssa_operator.reconcile.parent_records.rules import is_left_by_selector
+
+
+def kept_parents(shard: Shard | None, selector: str) -> Callable[[LiveObject], bool] | None:
+    """Whether a parent is one of a shard (None: of all), and selected by labels; None if all are."""
+    if not selector:
+        # Also if the API server filters them: another one of the same cluster may not.
+        return None if shard is None else lambda live: shard.owns(live.uid)
+    wanted = label_selector(selector)
+
+    def is_kept(live: LiveObject) -> bool:
+        if shard is not None and not shard.owns(live.uid):
+            return False
+        return selects(wanted, live.metadata.labels) or is_left_by_selector(live, selector)
+
+    return is_kept

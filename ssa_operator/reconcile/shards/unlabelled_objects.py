@@ -1,0 +1,71 @@
+"""Reading objects that may exist without the operator's label, before a manifest of their name is applied.
+
+Promises:
+- They are read one by one, and only those that a reconcile names. An object that an informer holds is not read.
+- An object that can't be read is not taken for one that doesn't exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+
+from ssa_operator.informers.children import ChildInformers
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import LiveObject
+
+
+class UnlabelledObjects(Struct, frozen=True):
+    """The objects that exist without the operator's label."""
+
+    objects: Mapping[Identity, LiveObject] = field(default_factory=dict)
+    unreadable: Mapping[Identity, str] = field(default_factory=dict)
+    """Why other objects could not be read."""
+    forbidden: frozenset[Identity] = frozenset()
+    """Those of these that may not be read."""
+
+    def __bool__(self) -> bool:
+        return bool(self.objects or self.unreadable)
+
+    def __or__(self, other: UnlabelledObjects) -> UnlabelledObjects:
+        return UnlabelledObjects(
+            {**self.objects, **other.objects},
+            {**self.unreadable, **other.unreadable},
+            self.forbidden | other.forbidden,
+        )
+
+
+NO_OBJECTS = UnlabelledObjects()
+
+
+async def get_unlabelled(
+    versions: Mapping[Identity, str | None], client: Client, children: ChildInformers
+) -> UnlabelledObjects:
+    """Read those of these objects that no informer holds, each in its version (None: the preferred one)."""
+    unwatched = [identity for identity in versions if identity not in children]
+    if not unwatched:
+        return NO_OBJECTS
+    answers = await asyncio.gather(*(_get(each, versions[each], client, children) for each in unwatched))
+    by_identity = dict(zip(unwatched, answers, strict=True))
+    return UnlabelledObjects(
+        {identity: answer for identity, answer in by_identity.items() if isinstance(answer, LiveObject)},
+        {identity: str(answer) for identity, answer in by_identity.items() if isinstance(answer, Exception)},
+        frozenset(each for each, answer in by_identity.items() if isinstance(answer, ApiError) and answer.forbidden),
+    )
+
+
+async def _get(
+    identity: Identity, version: str | None, client: Client, children: ChildInformers
+) -> LiveObject | UnknownKind | CredentialsError | ApiError | None:
+    """The object, None where there is none, or why it can't be read."""
+    try:
+        resource = await children.resource(identity.group_kind, version)
+        return await client.find(resource, identity.name, identity.namespace)
+    except (UnknownKind, CredentialsError, ApiError) as error:
+        return error

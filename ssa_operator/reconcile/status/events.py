@@ -1,0 +1,240 @@
+"""Makes the Events of a reconcile, which the operator records on the parent.
+
+Promises:
+- A reconcile emits one Event for each kind of change, with the children that it changed, and one Event for a new
+  verdict that a user should see. A reconcile that changes nothing emits no Event.
+- An Event contains only what a status may contain, and never the content of a Secret.
+- The operator cuts notes to the API server's limit of 1024 bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import MANAGER, LiveObject
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.status.child_status import kept_text
+from ssa_operator.reconcile.status.conditions import live_condition
+from ssa_operator.reconcile.status.report import Report
+from ssa_operator.reconcile.status.verdict import Verdict
+
+API_VERSION = "events.k8s.io/v1"
+NOTE_LIMIT = 1024
+_NAMES_LIMIT = 20
+"""Children that a note names."""
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_TRANSIENT = frozenset({"Progressing", "WaitingForDependency", "Deleting"})
+"""Reasons of Ready that come and go by themselves, or that a user asked for. No Event has them, with two exceptions in
+`_verdict_event`."""
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """One Event on a parent, before it is counted in a series or written."""
+
+    reason: str
+    """The reason for machines, in CamelCase."""
+    action: str
+    """The action that the operator took."""
+    note: str
+    """The message for users."""
+    warning: bool = False
+    """Whether the type is Warning instead of Normal."""
+    about: LiveObject | None = None
+    """The child that the Event is about, None where it is about several or the parent."""
+
+
+class EventSeries(Struct, frozen=True):
+    """How often an Event occurred, and when it occurred last (seconds since the epoch)."""
+
+    count: int
+    last: float
+
+
+def events(before: Report | None, parent: LiveObject, report: Report, *, shown: bool = True) -> tuple[Event, ...]:
+    """The Events of a reconcile. `before` is the last report, None for the first of a process: then the verdict in the
+    parent's status is not emitted again. `shown` is whether the status can show conditions; where it can't, an Event
+    also reports what the parent waits for.
+    """
+    emitted = [*_change_events(report.outcomes), *_warning_events(report.outcomes)]
+    for outcome in newly_kept(before, report):
+        note = f"{outcome.step.identity}: {kept_text(outcome.step.why_kept)}"
+        emitted.append(Event(reason="ChildKept", action="Reconcile", note=note, warning=True, about=_about(outcome)))
+    earlier = before.verdict if before is not None else reported_verdict(parent)
+    verdict = _verdict_event(earlier, report.verdict, shown=shown)
+    if verdict is not None:
+        emitted.append(verdict)
+    if report.notice and (before is None or not before.notice):
+        emitted.append(Event(reason="StatusConflict", action="WriteStatus", note=report.notice, warning=True))
+    if report.records_notice and (before is None or before.records_notice != report.records_notice):
+        emitted.append(Event(reason="RecordsLost", action="Reconcile", note=report.records_notice, warning=True))
+    if report.feedback_loop and (before is None or not before.feedback_loop):
+        emitted.append(Event(reason="EndlessChange", action="Apply", note=report.feedback_loop, warning=True))
+    return tuple(emitted)
+
+
+def newly_kept(before: Report | None, report: Report) -> list[Outcome]:
+    """The children that the parent never deletes, because it lives in them, and that the last report did not have as
+    such. The first reconcile of a process has those that it changed.
+    """
+    known = {outcome.step.identity for outcome in before.outcomes if outcome.step.why_kept} if before else set()
+    changed = (Result.CREATED, Result.CONFIGURED)
+    return [
+        outcome
+        for outcome in report.outcomes
+        if outcome.step.why_kept and outcome.step.identity not in known and (before or outcome.result in changed)
+    ]
+
+
+def status_refused(error: str) -> Event:
+    """The Event for a status that the API server refuses. The status itself can't report that."""
+    note = f"the status can't be written: {error}"
+    return Event(reason="StatusRefused", action="WriteStatus", note=note, warning=True)
+
+
+def loop_held(seconds: float) -> Event:
+    """The Event for a parent whose reconcile held the event loop."""
+    note = f"a step of the reconcile held the operator up for {seconds:.0f} s; all other parents and the probes waited"
+    return Event(reason="HeldUp", action="Reconcile", note=note, warning=True)
+
+
+def children_orphaned(sentence: str) -> Event:
+    """The Event for a parent that is being deleted without its children."""
+    return Event(reason="ChildrenOrphaned", action="Delete", note=sentence)
+
+
+def status_undeclared(sentence: str) -> Event:
+    """The Event for a parent whose CRD doesn't declare the fields that the operator reports in the status."""
+    return Event(reason="StatusNotDeclared", action="WriteStatus", note=sentence)
+
+
+def event_body(event: Event, regarding: LiveObject, instance: str, now: float) -> dict[str, Any]:
+    """The Event object; `instance` names the process, `now` is in seconds since the epoch."""
+    namespace = regarding.identity.namespace or "default"
+    body: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": "Event",
+        "metadata": {"name": _name(event, regarding, instance, now), "namespace": namespace},
+        "eventTime": micro_time(now),
+        "reportingController": MANAGER,
+        "reportingInstance": instance[:128],
+        "type": "Warning" if event.warning else "Normal",
+        "reason": event.reason,
+        "action": event.action,
+        "note": bounded_note(event.note),
+        "regarding": reference(regarding),
+    }
+    if event.about is not None:
+        body["related"] = reference(event.about)
+    return body
+
+
+def series_body(series: EventSeries) -> dict[str, Any]:
+    """The patch that counts a repetition. The API server allows no other change of an Event."""
+    return {"series": {"count": series.count, "lastObservedTime": micro_time(series.last)}}
+
+
+def reference(live: LiveObject) -> dict[str, str]:
+    """The reference to an object in an Event."""
+    identity = live.identity
+    found = {
+        "apiVersion": f"{identity.group}/{live.version}" if identity.group else live.version,
+        "kind": identity.kind,
+        "namespace": identity.namespace,
+        "name": identity.name,
+        "uid": live.uid,
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def micro_time(seconds: float) -> str:
+    """A moment (seconds since the epoch) as metav1.MicroTime, which always has six digits after the point."""
+    moment = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+    return f"{moment.isoformat(timespec='microseconds')}Z"
+
+
+def bounded_note(note: str) -> str:
+    """The note, cut to the limit of the API server, which counts bytes."""
+    encoded = note.encode()
+    return note if len(encoded) <= NOTE_LIMIT else encoded[: NOTE_LIMIT - 3].decode(errors="ignore") + "…"
+
+
+def _change_events(outcomes: Sequence[Outcome]) -> Iterator[Event]:
+    for outcome in outcomes:
+        step, change = outcome.step, outcome.step.history.foreign_change
+        if change is not None and outcome.result in (Result.CREATED, Result.CONFIGURED):
+            deleted = f"recreated {step.identity}: it was deleted"
+            note = deleted if change.deleted else f"reverted {step.identity}: {step.reason}"
+            yield Event(reason="Repaired", action="Apply", note=note, about=_about(outcome))
+    others = [outcome for outcome in outcomes if outcome.step.history.foreign_change is None]
+    for result, reason, action, verb in (
+        (Result.CREATED, "Created", "Create", "created"),
+        (Result.CONFIGURED, "Changed", "Apply", "changed"),
+        (Result.RECREATED, "Recreated", "Recreate", "deleted and recreated"),
+        (Result.PRUNED, "Pruned", "Delete", "deleted"),
+    ):
+        found = [outcome for outcome in others if outcome.result is result]
+        if found:
+            note = f"{verb} {_names(outcome.step.identity for outcome in found)}"
+            if len({outcome.step.reason for outcome in found}) == 1 and result is not Result.CREATED:
+                note += f": {found[0].step.reason}"
+            yield Event(reason=reason, action=action, note=note, about=_about(found[0]) if len(found) == 1 else None)
+
+
+def _warning_events(outcomes: Sequence[Outcome]) -> Iterator[Event]:
+    for outcome in outcomes:
+        for text in outcome.warnings:
+            note = f"{outcome.step.identity}: {text}"
+            yield Event(reason="APIWarning", action="Apply", note=note, warning=True, about=_about(outcome))
+
+
+def _about(outcome: Outcome) -> LiveObject | None:
+    """The object of an outcome, None where its name is hidden: the Event would show it."""
+    live = outcome.live
+    return live if live is not None and live.identity == outcome.step.identity else None
+
+
+def _verdict_event(before: Verdict | None, after: Verdict, *, shown: bool) -> Event | None:
+    if before is not None and (before.reason, before.message) == (after.reason, after.message):
+        return None
+    if after.ready:
+        if before is not None and before.ready:
+            return None
+        return Event(reason="Ready", action="Reconcile", note=after.message)
+    if after.reason in _TRANSIENT:
+        if after.reason == "WaitingForDependency" and not shown:
+            return Event(reason=after.reason, action="Reconcile", note=after.message, warning=after.stalled)
+        if after.reason == "Deleting" or not after.stalled:
+            return None
+        return Event(reason="ChildFailed", action="Reconcile", note=after.message, warning=True)
+    return Event(reason=after.reason, action="Reconcile", note=after.message, warning=True)
+
+
+def reported_verdict(parent: LiveObject) -> Verdict | None:
+    """The verdict in the parent's status, None where there is none."""
+    condition = live_condition(parent, "Ready")
+    if condition is None:
+        return None
+    reason, message = str(condition.get("reason", "")), str(condition.get("message", ""))
+    return Verdict(ready=condition.get("status") == "True", reason=reason, message=message)
+
+
+def _names(identities: Iterable[Identity]) -> str:
+    names = [str(identity) for identity in identities]
+    more = f" and {len(names) - _NAMES_LIMIT} more" if len(names) > _NAMES_LIMIT else ""
+    return ", ".join(names[:_NAMES_LIMIT]) + more
+
+
+def _name(event: Event, regarding: LiveObject, instance: str, now: float) -> str:
+    """A unique name: it follows from the content of the Event, the object, the process and the time."""
+    content = f"{regarding.uid}/{instance}/{now!r}/{event.reason}/{event.action}/{event.note}"
+    token = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+    name = regarding.identity.name
+    # Some kinds (ClusterRole) allow names that are invalid for an Event.
+    return f"{name[:200].rstrip('.-')}.{token}" if _NAME.fullmatch(name) else f"{MANAGER}.{token}"

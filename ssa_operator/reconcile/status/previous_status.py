@@ -1,0 +1,63 @@
+"""Reads what an earlier process reported of a parent's children, from the parent's status.
+
+Promises:
+- The status is a hint and no proof, because any client may have written it. No content of it is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from ssa_operator.objects.identity import GroupKind, Identity, read_group_kind, read_identity
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.parent_records.rules import read_parent_records
+
+KEPT_UNTIL = "kept until"
+"""The words in the message of a child that is kept until its successor is ready. They are how the next process finds
+it."""
+
+
+def reported_kinds(parent: LiveObject) -> set[GroupKind]:
+    """The kinds of the children in the parent's status. Their objects must be found also where no template renders
+    them now.
+    """
+    return {kind for entry in _reported(parent) if (kind := read_group_kind(entry)) is not None}
+
+
+def reported_successors(parent: LiveObject, own: Iterable[LiveObject]) -> dict[Identity, frozenset[Identity]]:
+    """The successors of each child that an earlier process kept until they are ready. The status doesn't name all of
+    them, so all children of the kind count: those that are kept with it are not rendered, and succeed nothing.
+    """
+    kinds: dict[GroupKind, set[Identity]] = {}
+    for live in own:
+        kinds.setdefault(live.identity.group_kind, set()).add(live.identity)
+    kept = (read_identity(entry) for entry in _reported(parent) if KEPT_UNTIL in str(entry.get("message")))
+    shared = {kind: frozenset(identities) for kind, identities in kinds.items()}
+    return {identity: shared.get(identity.group_kind, frozenset()) for identity in kept if identity is not None}
+
+
+def reported_children(parent: LiveObject) -> list[Mapping[str, object]] | None:
+    """The entries of `status.resources`; None where the status has none, or where the operator did not write them."""
+    status = parent.body.get("status")
+    if not isinstance(status, Mapping) or not isinstance(status.get("resources"), list):
+        return None
+    entries = _reported(parent)
+    ours = len(entries) == len(status["resources"]) and all(
+        read_identity(entry) is not None and "state" in entry for entry in entries
+    )
+    return entries if ours else None
+
+
+@lru_cache(maxsize=256)
+def named_children(parent: LiveObject) -> frozenset[Identity]:
+    """The children that the inventory and the status of a parent name."""
+    reported = (read_identity(entry) for entry in _reported(parent))
+    return frozenset((*read_parent_records(parent).inventory, *filter(None, reported)))
+
+
+def _reported(parent: LiveObject) -> list[Mapping[str, object]]:
+    """The entries of `status.resources` that are mappings."""
+    status = parent.body.get("status")
+    entries = status.get("resources") if isinstance(status, Mapping) else None
+    return [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []

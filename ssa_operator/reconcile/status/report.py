@@ -1,0 +1,224 @@
+"""Makes the report of a reconcile: the status, the Events and the time of the next reconcile follow from it.
+
+Promises:
+- The verdict and the conditions of a report have the same message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ssa_operator.kube.api.backoff import earliest
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.messages import MESSAGE_LIMIT, bounded, sentence
+from ssa_operator.objects.render_result import StatusFields
+from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
+from ssa_operator.reconcile.finalization.rules import Finalization
+from ssa_operator.reconcile.finalization.stuck_deletions import removal_advice
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.refusals.memory import refusal_notice
+from ssa_operator.reconcile.status.child_status import ChildStatus, child_statuses, existing_child, with_waiting_causes
+from ssa_operator.reconcile.status.conditions import make_status
+from ssa_operator.reconcile.status.own_status import OPERATOR_TYPES, OwnStatus, last_status, own_status
+from ssa_operator.reconcile.status.verdict import (
+    ReadyReason,
+    Verdict,
+    make_deletion_verdict,
+    make_verdict,
+    make_verdict_on_children,
+)
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """The result of one reconcile."""
+
+    status: Mapping[str, Any]
+    """The parent's whole desired status."""
+    verdict: Verdict
+    children: tuple[ChildStatus, ...]
+    complete: bool
+    """Whether everything that was rendered is applied, and nothing that is no longer rendered is kept."""
+    outcomes: tuple[Outcome, ...] = ()
+
+    retryable: bool = False
+    """Whether a step failed or waits, and a retry may help without a change of the parent or its templates."""
+    denied: bool = False
+    """Whether the API server denied a child: a quota, a webhook, a policy or another plugin of admission did."""
+    unblocked: bool = False
+    """Whether it denied a child of a reconcile that created another one, which admission may have missed."""
+    retry_after: float = 0.0
+    """The seconds that the API server asked to wait before a retry."""
+    again_at: float | None = None
+    """When the parent has to be reconciled again without an event, because of a time that the cluster records; in
+    seconds since the epoch.
+    """
+    due: float | None = None
+    """The same because of what this process remembers, in seconds on its monotonic clock."""
+
+    notice: str = ""
+    """The message of a status conflict, '' where no other client writes the status."""
+    records_notice: str = ""
+    """The message of records that another client removed, '' where none were."""
+    feedback_loop: str = ""
+    """The message of the children that change each time they are applied, '' where there are none."""
+    suspended: bool = False
+    """Whether the parent is suspended."""
+    own: OwnStatus = field(default_factory=OwnStatus)
+    """The author's part of the status."""
+    rendered_status: StatusFields = field(default_factory=StatusFields)
+    """What the status template rendered."""
+
+
+def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own: StatusFields, now: float) -> Report:
+    """The report of one reconcile; `own` are the fields of the author's status template, `now` is in seconds since the
+    epoch.
+    """
+    children = with_waiting_causes(child_statuses(outcomes, now), outcomes)
+    problems = tuple(dict.fromkeys((*plan.rendered.problems, *own.problems)))
+    verdict = make_verdict(plan, problems, outcomes, children)
+    loops = dict.fromkeys(outcome.step.history.feedback_loop for outcome in outcomes)
+    feedback_loop = sentence([loop for loop in loops if loop])
+    if feedback_loop:
+        verdict = replace(verdict, message=bounded(f"{verdict.message}; {feedback_loop}", MESSAGE_LIMIT))
+    if refused := sentence(_refusal_notices(outcomes)):
+        verdict = replace(verdict, message=bounded(f"{verdict.message}; {refused}", MESSAGE_LIMIT))
+    report = _with_outcomes(
+        _report_of(parent, verdict, children, own, now), outcomes, plan.rendered.again_at, own.again_at
+    )
+    return replace(report, complete=_complete(plan, outcomes), feedback_loop=feedback_loop)
+
+
+def _refusal_notices(outcomes: Sequence[Outcome]) -> list[str]:
+    """What the API server refuses of manifests that are not at fault. A step that failed says so itself."""
+    return [
+        f"{outcome.step.identity}: {notice}"
+        for outcome in outcomes
+        if outcome.result is not Result.FAILED
+        and (notice := refusal_notice(outcome.step.history.refusal, outcome.step.manifest, outcome.live))
+    ]
+
+
+def make_suspended_report(
+    parent: LiveObject, outcomes: Sequence[Outcome], own: StatusFields, now: float, why: str
+) -> Report:
+    """The report of a suspended parent; `outcomes` are those of `outcomes_while_suspended`, `why` is the message of
+    `suspension_message`.
+    """
+    children = child_statuses(outcomes, now)
+    verdict = replace(make_verdict_on_children(children), suspended=why)
+    report = _with_outcomes(_report_of(parent, verdict, children, own, now), outcomes, own.again_at)
+    return replace(report, suspended=True)
+
+
+def make_idle_report(
+    parent: LiveObject,
+    verdict: Verdict,
+    children: Sequence[LiveObject],
+    own: StatusFields,
+    now: float,
+    secrets: ParentSecrets = NO_SECRETS,
+) -> Report:
+    """The report on a parent for which nothing is applied; `children` are those that exist."""
+    entries = tuple(existing_child(live, now, secrets) for live in children)
+    return _with_outcomes(_report_of(parent, verdict, entries, own, now), (), own.again_at)
+
+
+def make_suspicion_report(parent: LiveObject, why: str, now: float, *, stalled: bool) -> Report:
+    """The report on a suspected parent: its last status with another verdict. Nothing is rendered or judged for it."""
+    verdict = Verdict(
+        ready=False, reason=ReadyReason.SUSPECTED.value, message=bounded(why, MESSAGE_LIMIT), stalled=stalled
+    )
+    own, before = last_status(parent), parent.body.get("status")
+    status = make_status(parent, verdict, (), own, now)
+    resources = before.get("resources", []) if isinstance(before, Mapping) else []
+    return Report(status={**status, "resources": resources}, own=own, verdict=verdict, children=(), complete=False)
+
+
+def make_deletion_report(
+    parent: LiveObject, finalization: Finalization, outcomes: Sequence[Outcome], own: StatusFields, now: float
+) -> Report:
+    """The report on a parent that is being deleted; the arguments are those of `make_report`."""
+    verdict = make_deletion_verdict(finalization, outcomes)
+    if (verdict.stalled or finalization.needs_person) and (advice := removal_advice(parent)):
+        message = f"{bounded(verdict.message, MESSAGE_LIMIT - len(advice) - 2)}; {advice}"
+        verdict = replace(verdict, message=message)
+    report = _report_of(parent, verdict, child_statuses(outcomes, now), own, now)
+    return _with_outcomes(report, outcomes, finalization.plan.rendered.again_at, own.again_at)
+
+
+def with_message(report: Report, message: str) -> Report:
+    """The report with another message in its verdict and in each condition of the operator."""
+    conditions = [
+        {**condition, "message": message} if condition["type"] in OPERATOR_TYPES else condition
+        for condition in report.status["conditions"]
+    ]
+    return replace(
+        report,
+        verdict=replace(report.verdict, message=message),
+        status={**report.status, "conditions": conditions},
+    )
+
+
+def with_notice(report: Report, notice: str) -> Report:
+    """The report with the message of a status conflict."""
+    if not notice:
+        return report
+    return replace(_with_addition(report, notice), notice=notice)
+
+
+def with_records_notice(report: Report, notice: str) -> Report:
+    """The report with the message of records that another client removed."""
+    return replace(_with_addition(report, notice), records_notice=notice)
+
+
+def with_crd_refusal(report: Report, refusal: str) -> Report:
+    """The report that says why the CRD of the parent is not the one of `--install-crds`; '' if it is."""
+    return _with_addition(report, f"its CRD is not applied: {refusal}") if refusal else report
+
+
+def _with_addition(report: Report, notice: str) -> Report:
+    """The report with a message after that of the verdict, which is shortened where both don't fit."""
+    return with_message(report, f"{bounded(report.verdict.message, MESSAGE_LIMIT - len(notice) - 2)}; {notice}")
+
+
+def _report_of(
+    parent: LiveObject, verdict: Verdict, children: tuple[ChildStatus, ...], own: StatusFields, now: float
+) -> Report:
+    """The report with a verdict, and without outcomes."""
+    author = own_status(parent, own)
+    return Report(
+        status=make_status(parent, verdict, children, author, now),
+        own=author,
+        rendered_status=own,
+        verdict=verdict,
+        children=children,
+        complete=False,
+    )
+
+
+def _with_outcomes(report: Report, outcomes: Sequence[Outcome], *moments: float | None) -> Report:
+    """The report with the outcomes of the steps. `moments` are when the next render is due without them."""
+    denied = any(outcome.denied for outcome in outcomes)
+    return replace(
+        report,
+        outcomes=tuple(outcomes),
+        retryable=denied or any(outcome.retryable for outcome in outcomes),
+        denied=denied,
+        unblocked=denied and any(outcome.result is Result.CREATED for outcome in outcomes),
+        retry_after=max((outcome.retry_after for outcome in outcomes), default=0.0),
+        again_at=earliest(
+            *moments,
+            *(child.readiness.again_at for child in report.children),
+        ),
+    )
+
+
+def _complete(plan: Plan, outcomes: Sequence[Outcome]) -> bool:
+    """Whether everything that was rendered is applied, and nothing that is no longer rendered is kept."""
+    unfinished = any(outcome.result is Result.FAILED or outcome.result is Result.WAITING for outcome in outcomes)
+    return plan.rendered.complete and not (unfinished or plan.held or plan.blocked)

@@ -1,0 +1,169 @@
+"""The last step of a reconcile: it writes the parent's status and emits Events.
+
+Promises:
+- A status is written only when it differs, and never to a parent that was recreated meanwhile. If the API server
+  refuses it, an Event reports that.
+- What a CRD or a reserved name keeps out of the author's status is logged once, with its template line.
+- A deferred status is written as it was reported last.
+- A status that does not fit into its parent is written without `resources`, and once: the API server is not asked again
+  for what it refused (`reconcile/status/truncated_status.py`).
+- If another manager rewrites the status each time, the report names that manager, and the pauses between writes grow.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from ssa_operator.kube.api.backoff import earliest
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.request import ApplyOptions
+from ssa_operator.objects.json_encoding import encode, encoded_once
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.render_result import StatusFields
+from ssa_operator.objects.status_diff import differs
+from ssa_operator.reconcile.child_history import next_revert_at
+from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.field_conflicts.rules import ConflictPolicy
+from ssa_operator.reconcile.parent_state import ParentState
+from ssa_operator.reconcile.status.child_status import kept_text
+from ssa_operator.reconcile.status.events import events, newly_kept, status_refused, status_undeclared
+from ssa_operator.reconcile.status.own_status import OwnStatus, undeclared_fields
+from ssa_operator.reconcile.status.report import Report, with_notice
+from ssa_operator.reconcile.status.status_conflicts import conflict_message
+from ssa_operator.reconcile.status.status_history import after_match, after_write, next_status_at, observe_status
+from ssa_operator.reconcile.status.truncated_status import fitting, truncate
+from ssa_operator.reconcile.turn import Turn
+from ssa_operator.schema.crd_schema import MISFIT, declared
+
+log = logging.getLogger("ssa_operator")
+
+LOGGED_LIMIT = 1000
+"""Dropped fields that are remembered, so that each is logged once."""
+
+
+class Publisher:
+    """Publishes reports. `conflict_policy` decides when a rewritten status becomes a conflict. `now` returns seconds
+    since the epoch.
+    """
+
+    def __init__(self, cluster: ClusterAccess, conflict_policy: ConflictPolicy, now: Callable[[], float]) -> None:
+        self._cluster = cluster
+        self._now = now
+        self._conflict_policy = conflict_policy
+        self._logged: set[tuple[str, str, str, str]] = set()
+        """The dropped fields that are logged already: folder, digest, template line and reason."""
+
+    async def publish(self, turn: Turn, report: Report, now: float, *, later: bool) -> Report:
+        """Emit Events and write the status, or with `later` leave the status to `write_status`. `now` is in seconds
+        on the process's monotonic clock.
+
+        Raises ApiError where the status can't be written.
+        """
+        parent = turn.parent
+        history = observe_status(turn.state.status, parent.live, now, self._conflict_policy)
+        report = with_notice(report, conflict_message(history.conflict))
+        turn.state = replace(turn.state, status=history)
+        self.emit_events(turn, report)
+        status = declared(report.status, parent.status_schema)
+        if report.own.dropped or status != report.status:
+            self._log_dropped(turn, report)
+        if status is not MISFIT:
+            status = fitting(status, history.truncation, parent.live, self._now())
+        if status is MISFIT or not (parent.writes_status and differs(parent.live, status)):
+            turn.state = replace(turn.state, status=after_match(turn.state.status, now))
+        elif not history.paused:
+            turn.state = replace(turn.state, status=replace(turn.state.status, deferred=status))
+            if not later:
+                await self.write_status(turn, now)
+        report = replace(report, due=earliest(report.due, next_conflict_at(turn.state)))
+        turn.state = replace(turn.state, status=replace(turn.state.status, report=_kept(report, turn.state)))
+        return report
+
+    async def write_status(self, turn: Turn, now: float) -> None:
+        """Write the deferred status, or what fits of it. Raises ApiError where it can't be written."""
+        parent, status = turn.parent, turn.state.status.deferred
+        assert status is not None
+        while True:
+            try:
+                live = await self._write(turn, status)
+                break
+            except ApiError as error:
+                known = turn.state.status.truncation
+                left = truncate(status, known, parent.live, self._now()) if error.too_large else None
+                if error.terminal and not error.not_found and not (left and parent.shows_conditions):
+                    self._cluster.recorder.emit(parent.live, (status_refused(str(error)),))
+                if left is None:
+                    raise
+                log.warning("%s: the status is written without a part of it: %s", turn.key, error)
+                status, truncation = left
+                turn.state = replace(turn.state, status=replace(turn.state.status, truncation=truncation))
+                if not differs(parent.live, status):
+                    history = replace(turn.state.status, deferred=None)
+                    turn.state = replace(turn.state, status=after_match(history, now))
+                    return
+        turn.state = replace(turn.state, status=after_write(turn.state.status, status, live, now))
+
+    async def _write(self, turn: Turn, status: Mapping[str, Any]) -> LiveObject:
+        """Write a status. Returns the parent with it. Raises ApiError."""
+        parent = turn.parent
+        identity = parent.live.identity
+        body = {
+            "apiVersion": parent.resource.api_version,
+            "kind": parent.resource.kind,
+            # At /status, the API server does not refuse a wrong uid. The resourceVersion keeps this status from a
+            # parent that was recreated under the same name.
+            "metadata": {"name": identity.name, "resourceVersion": parent.live.resource_version},
+            "status": status,
+        }
+        options = ApplyOptions(subresource="status")
+        with parent.cache.writing(identity.namespace, identity.name):
+            applied = await self._cluster.operator_client.apply(
+                parent.resource, identity.namespace, identity.name, encode(body), options
+            )
+            return parent.cache.written(applied.live)
+
+    def _log_dropped(self, turn: Turn, report: Report) -> None:
+        """Log the author's fields that are not written, once for each template line and reason."""
+        parent, dropped = turn.parent, report.own.dropped
+        if parent.writes_status:
+            dropped += undeclared_fields(report.own, report.rendered_status, parent.status_schema)
+        for each in dropped:
+            key = (parent.folder.name, parent.folder.digest, str(each.location), each.reason)
+            if key not in self._logged:
+                if len(self._logged) >= LOGGED_LIMIT:
+                    self._logged.clear()
+                self._logged.add(key)
+                identity = parent.live.identity
+                log.warning("%s (for %s)", each, identity)
+
+    def emit_events(self, turn: Turn, report: Report) -> None:
+        """Emit Events of what is new in the report, and remember the report as the last one."""
+        parent, before = turn.parent, turn.state.status.report
+        new = events(before, parent.live, report, shown=parent.shows_conditions)
+        for outcome in newly_kept(before, report):
+            log.warning("%s: %s: %s", turn.key, outcome.step.identity, kept_text(outcome.step.why_kept))
+        if before is None and parent.unreported:
+            new = (status_undeclared(parent.unreported), *new)
+        self._cluster.recorder.emit(parent.live, new)
+        turn.state = replace(turn.state, status=replace(turn.state.status, report=_kept(report, turn.state)))
+
+
+def _kept(report: Report, state: ParentState) -> Report:
+    """The report without what the status template rendered, which may be large and may hold Secrets. Its status is
+    encoded, and it is the one that was written last if they are equal.
+    """
+    written = state.status.written
+    status = encoded_once(report.status, written.desired if written is not None else None)
+    return replace(report, status=status, own=_NO_STATUS, rendered_status=_NO_FIELDS)
+
+
+_NO_STATUS, _NO_FIELDS = OwnStatus(), StatusFields()
+
+
+def next_conflict_at(state: ParentState) -> float | None:
+    """When a foreign change has to be reverted, or a conflict ends."""
+    return earliest(next_revert_at(state.children), next_status_at(state.status))

@@ -1,0 +1,73 @@
+"""What a process remembers of a parent's status between two reconciles.
+
+Promises:
+- It is one frozen value. A reconcile returns the next one and changes none.
+- Each foreign change of the status is counted once.
+- Times are in seconds on the process's monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ssa_operator.objects.json_encoding import encoded_once
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.field_conflicts.rules import ConflictHistory, ConflictPolicy, with_revert
+from ssa_operator.reconcile.status.report import Report
+from ssa_operator.reconcile.status.status_conflicts import WrittenStatus, update_status_history
+from ssa_operator.reconcile.status.truncated_status import Truncation
+
+
+class StatusHistory(Struct, frozen=True, kw_only=True):
+    """What was reported, which status is not written yet, and which other managers write the status."""
+
+    report: Report | None = None
+    """The last report, None before the first reconcile."""
+    deferred: Mapping[str, Any] | None = None
+    """The status that the last reconcile left unwritten, because the children of other parents are applied first."""
+    written: WrittenStatus | None = None
+    """What this process wrote last."""
+    conflict: ConflictHistory | None = None
+    """What other managers changed in the status."""
+    truncation: Truncation | None = None
+    """The whole status that did not fit into the parent, None where it does."""
+    observed_at: float = 0.0
+    """When a reconcile last looked for foreign changes."""
+
+    @property
+    def unready(self) -> bool:
+        """Whether the last report says that the parent is not ready."""
+        return self.report is not None and not self.report.verdict.ready
+
+    @property
+    def paused(self) -> bool:
+        """Whether the status stays as others wrote it, for now."""
+        return self.conflict is not None and self.conflict.revert_delayed(self.observed_at)
+
+
+def observe_status(history: StatusHistory, parent: LiveObject, now: float, policy: ConflictPolicy) -> StatusHistory:
+    """The history with the foreign changes that the live parent shows."""
+    conflict = update_status_history(history.conflict, history.written, parent, now, policy)
+    return replace(history, conflict=conflict, observed_at=now)
+
+
+def after_match(history: StatusHistory, now: float) -> StatusHistory:
+    """The history after the live status was found to be as it is reported."""
+    if history.conflict is None:
+        return history
+    return replace(history, conflict=with_revert(history.conflict, now))
+
+
+def after_write(history: StatusHistory, status: Mapping[str, Any], live: LiveObject, now: float) -> StatusHistory:
+    """The history after this process wrote a status; `live` is the parent that the API server returned."""
+    desired = encoded_once(status, history.report.status if history.report is not None else None)
+    return after_match(replace(history, deferred=None, written=WrittenStatus(desired, live)), now)
+
+
+def next_status_at(history: StatusHistory) -> float | None:
+    """When a foreign change of the status has to be reverted, or a conflict is found to be over."""
+    return history.conflict.again_at(history.observed_at) if history.conflict is not None else None

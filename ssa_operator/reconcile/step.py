@@ -1,0 +1,130 @@
+"""What a reconcile does with one child, and why.
+
+Promises:
+- Status, Events, logs, diff, tree and dry run report the reason of this one value, in the same words.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.dependency_graph import Edge
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import Manifest
+from ssa_operator.objects.predicate import Predicate
+from ssa_operator.objects.readiness.rules import Readiness, readiness
+from ssa_operator.objects.render_result import WaitTarget
+from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.reconcile.field_conflicts.rules import ForeignChange
+from ssa_operator.reconcile.recreate.rules import Recreation
+from ssa_operator.reconcile.refusals.memory import KnownRefusal
+from ssa_operator.reconcile.replicas.rules import OthersReplicas
+
+
+class Action(StrEnum):
+    """What a reconcile does with one child."""
+
+    APPLY = "Apply"
+    UNCHANGED = "Unchanged"
+    WAIT = "Wait"
+    RECREATE = "Recreate"
+    PRUNE = "Prune"
+    KEEP = "Keep"
+    REFUSE = "Refuse"
+
+
+class FailureReason(StrEnum):
+    """Why a step is refused or fails; the reasons of the condition Ready."""
+
+    DEPENDENCY_CYCLE = "DependencyCycle"
+    """Manifests wait for each other. The message has the path of the cycle."""
+    INVALID_MANIFEST = "InvalidManifest"
+    """A manifest breaks a rule: it is outside the parent's namespace, rendered twice, or belongs to another parent."""
+    CONFLICT = "Conflict"
+    """A field is immutable, another controller owns the object, or another manager keeps changing a field."""
+    APPLY_FAILED = "ApplyFailed"
+    """The API server refused an apply. The message has its answer, and the template line that wrote the field."""
+
+
+class StepOrder(Struct, frozen=True, kw_only=True):
+    """What has to come before a step."""
+
+    after: tuple[Edge, ...] = ()
+    """The steps that have to come first."""
+    missing: tuple[tuple[Reference, str], ...] = ()
+    """The children that have to come first and have no step, each with the reason."""
+    awaited: tuple[WaitTarget, ...] = ()
+    """What the step waits for."""
+    successors: frozenset[Identity] = frozenset()
+    """Of a prune: the children that take the object's place and must be ready before it is deleted."""
+
+
+class StepHistory(Struct, frozen=True, kw_only=True):
+    """What happened to the object of a step before."""
+
+    recreation: Recreation | None = None
+    """Set where the object was deleted to be recreated."""
+    replicas: OthersReplicas | None = None
+    """What others set in the object that was deleted to be recreated."""
+    standing: Readiness | None = None
+    """The readiness of an object that is applied once, whether it still exists or not."""
+    foreign_change: ForeignChange | None = None
+    """The change of another manager that the step reverts."""
+    conflict: str = ""
+    """The message of a field conflict over the child, '' where there is none."""
+    refusal: KnownRefusal | None = None
+    """What the API server refuses of the manifest, although the manifest is not at fault."""
+    refusal_answered: bool = False
+    """Whether the step follows from a refusal in this reconcile, so that another one is an answer to it."""
+    feedback_loop: str = ""
+    """The message of a child that changes each time it is applied, '' for any other."""
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One child: the action and its reason, which can stand in a status."""
+
+    action: Action
+    identity: Identity
+    reason: str = ""
+    manifest: Manifest | None = None
+    """What is applied, None where nothing is rendered or the manifest breaks a rule."""
+    live: LiveObject | None = None
+    """The object as it is now."""
+    location: SourceLocation | None = None
+    """The template line of the manifest."""
+
+    problem: FailureReason | None = None
+    """Why it is refused."""
+    needs_permission: bool = False
+    """Whether a refused step succeeds only after an administrator grants a permission."""
+    claimed_by_other: bool = False
+    """Whether it is refused because another parent has the object."""
+    owner_in_other_shard: bool = False
+    """Whether another shard reconciles that parent, so that no event shows when the object is free."""
+
+    order: StepOrder = StepOrder()
+    history: StepHistory = StepHistory()
+    unchanged: bool = False
+    """Whether the manifest is applied already, and no other manager changed our fields."""
+    reports_status: bool = False
+    """Whether the object is ready only once its status was written."""
+    why_kept: str = ""
+    """Why the object is never deleted by the parent although its manifest doesn't say so, '' for any other."""
+    bug: Exception | None = None
+    """The unexpected error that kept the operator from planning the step."""
+
+    ready_when: Predicate | None = None
+    """The rule of readiness of a manifest that can't be rendered yet."""
+
+    def readiness_of(self, live: LiveObject, now: float) -> Readiness:
+        """The readiness of the live object of the step, by the rule of its manifest if it has one."""
+        return readiness(live.body, now, reports_status=self.reports_status, ready_when=self.rule)
+
+    @property
+    def rule(self) -> Predicate | None:
+        """The rule of readiness that the manifest has, None for that of its kind."""
+        return self.ready_when if self.manifest is None else self.manifest.document.ready_when

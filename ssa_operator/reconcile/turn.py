@@ -1,0 +1,85 @@
+"""One reconcile in progress.
+
+Promises:
+- It is the only value that changes during a reconcile. If a request fails, the process remembers the state that it has
+  by then.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import ParentKey
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.objects.causes import Cause
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.secret_fields import ParentSecrets
+from ssa_operator.reconcile.account_view import AccountView
+from ssa_operator.reconcile.long_steps import LongSteps
+from ssa_operator.reconcile.outcome import Result
+from ssa_operator.reconcile.parent_state import ParentState
+from ssa_operator.reconcile.status.report import Report
+from ssa_operator.rendering.jinja.judgements import Judgements
+
+
+class Turn(Struct, kw_only=True):
+    """A reconcile in progress: the parent, its state and the causes."""
+
+    parent: Parent
+    """The parent as the last write of this reconcile left it."""
+    state: ParentState
+    """What the process remembers of the parent so far."""
+    causes: Cause
+    """Why the parent is reconciled."""
+    repeated: dict[Identity, tuple[Result, tuple[str, ...]]] = field(default_factory=dict)
+    """The results of applies that were sent before the render and did not leave everything as it was, and the API
+    server's warnings.
+    """
+    throttled: ApiError | None = None
+    """The API server's answer 429 to one of these applies."""
+
+    steps: LongSteps = field(default_factory=LongSteps)
+    """The steps of this reconcile, which leave the event loop to others where they take long."""
+
+    acted: Report | None = None
+    """What became of the children, of a reconcile that ends before its status is rendered."""
+    judgements: Judgements = field(default_factory=Judgements)
+    """How the expressions of authors judge the objects of this reconcile."""
+    read_as_account: bool = False
+    """Whether the templates read something with the permissions of the parent's account."""
+    guessed: bool = False
+    """Whether a child may wait only because there was no time yet to judge whether another one is ready."""
+    lacks_permission: bool = False
+    """Whether the account, or the operator itself, lacked a permission without which the reconcile is incomplete."""
+    newly_converged: bool = False
+    """Whether this reconcile was the first of this process that applied the template set completely."""
+    publishing: bool = False
+    """Whether everything but the status and the Events is done."""
+
+    @property
+    def uid(self) -> str:
+        return self.parent.live.uid
+
+    @property
+    def key(self) -> ParentKey:
+        """The parent in the work queue."""
+        identity = self.parent.live.identity
+        return ParentKey(self.parent.folder.name, identity.namespace, identity.name)
+
+    def learn_permissions(self, account: AccountView | None) -> None:
+        """Remember what a render read as the parent's account."""
+        if account is not None:
+            self.read_as_account |= account.asked
+            self.lacks_permission |= account.denies
+
+    def begin_render(self) -> None:
+        """Forget what the last reconcile left for this one."""
+        status = replace(self.state.status, deferred=None)
+        self.state = replace(self.state, status=status, repeatable=None)
+
+    def remember_secrets(self, secrets: ParentSecrets) -> None:
+        """Remember where a render put the contents of Secrets."""
+        if secrets != self.state.secrets:
+            self.state = replace(self.state, secrets=secrets)

@@ -1,0 +1,223 @@
+"""Reads the schemas of a CRD: fits a status to them, and reports what they keep out of it.
+
+Promises:
+- A field that the schema doesn't declare, or declares with another type, is left out of the status, because the API
+  server refuses a strict apply of an undeclared field.
+- Nothing is left out if the schema preserves unknown fields, or is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from ssa_operator.objects.source_location import FieldPath
+
+Schema: TypeAlias = Mapping[str, Any]
+"""A structural schema (openAPIV3Schema), or a part of one."""
+
+
+def declared(value: Any, schema: Mapping[str, Any] | None) -> Any:
+    """The part of a JSON value that a structural schema (openAPIV3Schema) declares; `MISFIT` where it declares none."""
+    if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
+        return value
+    if type(value) is str and schema.get("type") == "string":
+        # Most values are strings: this shortcut halves the time for a status.
+        return value
+    if not _fits(value, schema):
+        return MISFIT
+    if isinstance(value, Mapping):
+        return _fields(value, schema)
+    if isinstance(value, (list, tuple)):
+        items = [declared(item, schema.get("items")) for item in value]
+        return MISFIT if any(item is MISFIT for item in items) else items
+    return value
+
+
+class Misfit:
+    """The type of MISFIT, which replaces a value that doesn't fit the schema."""
+
+
+MISFIT = Misfit()
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "array": (list, tuple),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "object": (Mapping,),
+    "string": (str,),
+}
+
+
+def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
+    kind = str(schema.get("type"))
+    if schema.get("x-kubernetes-int-or-string") or kind not in _TYPES or value is None:
+        return True
+    return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def _fields(value: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    fields, additional = schema.get("properties") or {}, schema.get("additionalProperties")
+    if additional is True:
+        return value
+    kept = {}
+    for key, item in value.items():
+        if key in fields:
+            kept[key] = declared(item, fields[key])
+        elif isinstance(additional, Mapping):
+            kept[key] = declared(item, additional)
+    return {key: item for key, item in kept.items() if item is not MISFIT}
+
+
+def status_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:
+    """The schema of `.status` in one version of a CRD, None where the version or its schema is missing.
+
+    Returns an empty schema where the version's schema doesn't declare `.status`.
+    """
+    schema = object_schema(definition, version)
+    if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
+        return None
+    status: Mapping[str, Any] = (schema.get("properties") or {}).get("status") or {}
+    return status
+
+
+_REPORTED: Mapping[str, Any] = {
+    "conditions": [dict.fromkeys(("type", "status", "reason", "message"), "")],
+    "resources": [dict.fromkeys(("group", "kind", "namespace", "name", "uid", "state", "message"), "")],
+}
+"""The operator's own part of a status, with the fields that its readers need."""
+
+
+def undeclared_reports(definition: Mapping[str, Any], version: str) -> tuple[str, ...]:
+    """Those of `conditions` and `resources` that a version of a CRD doesn't declare."""
+    if not has_status(definition, version):
+        return tuple(_REPORTED)
+    kept = declared(_REPORTED, status_schema(definition, version))
+    return tuple(field for field in _REPORTED if not isinstance(kept, Mapping) or kept.get(field) != _REPORTED[field])
+
+
+def unreported(definition: Mapping[str, Any], version: str) -> str:
+    """What a version of a CRD keeps the operator from reporting, and what to do, as a message; '' without any."""
+    name = definition["metadata"]["name"]
+    if not has_status(definition, version):
+        return (
+            f"CRD {name} has no status subresource in {version}, so its objects can't show errors, and the operator "
+            "records them as Events; add `subresources: {status: {}}`"
+        )
+    missing = undeclared_reports(definition, version)
+    if not missing:
+        return ""
+    fields = " and ".join(f"status.{field}" for field in missing)
+    effect = "their state, and the operator records it as Events" if "conditions" in missing else "their children"
+    return f"CRD {name} declares no {fields} in {version}, so its objects can't show {effect}; declare {fields}"
+
+
+_WORDS: Mapping[str, tuple[type, ...]] = {
+    "a mapping": (Mapping,),
+    "a list": (list,),
+    "a number": (int, float),
+    "a text": (str,),
+    "true or false": (bool,),
+}
+_PARTS: Mapping[str, str] = {
+    **dict.fromkeys(("properties", "not"), "a mapping"),
+    **dict.fromkeys(("allOf", "anyOf", "enum", "oneOf", "required", "x-kubernetes-list-map-keys"), "a list"),
+    **dict.fromkeys(("maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength"), "a number"),
+    **dict.fromkeys(("minProperties", "minimum", "multipleOf"), "a number"),
+    **dict.fromkeys(("format", "pattern", "type", "x-kubernetes-list-type", "x-kubernetes-map-type"), "a text"),
+    **dict.fromkeys(("exclusiveMaximum", "exclusiveMinimum", "nullable", "uniqueItems"), "true or false"),
+    "x-kubernetes-validations": "a list",
+}
+_LISTS_OF_TEXTS = ("required", "x-kubernetes-list-map-keys")
+
+
+def wrong_parts(schema: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, str]]:
+    """The parts of a schema that are not what the API server takes, each with what it must be."""
+    if not isinstance(schema, Mapping):
+        yield path, "a mapping"
+        return
+    for name, words in _PARTS.items():
+        part = schema.get(name)
+        if part is not None and not isinstance(part, _WORDS[words]):
+            yield (*path, name), words
+        elif name in _LISTS_OF_TEXTS:
+            texts: Any = part or ()
+            yield from (((*path, name, at), "a text") for at, text in enumerate(texts) if not isinstance(text, str))
+    for name in ("allOf", "anyOf", "oneOf"):
+        for at, part in enumerate(schema[name] if isinstance(schema.get(name), list) else ()):
+            yield from wrong_parts(part, (*path, name, at))
+    for name in ("items", "not", "additionalProperties"):
+        if schema.get(name) is not None and not (name == "additionalProperties" and isinstance(schema[name], bool)):
+            yield from wrong_parts(schema[name], (*path, name))
+    for name, part in (schema["properties"] if isinstance(schema.get("properties"), Mapping) else {}).items():
+        yield from wrong_parts(part, (*path, "properties", name))
+
+
+def object_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:
+    """The whole schema of one version of a CRD, None where the version or its schema is missing."""
+    for served in definition.get("spec", {}).get("versions", ()):
+        if served.get("name") == version:
+            schema: Mapping[str, Any] | None = (served.get("schema") or {}).get("openAPIV3Schema")
+            return schema
+    return None
+
+
+def schema_part(schema: Schema | None, name: str) -> Any:
+    """A part of a schema; None where it is missing or no mapping, as in `additionalProperties: true`."""
+    part = schema.get(name) if schema is not None else None
+    return part if isinstance(part, Mapping) else None
+
+
+def field_options(definition: Mapping[str, Any], version: str, path: tuple[str, ...]) -> frozenset[str] | None:
+    """The strings that a version of a CRD lists for a field (`enum`), None where it lists none."""
+    schema: Any = object_schema(definition, version)
+    for part in path:
+        schema = (schema.get("properties") or {}).get(part) if isinstance(schema, Mapping) else None
+    options = schema.get("enum") if isinstance(schema, Mapping) else None
+    if not isinstance(options, list) or not all(isinstance(option, str) for option in options):
+        return None
+    return frozenset(options)
+
+
+def reports_status(definition: Mapping[str, Any]) -> bool:
+    """Whether the schema of any version of a CRD declares `conditions` or `observedGeneration`, so that a controller
+    writes them.
+    """
+    for served in definition.get("spec", {}).get("versions", ()):
+        if has_status(definition, served.get("name")):
+            fields = (status_schema(definition, served.get("name")) or {}).get("properties") or {}
+            if "conditions" in fields or "observedGeneration" in fields:
+                return True
+    return False
+
+
+def has_status(definition: Mapping[str, Any], version: str) -> bool:
+    """Whether a version of a CRD has the status subresource."""
+    return any(
+        served.get("name") == version and "status" in served.get("subresources", {})
+        for served in definition.get("spec", {}).get("versions", ())
+    )
+
+
+def replicas_path(served: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The field that the subresource `scale` of one version of a CRD writes, None without the subresource."""
+    scale = (served.get("subresources") or {}).get("scale") or {}
+    path = str(scale.get("specReplicasPath", ""))
+    return tuple(path.removeprefix(".").split(".")) if path else None
+
+
+_VERSION = re.compile(r"v(\d{1,18})(?:(alpha|beta)(\d{1,18}))?", re.ASCII)
+
+
+def version_priority(version: str) -> tuple[int, int, int, str]:
+    """The order in which Kubernetes prefers versions: v2, v1, v2beta1, v1alpha2, v1alpha1, others.
+
+    https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/#version-priority
+    """
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return (0, 0, 0, version)
+    stage = {"alpha": 1, "beta": 2, None: 3}[match[2]]
+    return (stage, int(match[1]), int(match[3] or 0), version)

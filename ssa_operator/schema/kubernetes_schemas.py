@@ -1,0 +1,193 @@
+"""The schemas of a cluster's kinds, made from its OpenAPI v3 documents and from CRDs.
+
+Promises:
+- Only kinds that can be applied count. Of their schemas it keeps what an apply is checked against: fields, types,
+  allowed values, required fields, the keys of list maps, and what is deprecated.
+- `status` is left out, because the operator applies none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ssa_operator.objects.identity import join_api_version, split_api_version
+
+Schema: TypeAlias = Mapping[str, Any]
+"""A JSON schema with `properties`, `items`, `additionalProperties`, `type`, `enum`, `required`; `$ref` names a type."""
+
+METADATA = "ObjectMeta"
+"""The type of `metadata`."""
+
+QUANTITY = "quantity"
+"""The type of Kubernetes' quantities, which are strings or numbers."""
+
+_PREFIX = "#/components/schemas/"
+_DEPRECATED = re.compile(
+    r"(?:^|[\s.])(?:Deprecated[:.]|DEPRECATED\b|This (?:field|API) is deprecated)|deprecated (?:alias|field assuring)"
+)
+_KEPT = ("type", "enum", "required")
+
+
+class KubernetesSchemas(Struct, frozen=True, kw_only=True):
+    """The schemas of all kinds of a cluster."""
+
+    version: str
+    """The version of Kubernetes: 1.36."""
+    kinds: Mapping[str, Mapping[str, Schema]]
+    """The schema of each kind, by apiVersion and kind."""
+    types: Mapping[str, Schema]
+    """The schemas that others refer to."""
+    complete: bool = False
+    """Whether these are all kinds of the cluster, custom ones included."""
+
+    def schema(self, api_version: str, kind: str) -> Schema | None:
+        """The schema of a kind, None if there is no such kind."""
+        return self.kinds.get(api_version, {}).get(kind)
+
+    def resolved(self, schema: Schema) -> Schema:
+        """The schema, or the type that it refers to. Only the reference says whether the field is deprecated."""
+        reference = schema.get("$ref")
+        return schema if reference is None else self.types.get(reference, {})
+
+    def is_quantity(self, api_version: str, kind: str, path: Iterable[str]) -> bool:
+        """Whether a field holds quantities, which the API server stores in their canonical spelling. The path has the
+        names of fields and keys, without positions in lists. Values of custom resources are stored as they are written.
+        """
+        schema = self._without_list(self.schema(api_version, kind) or {})
+        for name in path:
+            below = schema.get("properties", {}).get(name) or schema.get("additionalProperties")
+            schema = self._without_list(below if isinstance(below, Mapping) else {})
+        return schema.get("type") == QUANTITY
+
+    def _without_list(self, schema: Schema) -> Schema:
+        found = self.resolved(schema)
+        while "items" in found:
+            found = self.resolved(found["items"])
+        return found
+
+    def api_versions(self, kind: str, group: str | None = None) -> list[str]:
+        """The apiVersions that have a kind; of one group, or of all."""
+        return [
+            api_version
+            for api_version, kinds in self.kinds.items()
+            if kind in kinds and group in (None, split_api_version(api_version)[0])
+        ]
+
+    @property
+    def groups(self) -> frozenset[str]:
+        """The API groups that these schemas know completely."""
+        return frozenset(split_api_version(api_version)[0] for api_version in self.kinds)
+
+    def with_crds(self, definitions: Iterable[Mapping[str, Any]]) -> KubernetesSchemas:
+        """These schemas and those of CRDs, which win."""
+        kinds = {api_version: dict(found) for api_version, found in self.kinds.items()}
+        for definition in definitions:
+            spec = definition["spec"]
+            for version in spec.get("versions", ()):
+                if version.get("served"):
+                    found = kinds.setdefault(join_api_version(spec["group"], version["name"]), {})
+                    found[spec["names"]["kind"]] = _crd_schema(version)
+        return replace(self, kinds=kinds)
+
+
+def _crd_schema(version: Mapping[str, Any]) -> Schema:
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    properties = schema.get("properties") or {}
+    if not properties:
+        return {"x-kubernetes-preserve-unknown-fields": True}
+    own = {name: field for name, field in properties.items() if name != "status"}
+    common = {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"$ref": METADATA},
+        "status": {},
+    }
+    found = {**schema, "properties": {**own, **common}}
+    return {**found, "deprecated": True} if version.get("deprecated") else found
+
+
+def schemas_from_openapi(version: str, documents: Iterable[Mapping[str, Any]]) -> KubernetesSchemas:
+    """The schemas in the OpenAPI v3 documents of a cluster's group versions."""
+    definitions: dict[str, Mapping[str, Any]] = {}
+    kinds: dict[str, dict[str, Schema]] = {}
+    names: dict[tuple[str, str], str] = {}
+    for document in documents:
+        schemas = document.get("components", {}).get("schemas", {})
+        definitions |= schemas
+        applicable = {
+            (each["group"], each["version"], each["kind"])
+            for path, operations in document.get("paths", {}).items()
+            if path.endswith("/{name}")
+            for each in [operations.get("patch", {}).get("x-kubernetes-group-version-kind")]
+            if each
+        }
+        for name, schema in schemas.items():
+            for each in schema.get("x-kubernetes-group-version-kind", ()):
+                if (each["group"], each["version"], each["kind"]) in applicable and "metadata" in schema["properties"]:
+                    names[join_api_version(each["group"], each["version"]), each["kind"]] = name
+    short = _short_names(definitions)
+    for (api_version, kind), name in sorted(names.items()):
+        found = _compact(definitions[name], short)
+        found["properties"] = {**found["properties"], "status": {}}
+        kinds.setdefault(api_version, {})[kind] = found
+    types = {short[name]: _compact(schema, short) for name, schema in definitions.items()}
+    used = _used(types, [schema for found in kinds.values() for schema in found.values()])
+    types = {name: types[name] for name in sorted(used)}
+    return KubernetesSchemas(version=version, kinds=kinds, types=types, complete=True)
+
+
+def _short_names(definitions: Iterable[str]) -> dict[str, str]:
+    """The last part of each name, with the parts before it where two names end alike."""
+    short: dict[str, str] = {}
+    for name in definitions:
+        parts = name.split(".")
+        ends = (".".join(parts[-count:]) for count in range(1, len(parts) + 1))
+        short[name] = next(end for end in ends if sum(other.endswith(f".{end}") for other in definitions) == 1)
+    return {**short, **{name: METADATA for name in definitions if name.endswith(".meta.v1.ObjectMeta")}}
+
+
+def _compact(schema: Mapping[str, Any], short: Mapping[str, str]) -> dict[str, Any]:
+    """A schema without descriptions and defaults, its references by short names."""
+    found: dict[str, Any] = {}
+    references = [each["$ref"] for each in (schema, *schema.get("allOf", ())) if "$ref" in each]
+    if references:
+        found["$ref"] = short[references[0].removeprefix(_PREFIX)]
+    found |= {key: schema[key] for key in _KEPT if schema.get(key)}
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), Mapping):
+            found[key] = _compact(schema[key], short)
+    if schema.get("properties"):
+        found["properties"] = {name: _compact(field, short) for name, field in schema["properties"].items()}
+    if schema.get("format") == "int-or-string" or schema.get("x-kubernetes-int-or-string"):
+        found["x-kubernetes-int-or-string"] = True
+    elif [each.get("type") for each in schema.get("oneOf", ())] == ["string", "number"]:
+        found["type"] = QUANTITY
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        found["x-kubernetes-preserve-unknown-fields"] = True
+    if schema.get("x-kubernetes-list-type") == "map":
+        found["x-kubernetes-list-map-keys"] = schema["x-kubernetes-list-map-keys"]
+    if _DEPRECATED.search(schema.get("description", "")):
+        found["deprecated"] = True
+    if type(schema.get("default")) is str and schema["default"]:
+        found["default"] = schema["default"]  # a list map's key may be left out then
+    return found
+
+
+def _used(types: Mapping[str, Schema], roots: Iterable[Schema]) -> set[str]:
+    """The types that some schemas refer to, directly or not."""
+    used: set[str] = set()
+    stack: list[Any] = list(roots)
+    while stack:
+        schema = stack.pop()
+        reference = schema.get("$ref")
+        if reference is not None and reference not in used:
+            used.add(reference)
+            stack.append(types[reference])
+        stack += schema.get("properties", {}).values()
+        stack += [schema[key] for key in ("items", "additionalProperties") if isinstance(schema.get(key), Mapping)]
+    return used

@@ -1,0 +1,209 @@
+"""Validates the metadata of objects and of embedded resources, as the API server does.
+
+Promises:
+- Names, labels, annotations, finalizers and owner references are checked with the API server's words.
+- A field of another type is named; the API server's words for it differ, because it refuses the whole request.
+
+The rules are those of k8s.io/apimachinery (pkg/api/validation) and k8s.io/apiextensions-apiserver (.../objectmeta).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.schema.crd_schema import Schema
+from ssa_operator.schema.field_errors import ErrorType, FieldError, Place, error_field, inner_parts
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_KEY = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_SUBDOMAIN_WORDS = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    f"'{_SUBDOMAIN}')"
+)
+_LABEL_WORDS = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+)
+_KEY_WORDS = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
+    f"(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_KEY}')"
+)
+_VALUE_WORDS = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    f"'({_KEY})?')"
+)
+_KIND_WORDS = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+ANNOTATIONS_LIMIT = 256 * 1024
+"""Bytes of all annotations of an object."""
+
+
+def subdomain_faults(text: str, unit: str = "characters") -> list[str]:
+    """What is wrong with a DNS subdomain. The API server has two words for the unit of its length."""
+    faults = [f"must be no more than 253 {unit}"] if len(text.encode()) > 253 else []
+    return faults if re.fullmatch(_SUBDOMAIN, text) else [*faults, _SUBDOMAIN_WORDS]
+
+
+def label_faults(text: str) -> list[str]:
+    """What is wrong with a DNS label."""
+    faults = ["must be no more than 63 characters"] if len(text.encode()) > 63 else []
+    return faults if re.fullmatch(_LABEL, text) else [*faults, _LABEL_WORDS]
+
+
+def dns1035_faults(text: str) -> list[str]:
+    """What is wrong with a DNS-1035 label."""
+    faults = ["must be no more than 63 characters"] if len(text.encode()) > 63 else []
+    return faults if re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", text) else [*faults, _KIND_WORDS]
+
+
+def key_faults(text: str) -> list[str]:
+    """What is wrong with the key of a label, an annotation or a finalizer."""
+    parts = text.split("/")
+    if len(parts) > 2:
+        words = (
+            f"a valid label key {_KEY_WORDS} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        )
+        return [words]
+    faults, name = [], parts[-1]
+    if len(parts) == 2:
+        found = subdomain_faults(parts[0], "bytes") if parts[0] else ["must be non-empty"]
+        faults += [f"prefix part {words}" for words in found]
+    if not name:
+        faults.append("name part must be non-empty")
+    elif len(name.encode()) > 63:
+        faults.append("name part must be no more than 63 bytes")
+    return faults if re.fullmatch(_KEY, name) else [*faults, f"name part {_KEY_WORDS}"]
+
+
+def label_value_faults(text: str) -> list[str]:
+    """What is wrong with the value of a label."""
+    faults = ["must be no more than 63 bytes"] if len(text.encode()) > 63 else []
+    return faults if re.fullmatch(f"({_KEY})?", text) else [*faults, _VALUE_WORDS]
+
+
+def validate_metadata(body: Mapping[str, Any]) -> list[FieldError]:
+    """The errors of an object's own metadata."""
+    metadata = body.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return [_error(("metadata", "name"), ErrorType.REQUIRED, "", "name or generateName is required")]
+    if errors := list(_wrong_types(metadata, ("metadata",))):
+        return errors
+    errors = []
+    name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
+    if prefix:
+        masked = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+        errors += [_error(("metadata", "generateName"), ErrorType.INVALID, prefix, w) for w in subdomain_faults(masked)]
+    if name:
+        errors += [_error(("metadata", "name"), ErrorType.INVALID, name, words) for words in subdomain_faults(name)]
+    elif not prefix:
+        errors.append(_error(("metadata", "name"), ErrorType.REQUIRED, "", "name or generateName is required"))
+    return [*errors, *_common(metadata, ("metadata",))]
+
+
+def validate_embedded(schema: Schema, value: Any, place: Place = Place()) -> list[FieldError]:  # noqa: B008 - a value
+    """The errors of apiVersion, kind and metadata of the embedded resources in an object."""
+    errors: list[FieldError] = []
+    if isinstance(value, Mapping) and schema.get("x-kubernetes-embedded-resource"):
+        begin = len(error_field(place.path))
+        errors += [replace(error, field=f"{place}{error.field[begin:]}") for error in _of_embedded(value, place.path)]
+    for inner, item, at in inner_parts(schema, value, place):
+        errors += validate_embedded(inner, item, at)
+    return errors
+
+
+def _of_embedded(value: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:
+    for key in ("apiVersion", "kind"):
+        at, text = (*path, key), value.get(key)
+        if key not in value:
+            yield _error(at, ErrorType.REQUIRED)
+        elif not isinstance(text, str):
+            yield _error(at, ErrorType.INVALID, text, "must be a string")
+        elif not text:
+            yield _error(at, ErrorType.INVALID, text, "must not be empty")
+        elif key == "apiVersion" and text.count("/") > 1:
+            yield _error(at, ErrorType.INVALID, text, f"unexpected GroupVersion string: {text}")
+        elif key == "kind" and (faults := dns1035_faults(text.lower())):
+            words = "may have mixed case, but should otherwise match: " + ",".join(faults)
+            yield _error(at, ErrorType.INVALID, text, words)
+    metadata = value.get("metadata")
+    if isinstance(metadata, Mapping):
+        at = (*path, "metadata")
+        wrong = list(_wrong_types(metadata, at))
+        yield from wrong or _common(metadata, at)
+        name = metadata.get("name")
+        if not wrong and name:
+            yield from (_error((*at, "name"), ErrorType.INVALID, name, words) for words in _segment_faults(name))
+    elif metadata is not None:
+        yield _error((*path, "metadata"), ErrorType.INVALID, metadata, "must be an object")
+
+
+def _segment_faults(name: str) -> list[str]:
+    if name in (".", ".."):
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{character}'" for character in "/%" if character in name]
+
+
+_STRINGS = ("name", "generateName", "namespace", "uid", "resourceVersion", "selfLink")
+
+
+def _wrong_types(metadata: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:
+    for key in _STRINGS:
+        if metadata.get(key) is not None and not isinstance(metadata[key], str):
+            yield _error((*path, key), ErrorType.INVALID, metadata[key], "must be a string")
+    for key in ("labels", "annotations"):
+        entries = metadata.get(key)
+        if entries is not None and not isinstance(entries, Mapping):
+            yield _error((*path, key), ErrorType.INVALID, entries, "must be a mapping of strings")
+            continue
+        for name, text in (entries or {}).items():
+            if text is not None and not isinstance(text, str):
+                yield _error((*path, key, name), ErrorType.INVALID, text, "must be a string")
+    for key, kind in (("finalizers", str), ("ownerReferences", Mapping)):
+        items = metadata.get(key)
+        if items is not None and not (isinstance(items, list) and all(isinstance(item, kind) for item in items)):
+            yield _error((*path, key), ErrorType.INVALID, items, "must be a list")
+
+
+def _common(metadata: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:
+    """The errors of everything but the name."""
+    if namespace := metadata.get("namespace"):
+        yield from (_error((*path, "namespace"), ErrorType.INVALID, namespace, w) for w in label_faults(namespace))
+    at = (*path, "labels")
+    for key, value in (metadata.get("labels") or {}).items():
+        yield from (_error((*at, key), ErrorType.INVALID, key, words, at) for words in key_faults(key))
+        yield from (_error((*at, key), ErrorType.INVALID, value, w, at) for w in label_value_faults(value or ""))
+    at = (*path, "annotations")
+    annotations = metadata.get("annotations") or {}
+    for key in annotations:
+        yield from (_error((*at, key), ErrorType.INVALID, key, words, at) for words in key_faults(key.lower()))
+    if sum(len(key.encode()) + len((text or "").encode()) for key, text in annotations.items()) > ANNOTATIONS_LIMIT:
+        yield _error(at, ErrorType.TOO_LONG, "", f"may not be more than {ANNOTATIONS_LIMIT} bytes")
+    at = (*path, "ownerReferences")
+    for position, owner in enumerate(metadata.get("ownerReferences") or ()):
+        for key, words in (("apiVersion", "version must not be empty"), *_OWNER_WORDS):
+            if not owner.get(key):
+                yield _error((*at, position, key), ErrorType.INVALID, "", words, (*at, key))
+    at = (*path, "finalizers")
+    for position, name in enumerate(metadata.get("finalizers") or ()):
+        yield from (_error((*at, position), ErrorType.INVALID, name, words, at) for words in key_faults(name))
+
+
+_OWNER_WORDS = (("kind", "must not be empty"), ("name", "must not be empty"), ("uid", "must not be empty"))
+
+
+def _error(
+    path: FieldPath, kind: ErrorType, value: Any = "", detail: str = "", shown: FieldPath | None = None
+) -> FieldError:
+    """The error of a field; `shown` is the field in the API server's words where they name another one."""
+    return FieldError(path=path, field=error_field(shown or path), type=kind, value=value, detail=detail)

@@ -1,0 +1,141 @@
+"""Validates an object by the rules of its CRD (`x-kubernetes-validations`), as the API server does for a new object.
+
+Promises:
+- A failed rule gives its message: that of its messageExpression, or its message, or the rule itself, with its reason
+  and fieldPath.
+- A transition rule (oldSelf) doesn't run for a new object, unless it has `optionalOldSelf`.
+- A rule that can't be evaluated offline is named, and refuses nothing.
+
+https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-rules.
+The cost limits of the API server are not checked; the rules of one object have one of their own (`cel.cost`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ssa_operator.objects.source_location import FieldPath, parse_field
+from ssa_operator.schema.cel.cost import CostError, limited
+from ssa_operator.schema.cel.evaluation import evaluate
+from ssa_operator.schema.cel.syntax import CELSyntaxError, Node, names, parse
+from ssa_operator.schema.cel.values import (
+    NONE,
+    EvaluationError,
+    NoSuchOverloadError,
+    UncheckedError,
+    to_cel,
+    with_own_fields,
+)
+from ssa_operator.schema.crd_schema import Schema
+from ssa_operator.schema.field_errors import OMITTED, REASONS, ErrorType, FieldError, Place, inner_parts
+
+_MESSAGE_LIMIT = 5 * 1024
+
+
+@dataclass(slots=True)
+class RuleResult:
+    """What the rules find."""
+
+    errors: list[FieldError] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    """The rules that could not be evaluated, with the reasons."""
+
+
+def has_rules(schema: Schema) -> bool:
+    """Whether a schema or a part of it has rules."""
+    return any(True for _ in _with_rules(schema))
+
+
+def _with_rules(schema: Schema) -> Iterator[Schema]:
+    if schema.get("x-kubernetes-validations"):
+        yield schema
+    for part in (*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")):
+        if isinstance(part, Mapping):
+            yield from _with_rules(part)
+
+
+def validate_rules(schema: Schema, value: Any) -> RuleResult:
+    """The result of all rules for a new object."""
+    result = RuleResult()
+    if has_rules(schema):
+        with limited():
+            _validate(schema, value, Place(), result, root=True)
+    return result
+
+
+def _validate(schema: Schema, value: Any, place: Place, result: RuleResult, *, root: bool = False) -> None:
+    if value is None:
+        return
+    for rule in schema.get("x-kubernetes-validations") or ():
+        own = with_own_fields(schema) if root or schema.get("x-kubernetes-embedded-resource") else schema
+        _evaluate(rule, own, value, place, result)
+    for inner, item, at in inner_parts(schema, value, place):
+        _validate(inner, item, at, result)
+
+
+def _evaluate(rule: Mapping[str, Any], schema: Schema, value: Any, place: Place, result: RuleResult) -> None:
+    text = str(rule.get("rule") or "").strip()
+    shown = str(rule.get("message") or "").strip() or text
+    kind = str(schema.get("type") or "")
+    try:
+        node = parse(text)
+        transition = "oldSelf" in set(names(node))
+        if transition and not rule.get("optionalOldSelf"):
+            return
+        variables = {"self": to_cel(value, schema)} | ({"oldSelf": NONE} if transition else {})
+        if evaluate(node, variables) is True:
+            return
+    except (CostError, UncheckedError, CELSyntaxError, TypeError, ValueError, ArithmeticError) as error:
+        result.unchecked.append(f"{place}: the rule {text!r} ({error})")
+        return
+    except NoSuchOverloadError as error:
+        words = f"'{error}': call arguments did not match a supported operator, function or macro signature for rule: "
+        result.errors.append(_error(place.path, str(place), ErrorType.INVALID, kind, f"{words}{shown}"))
+        return
+    except EvaluationError as error:
+        words = f"{error} evaluating rule: {shown}"
+        result.errors.append(_error(place.path, str(place), ErrorType.INVALID, kind, words))
+        return
+    detail = _message(rule, variables) or str(rule.get("message") or "").strip() or f"failed rule: {text}"
+    result.errors.append(_failed(rule, schema, value, place, detail))
+
+
+def _failed(rule: Mapping[str, Any], schema: Schema, value: Any, place: Place, detail: str) -> FieldError:
+    error_type = REASONS.get(str(rule.get("reason")), ErrorType.INVALID)
+    if rule.get("fieldPath"):
+        below = _field_below(str(rule["fieldPath"]), schema)
+        # The API server writes a key of a map after a dot here, too.
+        place = Place((*place.path, *below.path), f"{place.text}.{below.text}".removeprefix("."))
+    shown = OMITTED if schema.get("type") in ("object", "array") else value
+    return _error(place.path, str(place), error_type, shown, "" if error_type is ErrorType.DUPLICATE else detail)
+
+
+def _field_below(text: str, schema: Schema) -> Place:
+    """The place of a rule's fieldPath."""
+    node, place = schema, Place()
+    for part in parse_field(text.removeprefix(".")):
+        name = str(part).strip("'")
+        properties, additional = node.get("properties"), node.get("additionalProperties")
+        place = place.field(name) if properties else place.key(name)
+        inner = properties.get(name) if properties else additional
+        node = inner if isinstance(inner, Mapping) else {}
+    return place
+
+
+def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
+    """The text of the rule's messageExpression; '' where it has none, or none that the API server would show."""
+    if not rule.get("messageExpression"):
+        return ""
+    try:
+        node: Node = parse(str(rule["messageExpression"]))
+        found = evaluate(node, variables)
+    except (CostError, UncheckedError, EvaluationError, CELSyntaxError, TypeError, ValueError, ArithmeticError):
+        return ""
+    text = found.strip() if isinstance(found, str) else ""
+    return "" if len(text.encode()) > _MESSAGE_LIMIT or "\n" in text else text
+
+
+def _error(path: FieldPath, name: str, kind: ErrorType, value: Any, detail: str) -> FieldError:
+    return FieldError(path=path, field=name, type=kind, value=value, detail=detail)

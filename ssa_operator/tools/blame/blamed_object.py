@@ -1,0 +1,209 @@
+"""The fields of live children with their writers, for `ssa-operator blame`.
+
+Promises:
+- Every live child of the parent is in the result, also one that no template renders now.
+- No field that the render put a Secret's content into has its value, also outside of Secrets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ssa_operator.informers.parent import Parent
+from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.objects.cluster_view import Question
+from ssa_operator.objects.field_attribution import Attribution, FieldOwner, Writer, attribute
+from ssa_operator.objects.identity import Identity, split_api_version
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.managed_fields import is_in_version
+from ssa_operator.objects.secret_fields import HIDDEN
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.reconcile.secrets.content_fields import (
+    ContentFields,
+    fields_of_child,
+    hidden_in_live,
+    prefix_of,
+    replaced,
+)
+from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
+from ssa_operator.reconcile.step import Action, Step
+from ssa_operator.tools.connection.object_reference import ObjectReference, matching_resources, nearest, unknown_kind
+from ssa_operator.tools.plan.preview import Preview
+
+
+class BlamedObject(Struct, frozen=True, kw_only=True):
+    """A live child, and the attribution of each of its fields."""
+
+    live: LiveObject
+    identity: Identity
+    """Its identity, without a name that is content."""
+    body: Mapping[str, Any]
+    """The object without managedFields and without a Secret's content."""
+    fields: tuple[Attribution, ...]
+    """The attributions in the order of the body, without a Secret's content."""
+    note: str = ""
+    """Why the templates don't render the object now, '' if they do."""
+    earlier: str = "applied by an earlier template"
+    """The words for a field that the operator owns and no template line renders."""
+    queries: frozenset[Question] = frozenset()
+    """What the templates asked for under a name that is content."""
+
+    def origin(self, field: Attribution) -> str:
+        """The origin of a field's value, '' where it is unknown."""
+        if field.origin is None:
+            return ""
+        if any(read.query in self.queries for read in field.origin.reads):
+            return f"an object that {HIDDEN[1:-1]} names"
+        return str(field.origin)
+
+    def data(self) -> dict[str, Any]:
+        """The data for `--output json`."""
+        identity = self.identity
+        named = {"apiVersion": self.body["apiVersion"], "kind": identity.kind}
+        named |= {"namespace": identity.namespace, "name": identity.name}
+        found: dict[str, Any] = {"object": named, "fields": [self._field(each) for each in self.fields]}
+        return found | ({"note": self.note} if self.note else {})
+
+    def _field(self, field: Attribution) -> dict[str, Any]:
+        entry: dict[str, Any] = {"path": field_text(field.path), "value": field.value}
+        if field.writer is Writer.TEMPLATE and field.location is not None:
+            entry |= _location(field.location) | self._origin(field)
+        elif field.owners:
+            entry |= _owner(next((each for each in field.owners if each.is_operator), field.owners[0]))
+        if field.writer is Writer.EARLIER_TEMPLATE:
+            entry["reason"] = self.earlier
+        elif field.reason:
+            entry["reason"] = field.reason
+        if len(field.owners) > 1:
+            entry["owners"] = [_owner(each) for each in field.owners]
+        if field.location is not None and (field.differs or field.writer is not Writer.TEMPLATE):
+            entry["rendered"] = {"value": field.rendered, **_location(field.location), **self._origin(field)}
+        return entry
+
+    def _origin(self, field: Attribution) -> dict[str, str]:
+        return {"origin": self.origin(field)} if field.origin is not None else {}
+
+
+def _location(location: SourceLocation) -> dict[str, Any]:
+    found: dict[str, Any] = {"file": location.file, "line": location.line}
+    chain = [{"file": each.file, "line": each.line} for each in location.included_from]
+    return found | ({"includedFrom": chain} if chain else {})
+
+
+def _owner(owner: FieldOwner) -> dict[str, str]:
+    return {
+        "manager": owner.manager,
+        "operation": owner.operation,
+        "subresource": owner.subresource,
+        "time": owner.time,
+    }
+
+
+async def blamed_children(preview: Preview, parent: Parent) -> list[BlamedObject]:
+    """All live children of a parent, in the order of the templates; those that no template renders come last.
+
+    Raises ApiError.
+    """
+    planned = await preview.plan(parent)
+    steps = {step.identity: step for step in preview.steps(planned)}
+    own = {live.identity: live for live in planned.observed.children.own}
+    own |= {identity: step.live for identity, step in steps.items() if step.live is not None and identity not in own}
+    ordered = [*(identity for identity in steps if identity in own), *sorted(own.keys() - steps.keys())]
+    # The informers may be behind: managedFields and fields must be of one moment.
+    children = [read for identity in ordered if (read := await _read(preview, own[identity])) is not None]
+    secrets = planned.secrets
+    blamed = []
+    for live, in_other_versions in children:
+        step = steps.get(live.identity)
+        content = fields_of_child(live.identity, steps, secrets)
+        shown, fields = _redacted(live, attribute(live, content.manifest, in_other_versions), content)
+        note, earlier = _note(None if step is None else redacted_steps([step], secrets)[0])
+        found = BlamedObject(
+            identity=secrets.shown(live.identity),
+            live=live,
+            body=shown,
+            fields=fields,
+            note=note,
+            earlier=earlier,
+            queries=secrets.queries,
+        )
+        blamed.append(found)
+    return blamed
+
+
+async def _read(preview: Preview, live: LiveObject) -> tuple[LiveObject, Mapping[str, Mapping[str, Any]]] | None:
+    """The child as it is now, and its bodies in the other versions in which managers wrote it, by apiVersion; None if
+    it is gone.
+    """
+    now = await _read_version(preview, live.identity, live.version)
+    if now is None:
+        return None
+    others: dict[str, Mapping[str, Any]] = {}
+    for api_version in {entry.api_version for entry in now.managed_fields if not is_in_version(entry, now)}:
+        with contextlib.suppress(UnknownKind):  # managedFields may be of a version that is no longer served
+            found = await _read_version(preview, live.identity, split_api_version(api_version)[1])
+            if found is not None and found.resource_version == now.resource_version:
+                others[api_version] = found.body
+    return now, others
+
+
+async def _read_version(preview: Preview, identity: Identity, version: str) -> LiveObject | None:
+    """An object in a version, None if it is gone. Raises UnknownKind."""
+    resource = await preview.cluster.children.resource(identity.group_kind, version)
+    return await preview.cluster.operator_client.find(resource, identity.name, identity.namespace)
+
+
+def _note(step: Step | None) -> tuple[str, str]:
+    """Why the templates don't render an object now, and the words for its fields."""
+    if step is None:
+        return "no template renders it now", "applied by an earlier template"
+    if step.manifest is not None:
+        return "", "applied by an earlier template"
+    if step.action is Action.WAIT:
+        return f"its template is {step.reason}", "applied by an earlier render"
+    return f"its template is refused: it {step.reason}", "applied by an earlier render"
+
+
+def _redacted(
+    live: LiveObject, found: Sequence[Attribution], content: ContentFields
+) -> tuple[Mapping[str, Any], tuple[Attribution, ...]]:
+    """The body and the attributions of a child without a Secret's content."""
+    hidden = hidden_in_live(live, content)
+    shown: dict[str, Any] = {field: live.body[field] for field in ("apiVersion", "kind")} | live.body
+    shown["metadata"] = {**live.body["metadata"]}
+    shown["metadata"].pop("managedFields", None)
+    fields: dict[FieldPath, Attribution] = {}
+    for each in found:
+        above = prefix_of(each.path, hidden)
+        if above is None:
+            fields[each.path] = each
+        elif above not in fields:
+            # Names below a hidden field are hidden, too.
+            rendered = HIDDEN if each.rendered is not None else None
+            fields[above] = replace(each, path=above, value=HIDDEN, rendered=rendered)
+    return replaced(shown, hidden, lambda *_: HIDDEN), tuple(fields.values())
+
+
+def select_child(
+    children: Sequence[BlamedObject], wanted: ObjectReference, resources: Iterable[Resource], parent: Identity
+) -> BlamedObject:
+    """The child that the user named. Raises CommandError with the nearest names if there is none."""
+    known = list(resources)
+    kinds = {resource.group_kind for resource, _ in matching_resources(wanted.kind, known)}
+    if not kinds:
+        raise CommandError(unknown_kind(wanted.kind, known))
+    found = [each for each in children if each.live.identity.group_kind in kinds]
+    for child in found:
+        if child.live.identity.name == wanted.name:
+            return child
+    names = {f"{each.identity.kind}/{each.identity.name}" for each in children}
+    near = nearest(f"{next(iter(kinds)).kind}/{wanted.name}", names)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"its children are {', '.join(sorted(names)) or 'none'}"
+    raise CommandError(f"{parent} has no child {wanted}; {hint}")

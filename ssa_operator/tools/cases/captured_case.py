@@ -1,0 +1,170 @@
+"""Makes a golden case of a live parent: of what its templates read of it, of its children, and of looked-up objects.
+
+Promises:
+- The case holds no content of a Secret: stand-ins replace it, also where the templates put it into other children.
+- Fields of the metadata that the API server sets are left out, unless the templates mention them. What the operator
+  writes for itself is left out.
+- The case renders what the templates render in the cluster, with the stand-ins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.objects.annotations import LAST_APPLIED, PREFIX
+from ssa_operator.objects.cluster_view import Body
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.secret_fields import is_secret
+from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, ContentFields, fields_of_child, hidden_in_live
+from ssa_operator.tools.cases.case_mask import CaseMask
+from ssa_operator.tools.cases.case_runs import Project, render_case, write_files
+from ssa_operator.tools.cases.golden_cases import CHILDREN, NOW, OTHERS, PARENT, read_case
+from ssa_operator.tools.plan.preview import Planned
+from ssa_operator.tools.plan.snapshot_mask import aligned
+from ssa_operator.tools.terminal.canonical_yaml import canonical_text
+
+ROUNDS = 10
+"""The longest chain of children that are made of each other's content and of a Secret."""
+
+_SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "selfLink", "managedFields", "generateName")
+"""Fields of the metadata that the API server sets."""
+
+_REPORT = ("conditions", "observedGeneration", "resources")
+"""Fields of the parent's status that the operator writes for itself."""
+
+
+class LiveCase(Struct, frozen=True, kw_only=True):
+    """A live parent with what its templates read."""
+
+    planned: Planned
+    others: Sequence[Body]
+    """What the templates look up."""
+    uses_time: bool
+    """Whether the templates ask for the time."""
+    now: float
+    """The time of the plan, in seconds since the epoch."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CapturedCase:
+    """The objects of a case. `align` completes it."""
+
+    parent: dict[str, Any]
+    children: dict[Identity, dict[str, Any]]
+    others: list[dict[str, Any]]
+    now: str
+    """The content of `now.txt`, '' for none."""
+    mask: CaseMask
+    live: Mapping[Identity, Body]
+    """The children as they are in the cluster."""
+    applied: Mapping[Identity, Body]
+    """The manifests as they are rendered in the cluster."""
+
+    def write(self, path: Path) -> None:
+        """Write the files of the case, without the expected ones."""
+        texts = {
+            PARENT: canonical_text([self.parent]),
+            CHILDREN: canonical_text([self.children[identity] for identity in sorted(self.children)]),
+            OTHERS: canonical_text(self.others),
+            NOW: self.now,
+        }
+        write_files((path / name, text) for name, text in texts.items())
+
+    def align(self, path: Path, project: Project) -> None:
+        """Write the case, with what the templates make of a Secret's content made of its stand-ins: a checksum, for
+        instance. Raises CommandError if it can't be rendered.
+        """
+        self.write(path)
+        first = dict(self.children)
+        for _ in range(ROUNDS):
+            output = render_case(read_case(path), project)
+            rendered = {
+                step.identity: step.manifest.body for step in output.rendered.steps if step.manifest is not None
+            }
+            children = {identity: self._aligned(identity, body, rendered) for identity, body in first.items()}
+            if children == self.children:
+                return
+            self.children = children
+            self.write(path)
+
+    def _aligned(self, identity: Identity, stored: dict[str, Any], rendered: Mapping[Identity, Body]) -> dict[str, Any]:
+        if identity not in rendered or identity not in self.applied:
+            return stored
+        bodies = stored, self.live[identity], self.applied[identity], rendered[identity]
+        if is_secret(stored):
+            return self.mask.aligned_secret(identity, *bodies)
+        found = aligned(*bodies)
+        assert isinstance(found, dict)
+        return found
+
+
+def captured_case(live: LiveCase) -> CapturedCase:
+    """The case of a live parent."""
+    planned = live.planned
+    parent, templates = planned.parent.live, planned.parent.folder.templates
+    assert templates is not None
+    steps, secrets = {step.identity: step for step in planned.plan.steps}, planned.secrets
+    # Sorted, because stand-ins are numbered in this order: two captures of one parent are equal.
+    own = sorted(planned.observed.children.own, key=lambda child: child.identity)
+    children = {each.identity: each for each in own if not secrets.of(each.identity).name_object}
+    known = {parent.identity, *(each.identity for each in own)}
+    others = [other for other in map(LiveObject.of, map(dict, live.others)) if other.identity not in known]
+    mask = CaseMask(salt=b"", public=templates.text)
+
+    def masked(child: LiveObject, fields: ContentFields = NO_CONTENT) -> dict[str, Any]:
+        return mask.masked(child, hidden_in_live(child, fields))
+
+    mentioned = frozenset(
+        name for name in (*_SERVER_FIELDS, "ownerReferences", "generation") if _mentions(templates.text, name)
+    )
+    return CapturedCase(
+        parent=_parent(masked(parent), mentioned | ({"creationTimestamp"} if live.uses_time else set())),
+        children={
+            identity: _object(masked(child, fields_of_child(identity, steps, secrets)), mentioned)
+            for identity, child in children.items()
+        },
+        others=[_object(masked(other), mentioned) for other in others],
+        now=f"{datetime.fromtimestamp(int(live.now), UTC):%Y-%m-%dT%H:%M:%SZ}\n" if live.uses_time else "",
+        mask=mask,
+        live={identity: child.body for identity, child in children.items()},
+        applied={step.identity: step.manifest.body for step in steps.values() if step.manifest is not None},
+    )
+
+
+def _mentions(text: str, name: str) -> bool:
+    return re.search(rf"\b{name}\b", text) is not None
+
+
+def _parent(masked: Body, mentioned: frozenset[str]) -> dict[str, Any]:
+    """The parent without what the API server and the operator write."""
+    found = _object(masked, mentioned)
+    metadata = {**found["metadata"]}
+    if "generation" not in mentioned:
+        metadata.pop("generation", None)
+    finalizers = [each for each in metadata.pop("finalizers", []) if not each.startswith(PREFIX)]
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    status = {key: value for key, value in (found.pop("status", None) or {}).items() if key not in _REPORT}
+    return {**found, "metadata": metadata, **({"status": status} if status else {})}
+
+
+def _object(masked: Body, mentioned: frozenset[str]) -> dict[str, Any]:
+    """An object without the fields of its metadata that only a cluster sets."""
+    left_out = {*_SERVER_FIELDS, "ownerReferences"} - mentioned
+    metadata = {key: value for key, value in masked["metadata"].items() if key not in left_out}
+    for field in ("labels", "annotations"):
+        entries = metadata.pop(field, None) or {}
+        kept = {key: value for key, value in entries.items() if not key.startswith(PREFIX) and key != LAST_APPLIED}
+        if kept:
+            metadata[field] = kept
+    head = {key: masked[key] for key in ("apiVersion", "kind")}
+    rest = {key: value for key, value in masked.items() if key not in ("apiVersion", "kind", "metadata")}
+    return {**head, "metadata": metadata, **rest}

@@ -1,0 +1,124 @@
+"""The results of golden cases as text for a terminal, as JSON, and as JUnit XML.
+
+Promises:
+- The text names each case and file that differs, with a diff. Colours appear only in a terminal, and not with NO_COLOR.
+- The JSON and the XML hold the same results, and are stable. The XML has no character that XML forbids.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ssa_operator.objects.messages import counted
+from ssa_operator.tools.cases.case_suites import CaseResult, CaseState
+from ssa_operator.tools.cases.golden_cases import PARENT
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def print_results(console: Console, results: Sequence[CaseResult]) -> None:
+    """Print what differs or was written, and the summary."""
+    from rich.text import Text
+
+    for result in results:
+        if result.state is CaseState.UPDATED:
+            for each in result.differences:
+                console.print(Text(f"{'wrote' if each.text else 'removed'} {each.path}", "green"))
+        elif result.state is CaseState.DIFFERS:
+            console.print(Text(f"differs {result.path}", "bold red"))
+            for each in result.differences:
+                for line in each.diff:
+                    style = "bold" if line.startswith(("--- ", "+++ ")) else _STYLES.get(line[:1], "")
+                    console.print(Text(f"  {line}", style))
+        elif result.state is CaseState.INVALID:
+            console.print(Text(f"invalid {result.path}", "bold red"))
+            for line in result.problem.splitlines():
+                console.print(Text(f"  {line}"))
+    console.print(Text(summary(results), "bold"))
+
+
+def summary(results: Sequence[CaseResult]) -> str:
+    """The counts in one line."""
+    counts = Counter(result.state for result in results)
+    parts = [f"{counts[state]} {state}" for state in CaseState if counts[state]]
+    return f"{counted(len(results), 'case')}: {', '.join(parts)}"
+
+
+def results_data(results: Sequence[CaseResult]) -> dict[str, Any]:
+    """The results for `--output json`."""
+    counts = Counter(result.state for result in results)
+    return {
+        "cases": [_result_data(result) for result in results],
+        "summary": {state.value: counts[state] for state in CaseState},
+    }
+
+
+def _result_data(result: CaseResult) -> Mapping[str, Any]:
+    return {
+        "name": result.name,
+        "path": str(result.path),
+        "result": result.state.value,
+        "files": [
+            {"path": str(each.path), "diff": "".join(f"{line}\n" for line in each.diff)} for each in result.differences
+        ],
+        "problems": result.problem.splitlines(),
+    }
+
+
+def junit_xml(results: Sequence[CaseResult]) -> bytes:
+    """The results as JUnit XML: a test suite for each template folder. A case that was updated passes."""
+    from xml.etree import ElementTree as ET
+
+    root = ET.Element("testsuites", _attributes(results))
+    by_folder: dict[Path, list[CaseResult]] = {}
+    for result in results:
+        by_folder.setdefault(result.path.parent, []).append(result)
+    for folder, found in by_folder.items():
+        suite = ET.SubElement(root, "testsuite", {"name": _xml(str(folder)), **_attributes(found)})
+        for result in found:
+            attributes = {
+                "classname": _xml(folder.name),
+                "name": _xml(result.path.name),
+                "file": _xml(str(result.path / PARENT)),
+                "time": f"{result.seconds:.3f}",
+            }
+            case = ET.SubElement(suite, "testcase", attributes)
+            if result.state is CaseState.DIFFERS:
+                names = ", ".join(each.path.name for each in result.differences)
+                failure = ET.SubElement(case, "failure", {"type": "differs", "message": f"{names} differs"})
+                failure.text = _xml(difference_text(result))
+            elif result.state is CaseState.INVALID:
+                message = _xml(result.problem.partition("\n")[0])
+                error = ET.SubElement(case, "error", {"type": "invalid", "message": message})
+                error.text = _xml(result.problem)
+    ET.indent(root)
+    encoded: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return encoded + b"\n"
+
+
+def difference_text(result: CaseResult) -> str:
+    """The diffs of a case."""
+    return "\n".join(line for each in result.differences for line in each.diff)
+
+
+def _attributes(results: Sequence[CaseResult]) -> dict[str, str]:
+    counts = Counter(result.state for result in results)
+    return {
+        "tests": str(len(results)),
+        "failures": str(counts[CaseState.DIFFERS]),
+        "errors": str(counts[CaseState.INVALID]),
+        "time": f"{sum(result.seconds for result in results):.3f}",
+    }
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)

@@ -1,0 +1,113 @@
+"""Rules about the fields of the parent that templates read: each must be one that the CRD declares.
+
+Promises:
+- A field that the CRD doesn't declare is found also in branches that no example takes, in macros and in includes.
+- `default` and `is defined` make no difference: the API server prunes the field, so no parent ever has it.
+- A file in `_shared/` may read a field that only some of its folders have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.objects.messages import near_names
+from ssa_operator.objects.source_location import SourceLocation, field_text
+from ssa_operator.objects.template_contents import PossibleField
+from ssa_operator.tools.findings.findings import Finding
+
+_CHECKED = ("spec", "status")
+"""The parts of a parent that a CRD declares."""
+
+_METHODS = frozenset({"get", "items", "keys", "values"})
+"""What a template may call on a mapping that has no field of that name."""
+
+SHARED = "_shared/"
+
+
+class FolderFields(Struct, frozen=True, kw_only=True):
+    """The fields that the templates of one folder read, and what its CRD declares."""
+
+    folder: str
+    schema: Mapping[str, Any]
+    """The structural schema of the version that the operator reads."""
+    fields: Sequence[PossibleField]
+
+
+class _Undeclared(Struct, frozen=True):
+    """A field that a schema doesn't declare."""
+
+    path: tuple[str, ...]
+    location: SourceLocation
+
+
+def check_fields(folders: Sequence[FolderFields]) -> list[Finding]:
+    """The findings about the fields that the templates of some folders read."""
+    declared_somewhere: set[tuple[SourceLocation, tuple[str, ...]]] = set()
+    undeclared: dict[_Undeclared, list[FolderFields]] = {}
+    for folder in folders:
+        for field in folder.fields:
+            missing = _first_undeclared(field.path, folder.schema)
+            if missing is None:
+                declared_somewhere.add((field.location, field.path))
+            else:
+                undeclared.setdefault(_Undeclared(missing, field.location), []).append(folder)
+    return [
+        _finding(each, readers[0])
+        for each, readers in undeclared.items()
+        if not (each.location.file.startswith(SHARED) and (each.location, each.path) in declared_somewhere)
+    ]
+
+
+def _finding(undeclared: _Undeclared, folder: FolderFields) -> Finding:
+    text = field_text(undeclared.path)
+    near = near_names(undeclared.path[-1], _siblings(undeclared.path, folder.schema))
+    fix = f"did you mean {field_text((*undeclared.path[:-1], near[0]))}?" if near else "declare it, or remove it"
+    message = f"the CRD {folder.folder} declares no {text}"
+    return Finding(code="undeclared-field", message=message, location=undeclared.location, fix=fix)
+
+
+def _first_undeclared(path: tuple[str, ...], schema: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The first part of a path that the schema doesn't declare, None if it declares or allows all of it."""
+    if path[0] not in _CHECKED:
+        return None
+    for length, part in enumerate(path, 1):
+        inner = _inner(schema, part)
+        if inner is None:
+            return path[:length]
+        if inner is _ANYTHING or (part in _METHODS and inner is not _properties(schema).get(part)):
+            return None
+        schema = inner
+    return None
+
+
+_ANYTHING: Mapping[str, Any] = {}
+"""The schema of a value whose fields no schema declares."""
+
+
+def _inner(schema: Mapping[str, Any], part: str) -> Mapping[str, Any] | None:
+    """The schema of a field, _ANYTHING if it may be anything, None if it is undeclared."""
+    known = _properties(schema).get(part)
+    if isinstance(known, Mapping):
+        return known
+    additional = schema.get("additionalProperties")
+    if isinstance(additional, Mapping):
+        return additional
+    open_ended = schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("x-kubernetes-embedded-resource")
+    if additional or open_ended or schema.get("type") != "object" or part in _METHODS:
+        return _ANYTHING
+    return None
+
+
+def _siblings(path: tuple[str, ...], schema: Mapping[str, Any]) -> list[str]:
+    """The fields beside the last part of a path."""
+    for part in path[:-1]:
+        schema = _inner(schema, part) or _ANYTHING
+    return list(_properties(schema))
+
+
+def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = schema.get("properties")
+    return found if isinstance(found, Mapping) else {}

@@ -1,0 +1,232 @@
+"""Rules about the manifests of one parent: images, selectors, ports, volumes and readiness.
+
+Promises:
+- A rule reads nothing but manifests. Each finding has the line of the field that causes it.
+- A manifest of a kind whose controller writes no status says how its object is ready, or that nothing waits for it.
+- A Service that selects no pod of the same parent is no finding, because it may select pods of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.objects.annotations import PREFIX
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.label_selectors import selects
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import FieldPath, field_text
+from ssa_operator.tools.findings.findings import Finding
+
+_CONTAINERS = ("initContainers", "containers")
+_HANDLERS = ("startupProbe", "readinessProbe", "livenessProbe")
+
+_TEMPLATES: Mapping[str, FieldPath] = {
+    "Pod": (),
+    "Deployment": ("spec", "template"),
+    "StatefulSet": ("spec", "template"),
+    "DaemonSet": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"),
+    "ReplicationController": ("spec", "template"),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+}
+"""Where the built-in workloads have their pod template."""
+
+_SELECTING = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
+"""The workloads whose selector must match their pod template."""
+
+_NEVER_WRITTEN = frozenset(
+    GroupKind(f"{group}.istio.io", kind)
+    for group, kinds in (
+        ("extensions", "WasmPlugin"),
+        ("networking", "DestinationRule EnvoyFilter Gateway ProxyConfig ServiceEntry Sidecar VirtualService"),
+        ("networking", "WorkloadEntry WorkloadGroup"),
+        ("security", "AuthorizationPolicy PeerAuthentication RequestAuthentication"),
+        ("telemetry", "Telemetry"),
+    )
+    for kind in kinds.split()
+)
+"""The kinds whose CRDs declare `status.conditions` that no controller writes by default
+(https://istio.io/latest/docs/reference/config/config-status/).
+"""
+
+
+class _Field(Struct, frozen=True):
+    """A field of a manifest, with its path."""
+
+    document: Document
+    path: FieldPath
+    value: Any
+
+    def __getitem__(self, part: str | int) -> _Field:
+        """A part of it; its value is None where there is none."""
+        value = None
+        if isinstance(self.value, Mapping):
+            value = self.value.get(part)
+        elif isinstance(self.value, list) and isinstance(part, int):
+            value = self.value[part]
+        return _Field(self.document, (*self.path, part), value)
+
+    def items(self) -> Iterator[_Field]:
+        """The items of a list; none if it is no list."""
+        if isinstance(self.value, list):
+            yield from (self[position] for position in range(len(self.value)))
+
+    @property
+    def mapping(self) -> Mapping[str, Any]:
+        """The value if it is a mapping, an empty one otherwise."""
+        return self.value if isinstance(self.value, Mapping) else {}
+
+    def finding(self, code: str, message: str, fix: str = "") -> Finding:
+        body = self.document.body
+        return Finding(
+            code=code,
+            message=f"{field_text(self.path)} {message}",
+            location=self.document.location_of(self.path),
+            fix=fix,
+            subject=f"{body['kind']} {body['metadata']['name']}",
+        )
+
+
+def check_manifests(documents: Sequence[Document], not_awaited: Container[GroupKind] = ()) -> list[Finding]:
+    """The findings in the manifests of one parent. `not_awaited` are kinds that are known to be ready without a status,
+    or to have it written.
+    """
+    found = [finding for rule in _RULES for finding in rule(documents)]
+    return [*found, *_statuses_never_written(documents, not_awaited)]
+
+
+def _latest_images(documents: Sequence[Document]) -> Iterable[Finding]:
+    for pod in _pods(documents):
+        for container in _containers(pod):
+            image = container["image"]
+            if isinstance(image.value, str) and not has_fixed_version(image.value):
+                yield image.finding("latest-image", f"is {image.value}", "name a version or a digest")
+
+
+def has_fixed_version(image: str) -> bool:
+    """Whether the reference of an image has a digest, or a tag other than `latest`.
+
+    A registry's port is no tag: https://github.com/distribution/reference.
+    """
+    if "@" in image:
+        return True
+    _, _, tag = image.rpartition("/")[2].partition(":")
+    return tag not in ("", "latest")
+
+
+def _selector_mismatches(documents: Sequence[Document]) -> Iterable[Finding]:
+    for document in documents:
+        if document.body["kind"] not in _SELECTING or not _is_builtin(document, "apps"):
+            continue
+        selector = _Field(document, (), document.body)["spec"]["selector"]
+        labels = _pod(document)["metadata"]["labels"].mapping
+        if selector.value is not None and not selects(selector.mapping, labels):
+            yield selector.finding("selector-mismatch", "doesn't match the labels of spec.template")
+
+
+def _unknown_ports(documents: Sequence[Document]) -> Iterable[Finding]:
+    for pod in _pods(documents):
+        for container in _containers(pod):
+            known = set(_port_names([container]))
+            for port in _handler_ports(container):
+                if isinstance(port.value, str) and not port.value.isdigit() and port.value not in known:
+                    yield port.finding("unknown-port", *_unknown(port.value, known, "the container"))
+    for document in documents:
+        if document.body["kind"] == "Service" and _is_builtin(document, ""):
+            yield from _unknown_target_ports(document, documents)
+
+
+def _unknown_target_ports(service: Document, documents: Sequence[Document]) -> Iterable[Finding]:
+    spec = _Field(service, (), service.body)["spec"]
+    selector = spec["selector"].mapping
+    pods = [pod for pod in _pods(documents) if selector and selects({"matchLabels": selector}, _labels(pod))]
+    known = {name for pod in pods for name in _port_names(_containers(pod))}
+    for port in spec["ports"].items() if pods else ():
+        target = port["targetPort"]
+        if isinstance(target.value, str) and not target.value.isdigit() and target.value not in known:
+            yield target.finding("unknown-port", *_unknown(target.value, known, "a pod that the Service selects"))
+
+
+def _unknown_volumes(documents: Sequence[Document]) -> Iterable[Finding]:
+    for pod in _pods(documents):
+        claims = _Field(pod.document, (), pod.document.body)["spec"]["volumeClaimTemplates"]
+        known = {claim["metadata"]["name"].value for claim in claims.items()}
+        known |= {volume["name"].value for volume in pod["spec"]["volumes"].items()}
+        for container in _containers(pod):
+            for mount in (*container["volumeMounts"].items(), *container["volumeDevices"].items()):
+                name = mount["name"]
+                if isinstance(name.value, str) and name.value not in known:
+                    yield name.finding("unknown-volume", *_unknown(name.value, known, "the pod"))
+
+
+def _statuses_never_written(documents: Sequence[Document], not_awaited: Container[GroupKind]) -> Iterable[Finding]:
+    for document in documents:
+        body = _Field(document, (), document.body)
+        annotations = body["metadata"]["annotations"].mapping
+        if document.identity.group_kind not in _NEVER_WRITTEN or document.identity.group_kind in not_awaited:
+            continue
+        if annotations.get(f"{PREFIX}wait") != "false" and not annotations.get(f"{PREFIX}ready-when"):
+            yield body["kind"].finding(
+                "status-never-written",
+                f"is {document.identity.kind}, whose status no controller writes by default, so it never gets ready",
+                f'set the annotation {PREFIX}wait: "false", or {PREFIX}ready-when',
+            )
+
+
+def _unknown(name: str, known: Iterable[Any], owner: str) -> tuple[str, str]:
+    """The message and the fix for a name that nothing has."""
+    names = ", ".join(sorted(each for each in known if isinstance(each, str)))
+    return f"is {name}, and {owner} has none of that name", f"it has {names}" if names else ""
+
+
+_RULES: tuple[Callable[[Sequence[Document]], Iterable[Finding]], ...] = (
+    _latest_images,
+    _selector_mismatches,
+    _unknown_ports,
+    _unknown_volumes,
+)
+
+
+def _is_builtin(document: Document, group: str) -> bool:
+    return document.identity.group == group
+
+
+def _pods(documents: Iterable[Document]) -> Iterator[_Field]:
+    for document in documents:
+        if document.body["kind"] in _TEMPLATES and document.identity.group in ("", "apps", "batch"):
+            yield _pod(document)
+
+
+def _pod(document: Document) -> _Field:
+    pod = _Field(document, (), document.body)
+    for part in _TEMPLATES[document.body["kind"]]:
+        pod = pod[part]
+    return pod
+
+
+def _labels(pod: _Field) -> Mapping[str, Any]:
+    return pod["metadata"]["labels"].mapping
+
+
+def _containers(pod: _Field) -> Iterator[_Field]:
+    for field in _CONTAINERS:
+        yield from pod["spec"][field].items()
+
+
+def _port_names(containers: Iterable[_Field]) -> Iterator[str]:
+    for container in containers:
+        for port in container["ports"].items():
+            if isinstance(port["name"].value, str):
+                yield port["name"].value
+
+
+def _handler_ports(container: _Field) -> Iterator[_Field]:
+    handlers = [container[name] for name in _HANDLERS]
+    handlers += [container["lifecycle"][name] for name in ("postStart", "preStop")]
+    for handler in handlers:
+        for action in ("httpGet", "tcpSocket"):
+            yield handler[action]["port"]

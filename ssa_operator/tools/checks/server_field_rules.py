@@ -1,0 +1,153 @@
+"""Rules about fields that the API server or a controller fills in each object, as in what `kubectl get -o yaml` prints.
+
+Promises:
+- `status` and the server's fields of `metadata` are findings if they have content: the operator drops them. Those that
+  a generator leaves empty, as `status: {}` and `creationTimestamp: null`, are none.
+- A field that a controller fills is a finding, because the operator and the controller revert each other: WRITTEN.
+- A CA bundle is a finding if an annotation of the object asks for its injection.
+- An address and a node that the parent or the installation chooses are no finding, nor is a manifest that reads its
+  own object or that is applied only once.
+- A VerticalPodAutoscaler makes no finding: it changes pods, and never `resources` in the object with their template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.manifest import SERVER_OWNED
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import FieldPath, value_at
+from ssa_operator.tools.checks.control_plane_rules import is_applied_once
+from ssa_operator.tools.findings.field_findings import field_finding
+from ssa_operator.tools.findings.findings import Finding
+
+_SECRET = GroupKind("", "Secret")
+_SERVICE = GroupKind("", "Service")
+_POD = GroupKind("", "Pod")
+_CLAIM = GroupKind("", "PersistentVolumeClaim")
+_DEPLOYMENT = GroupKind("apps", "Deployment")
+_JOB = GroupKind("batch", "Job")
+_SERVICE_ACCOUNT_TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a type of Secrets
+
+
+class Written(NamedTuple):
+    """A field that a controller fills."""
+
+    kind: GroupKind
+    path: FieldPath
+    who: str
+    """What the field holds, and who writes it."""
+    chosen: bool = False
+    """Whether a parent or the installation may choose the value."""
+
+
+def _annotations(kind: GroupKind, who: str, *names: str) -> Iterator[Written]:
+    return (Written(kind, ("metadata", "annotations", name), who) for name in names)
+
+
+_ADDRESS = "is the address of one Service, which the API server allocates"
+_UID = "is the uid of one Job, which the API server writes"
+_TOKEN = "is written by the controller of service account tokens"  # noqa: S105 - no password
+
+WRITTEN: tuple[Written, ...] = (
+    Written(_SERVICE, ("spec", "clusterIP"), _ADDRESS, chosen=True),
+    Written(_SERVICE, ("spec", "clusterIPs", 0), _ADDRESS, chosen=True),
+    Written(_POD, ("spec", "nodeName"), "is where the scheduler has put one Pod", chosen=True),
+    Written(_JOB, ("spec", "selector", "matchLabels", "controller-uid"), _UID),
+    Written(_JOB, ("spec", "selector", "matchLabels", "batch.kubernetes.io/controller-uid"), _UID),
+    *(Written(_SECRET, ("data", key), _TOKEN) for key in ("token", "ca.crt", "namespace")),
+    *_annotations(_DEPLOYMENT, "is counted up by the Deployment controller", "deployment.kubernetes.io/revision"),
+    *_annotations(
+        _CLAIM,
+        "is written by the controller that binds the claim",
+        "pv.kubernetes.io/bind-completed",
+        "pv.kubernetes.io/bound-by-controller",
+        "volume.kubernetes.io/selected-node",
+        "volume.kubernetes.io/storage-provisioner",
+        "volume.beta.kubernetes.io/storage-provisioner",
+    ),
+)
+
+_ADMISSION = "admissionregistration.k8s.io"
+CA_BUNDLES: Mapping[GroupKind, tuple[FieldPath, FieldPath]] = {
+    GroupKind(_ADMISSION, "ValidatingWebhookConfiguration"): (("webhooks",), ("clientConfig", "caBundle")),
+    GroupKind(_ADMISSION, "MutatingWebhookConfiguration"): (("webhooks",), ("clientConfig", "caBundle")),
+    GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"): (
+        (),
+        ("spec", "conversion", "webhook", "clientConfig", "caBundle"),
+    ),
+    GroupKind("apiregistration.k8s.io", "APIService"): ((), ("spec", "caBundle")),
+}
+"""Where each kind has CA bundles: the path of a list, () without one, and the path below it."""
+
+INJECTORS = (
+    "cert-manager.io/inject-ca-from",
+    "cert-manager.io/inject-ca-from-secret",
+    "cert-manager.io/inject-apiserver-ca",
+    "service.beta.openshift.io/inject-cabundle",
+)
+"""The annotations by which a controller writes CA bundles (https://cert-manager.io/docs/concepts/ca-injector/)."""
+
+
+def check_server_fields(documents: Iterable[Document], *given: Mapping[str, Any]) -> list[Finding]:
+    """The findings in the manifests of a parent. `given` are the parent and the settings of the installation."""
+    chosen = frozenset(text for each in given for text in _texts(each))
+    return [finding for document in documents for finding in _check(document, chosen)]
+
+
+def _check(document: Document, chosen: frozenset[str]) -> Iterator[Finding]:
+    body = document.body
+    metadata = body["metadata"]
+    dropped: list[FieldPath] = [("metadata", field) for field in SERVER_OWNED if _has_content(metadata.get(field))]
+    for path in ([("status",)] if _has_content(body.get("status")) else []) + dropped:
+        message = "is written by the control plane, and the operator drops it"
+        yield field_finding(document, "server-field", path, message, "remove it")
+    if document.reads_itself or is_applied_once(document):
+        return
+    for row in WRITTEN:
+        if row.kind == document.identity.group_kind and _is_written(body, row, chosen):
+            yield field_finding(document, "server-field", row.path, row.who, "remove it")
+    for path in _injected(document):
+        message = "is set, and an annotation has it injected"
+        yield field_finding(document, "injected-ca-bundle", path, message, "remove it, or the annotation")
+
+
+def _is_written(body: Mapping[str, Any], row: Written, chosen: frozenset[str]) -> bool:
+    value = value_at(body, row.path)
+    if row.kind == _SECRET and body.get("type") != _SERVICE_ACCOUNT_TOKEN:
+        return False
+    return isinstance(value, str) and value not in ("", "None") and not (row.chosen and value in chosen)
+
+
+def _injected(document: Document) -> Iterator[FieldPath]:
+    annotations = document.body["metadata"].get("annotations")
+    if not isinstance(annotations, Mapping) or not any(annotations.get(each) for each in INJECTORS):
+        return
+    above, below = CA_BUNDLES.get(document.identity.group_kind, ((), ()))
+    items = value_at(document.body, above) if above else None
+    paths = [(*above, position, *below) for position in range(len(items))] if isinstance(items, list) else [below]
+    for path in paths:
+        if path and value_at(document.body, path):
+            yield path
+
+
+def _has_content(value: Any) -> bool:
+    """Whether a value is neither empty nor made of empty values."""
+    if isinstance(value, Mapping):
+        return any(map(_has_content, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_content, value))
+    return value not in (None, "")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)

@@ -1,0 +1,380 @@
+"""Checks the templates of folders, by their text and by rendering their examples, for `ssa-operator check`.
+
+Promises:
+- Every document of an example is rendered: after each render, its manifests are taken for live objects that are ready,
+  until nothing new is rendered.
+- The other examples are objects that `lookup` finds, with the status that their templates render.
+- The first example of each folder is varied as its CRD allows, and the errors of the variants name the varied field.
+- Parents that an example's templates create are rendered, too, as deep as the operator would create them.
+- One broken example hides no finding of another one, and one broken file none of another file.
+- What a broken file would render, set or decide is unknown. So nothing is reported because it is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateSyntaxError, nodes
+from msgspec import Struct
+
+from ssa_operator.objects.annotations import PREFIX
+from ssa_operator.objects.dependency_graph import graph_of
+from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import group_kind
+from ssa_operator.objects.render_result import Document, RenderProblem
+from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.reconcile.status.child_status import kept_text
+from ssa_operator.reconcile.status.own_status import own_status, undeclared_fields
+from ssa_operator.reconcile.step import Action
+from ssa_operator.rendering.folder.settings import SETTINGS
+from ssa_operator.rendering.folder.snapshot import read_snapshot
+from ssa_operator.rendering.folder.sources import Folder, Sources, no_folder_message
+from ssa_operator.rendering.jinja.templates import SHARED, Templates
+from ssa_operator.rendering.possible_manifests import template_contents
+from ssa_operator.schema.crd_schema import object_schema, reports_status, status_schema
+from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
+from ssa_operator.schema.variants import variants
+from ssa_operator.tools.checks.control_plane_rules import check_control_plane_fields, scale_path
+from ssa_operator.tools.checks.empty_value_rules import check_empty_values
+from ssa_operator.tools.checks.field_rules import FolderFields, check_fields
+from ssa_operator.tools.checks.lookup_rules import check_lookups, check_manifest_choices
+from ssa_operator.tools.checks.manifest_rules import check_manifests
+from ssa_operator.tools.checks.name_rules import check_names, parse_files
+from ssa_operator.tools.checks.nested_examples import check_nesting
+from ssa_operator.tools.checks.ready_objects import ready_object
+from ssa_operator.tools.checks.secret_rules import check_secrets
+from ssa_operator.tools.checks.server_field_rules import check_server_fields
+from ssa_operator.tools.findings.findings import Finding, Severity
+from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent
+from ssa_operator.tools.offline.offline_parent import RefusedParentError, created_parent
+from ssa_operator.tools.offline.template_folders import CRDKind, find_folder, read_version
+from ssa_operator.tools.schemas.schema_rules import check_schemas
+
+ROUNDS = 100
+"""A chain of more manifests than this is not followed to its end."""
+
+SHOWN_IN_VARIANTS = frozenset(
+    {"aggregated-rules", "autoscaled-replicas", "server-field", "injected-ca-bundle", "repeated-change"}
+)
+"""The codes of warnings about the variants of an example; of all others only errors are reported."""
+
+
+class Project(Struct, frozen=True, kw_only=True):
+    """What `check` looks at."""
+
+    sources: Sources
+    kinds: Mapping[GroupKind, CRDKind]
+    examples: Sequence[Document]
+    """Objects of files. Those without a template folder are objects that `lookup` finds."""
+    now: float
+    """Seconds since the epoch."""
+    schemas: KubernetesSchemas
+    """The schemas of the targeted Kubernetes, with the CRDs."""
+
+    @property
+    def not_awaited(self) -> frozenset[GroupKind]:
+        """The kinds whose CRD declares no status that is awaited, and those whose status the operator writes."""
+        return frozenset(
+            found
+            for found, kind in self.kinds.items()
+            if kind.folder in self.sources.folders or not reports_status(kind.definition)
+        )
+
+    @property
+    def scale_paths(self) -> Mapping[GroupKind, FieldPath]:
+        """The field with the number of replicas of each custom kind, () where its CRD has no scale subresource."""
+        return {found: scale_path(kind.definition) for found, kind in self.kinds.items()}
+
+
+def check_templates(roots: Sequence[Path], project: Project) -> list[Finding]:
+    """The findings in the templates folders of a project; their locations are relative to these folders."""
+    folders = [folder for folder in project.sources.folders.values() if folder.templates]
+    trees = {folder.name: _syntax_trees(folder.templates) for folder in folders if folder.templates}
+    parsed = [
+        parse_files(
+            read_snapshot(root).files,
+            {name: tree for folder in folders if folder.root == root for name, tree in trees[folder.name].items()},
+        )
+        for root in roots
+    ]
+    names = [finding for each in parsed for finding in check_names(each)]
+    # The operator's own message on such a line is about the same mistake.
+    explained = {_line(finding) for finding in names}
+    wide = {folder.name for folder in folders if _applies_elsewhere(folder, project.kinds.values())}
+
+    def applies_elsewhere(file: str) -> bool:
+        folder = file.partition("/")[0]
+        return folder in wide or (folder == SHARED and bool(wide))
+
+    choices = [
+        finding
+        for each in parsed
+        for finding in (
+            *check_lookups(each.trees),
+            *check_secrets(each.trees),
+            *check_manifest_choices(each.trees, applies_elsewhere),
+        )
+    ]
+    advice = no_folder_message(roots, project.sources)
+    missing = [Finding(code="no-folder", message=advice, location=None)] if advice else []
+    others = [*missing, *choices, *check_template_fields(project, trees), *check_examples(project)]
+    return [
+        *names,
+        *(each for each in others if each.code not in _REPLACED or _line(each) not in explained),
+    ]
+
+
+def _applies_elsewhere(folder: Folder, kinds: Iterable[CRDKind]) -> bool:
+    """Whether children may be in other namespaces than the parent, or the parent has none."""
+    return folder.settings.cluster_scope or any(not kind.namespaced for kind in kinds if kind.folder == folder.name)
+
+
+def _syntax_trees(templates: Templates) -> dict[str, nodes.Template]:
+    """The syntax trees of the templates that Jinja can read."""
+    trees = {}
+    for name in templates.file_names:
+        if name.endswith(".j2"):
+            with contextlib.suppress(TemplateSyntaxError):  # a problem of the folder
+                trees[name] = templates.syntax_tree(name)
+    return trees
+
+
+_REPLACED = frozenset({"template-error", "render-error"})
+
+
+def _line(finding: Finding) -> tuple[str, int] | None:
+    return None if finding.location is None else (finding.location.file, finding.location.line)
+
+
+def check_examples(project: Project) -> list[Finding]:
+    """The findings of all folders."""
+    findings = [_of_problem("template-error", problem) for problem in project.sources.problems]
+    for folder in project.sources.folders.values():
+        findings += [_of_problem("template-error", problem) for problem in folder.problems]
+    broken = {_line(finding) for finding in findings}
+    parents, others = _parents(project)
+    cluster = _ready_cluster(project)
+    lookups = {live.identity: live for live in (LiveObject.of(ready_object(each.body)) for each in others)}
+    alone = [_complete(cluster, parent, lookups) for parent in parents]
+    complete = [each for each in alone if not isinstance(each, Finding)]
+    lookups |= {live.identity: live for live in map(_with_status, complete)}
+    cluster.claims.clear()
+    varied: set[str] = set()
+    for parent, first in zip(parents, alone, strict=True):
+        found: OfflineParent | Finding = first
+        if not isinstance(first, Finding):
+            found = _complete(cluster, parent, {**first.observed.children.objects, **lookups})
+        refused = check_example(cluster, parent)
+        findings += refused
+        if isinstance(found, Finding):
+            if not any(finding.code == found.code for finding in refused):
+                findings.append(found)
+            continue
+        findings += [*_findings_of(found, project), *_dropped(found, project)]
+        findings += _not_deterministic(cluster, parent, found)
+        findings += check_nesting(found, lambda manifest: _played(project, manifest, lookups))
+        if found.folder.name not in varied:
+            varied.add(found.folder.name)
+            findings += _of_variants(project, parent, found)
+    for name in sorted(project.sources.folders.keys() - {each.folder.name for each in complete}):
+        message = f"there is no example for templates/{name}"
+        findings.append(Finding(code="folder-without-example", message=message, location=None))
+    # A name that is computed leads to a broken file only in a render.
+    findings = [finding for finding in findings if finding.code != "render-error" or _line(finding) not in broken]
+    return list(dict.fromkeys(findings))
+
+
+def _ready_cluster(project: Project) -> OfflineCluster:
+    return OfflineCluster(sources=project.sources, kinds=project.kinds, now=project.now, built_in_readiness=True)
+
+
+def check_example(cluster: OfflineCluster, parent: Document) -> list[Finding]:
+    """The findings about what the API server would refuse or remove in an example."""
+    try:
+        folder = find_folder(parent.body, cluster.sources, cluster.kinds)
+        created = created_parent(parent, folder, cluster.kinds, cluster.now)
+    except CommandError:
+        return []  # a finding of its own
+    invalid = [
+        Finding(code="invalid-example", message=f"{created.name} is invalid: {error.message}", location=error.location)
+        for error in created.errors
+    ]
+    undeclared = [
+        Finding(code="undeclared-field", message=each.message, location=each.location, fix=each.suggestion)
+        for each in created.pruned
+    ]
+    return [*invalid, *undeclared]
+
+
+def check_template_fields(project: Project, trees: Mapping[str, Mapping[str, nodes.Template]]) -> list[Finding]:
+    """The findings about the fields of parents that templates read, by the schemas of the CRDs. `trees` are the syntax
+    trees of folders.
+    """
+    folders = []
+    for kind in project.kinds.values():
+        folder = project.sources.folders.get(kind.folder)
+        if folder is None:
+            continue
+        schema = object_schema(kind.definition, read_version(folder, kind.definition))
+        if schema is not None:
+            fields = template_contents(folder, trees=trees.get(folder.name)).fields
+            folders.append(FolderFields(folder=folder.name, schema=schema, fields=fields))
+    return check_fields(folders)
+
+
+def _parents(project: Project) -> tuple[list[Document], list[Document]]:
+    """The examples that have a template folder, and the others."""
+    parents: list[Document] = []
+    others: list[Document] = []
+    for document in project.examples:
+        try:
+            find_folder(document.body, project.sources, project.kinds)
+        except CommandError:
+            others.append(document)
+        else:
+            parents.append(document)
+    return parents, others
+
+
+def _complete(
+    cluster: OfflineCluster, parent: Document, objects: Mapping[Identity, LiveObject], *, only_waiting: bool = False
+) -> OfflineParent | Finding:
+    """The parent with all manifests that can be rendered while everything is ready. `objects` are there before. With
+    `only_waiting`, a parent none of whose manifests waits is rendered once.
+    """
+    try:
+        return _all_ready(cluster, parent, objects, only_waiting=only_waiting)
+    except RefusedParentError as error:
+        return Finding(code="invalid-example", message=str(error), location=parent.location)
+    except CommandError as error:
+        return Finding(code="render-error", message=str(error), location=parent.location)
+
+
+def _all_ready(
+    cluster: OfflineCluster, parent: Document, objects: Mapping[Identity, LiveObject], *, only_waiting: bool
+) -> OfflineParent:
+    cluster.objects = objects
+    found = cluster.render(parent, verify=False)
+    for _ in range(ROUNDS):
+        if only_waiting and not found.rendered.waits:
+            break
+        manifests = {step.identity: step.manifest for step in found.steps if step.manifest is not None}
+        ready = {identity: ready_object(manifest.body) for identity, manifest in manifests.items()}
+        if all(_body(cluster, identity) == body for identity, body in ready.items()):
+            break
+        lives = {identity: LiveObject.of(body) for identity, body in ready.items()}
+        cluster.objects = {**cluster.objects, **lives}
+        found = cluster.render(parent, verify=False)
+    return found
+
+
+def _played(project: Project, manifest: Document, objects: Mapping[Identity, LiveObject]) -> OfflineParent | None:
+    """A manifest as a parent, None if it has no folder or can't be rendered."""
+    kind = project.kinds.get(group_kind(manifest))
+    if kind is None or kind.folder not in project.sources.folders:
+        return None
+    found = _complete(_ready_cluster(project), manifest, objects)
+    return None if isinstance(found, Finding) else found
+
+
+def _not_deterministic(cluster: OfflineCluster, parent: Document, found: OfflineParent) -> Iterator[Finding]:
+    """The documents that another render of the same parent gives differently."""
+    known = set(found.problems)
+    for problem in cluster.render(parent).problems:
+        if problem not in known:
+            yield _of_problem("not-deterministic", problem)
+
+
+def _body(cluster: OfflineCluster, identity: Identity) -> object:
+    live = cluster.objects.get(identity)
+    return live.body if live is not None else None
+
+
+def _with_status(parent: OfflineParent) -> LiveObject:
+    body = dict(parent.observed.parent.body)
+    status = body.get("status")
+    body["status"] = {**(status if isinstance(status, Mapping) else {}), **parent.status.fields}
+    return LiveObject.of(body)
+
+
+def _findings_of(parent: OfflineParent, project: Project) -> Iterator[Finding]:
+    # The problems of a folder that doesn't load are findings of their own.
+    known = parent.folder.problems
+    yield from (
+        _of_problem("render-error", problem)
+        for problem in parent.problems
+        if not problem.outdated and problem not in known
+    )
+    unread = any(each.location and each.location.file.startswith(_settings(parent.folder)) for each in known)
+    for step in parent.steps:
+        if step.action is Action.REFUSE and not unread:  # the settings may allow it
+            message = f"{step.identity} {step.reason}"
+            yield Finding(code="invalid-manifest", message=message, location=step.location)
+        if step.why_kept:
+            message = f"{step.identity}: {kept_text(step.why_kept)}"
+            fix = f'set the annotation {PREFIX}prune: "false" to say so'
+            yield Finding(code="never-deleted", message=message, location=step.location, fix=fix)
+    yield from _cycles(parent)
+    yield from check_manifests(parent.rendered.documents, project.not_awaited)
+    yield from check_schemas(parent.rendered.documents, project.schemas)
+    yield from check_empty_values(parent.rendered.documents, project.schemas)
+    namespace = parent.observed.parent.identity.namespace
+    yield from check_control_plane_fields(parent.rendered.documents, namespace, project.scale_paths)
+    values = parent.folder.templates.surroundings.values if parent.folder.templates is not None else {}
+    yield from check_server_fields(parent.rendered.documents, parent.observed.parent.body, values)
+
+
+def _settings(folder: Folder) -> str:
+    """What the name of the file with a folder's settings begins with, even if an editor calls it otherwise."""
+    return f"{folder.name}/{SETTINGS.partition('.')[0]}."
+
+
+def _of_variants(project: Project, parent: Document, complete: OfflineParent) -> Iterator[Finding]:
+    """The errors of the variants of an example that its CRD allows, and what only a variant may show: an autoscaler is
+    often optional. The children of the example are there.
+    """
+    kind = project.kinds.get(group_kind(parent))
+    version = split_api_version(parent.body["apiVersion"])[1]
+    schema = None if kind is None else object_schema(kind.definition, version)
+
+    def allowed(body: Mapping[str, Any]) -> bool:
+        return not created_parent(replace(parent, body=body), complete.folder, project.kinds, project.now).errors
+
+    for variant in variants(parent.body, schema, allowed) if schema is not None else ():
+        document = replace(parent, body=variant.body)
+        cluster = _ready_cluster(project)
+        found = _complete(cluster, document, complete.observed.children.objects, only_waiting=True)
+        if isinstance(found, Finding):
+            continue
+        subject = f"with {variant}"
+        for finding in _findings_of(found, project):
+            if finding.severity is Severity.ERROR or finding.code in SHOWN_IN_VARIANTS:
+                yield replace(finding, subject=f"{finding.subject} {subject}".strip())
+
+
+def _dropped(parent: OfflineParent, project: Project) -> Iterable[Finding]:
+    """What the operator doesn't write of the status."""
+    live = parent.observed.parent
+    kind = project.kinds.get(live.identity.group_kind)
+    schema = None if kind is None else status_schema(kind.definition, live.version)
+    own = own_status(live, parent.status)
+    for each in (*own.dropped, *undeclared_fields(own, parent.status, schema)):
+        yield Finding(code="dropped-status-field", message=each.message, location=each.location)
+
+
+def _cycles(parent: OfflineParent) -> Iterable[Finding]:
+    graph = graph_of(parent.rendered, lambda identity: identity)
+    locations = {wait.identity: wait.location for wait in parent.rendered.waits if wait.identity is not None}
+    for cycle in graph.cycles():
+        message = f"these manifests wait for each other: {graph.path(cycle)}"
+        yield Finding(code="dependency-cycle", message=message, location=locations.get(cycle[0]))
+
+
+def _of_problem(code: str, problem: RenderProblem) -> Finding:
+    return Finding(code=code, message=problem.message, location=problem.location)

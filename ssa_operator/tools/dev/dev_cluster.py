@@ -1,0 +1,92 @@
+"""Starts the local cluster of `ssa-operator dev`, and stops it in the end.
+
+Promises:
+- The cluster can be used as soon as its API server can. The rest of its start goes on meanwhile.
+- A cluster that was started here is stopped in the end, also if its start was not complete.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from ssa_operator.devcluster import cluster as clusters
+from ssa_operator.devcluster.cluster import Cluster, ClusterSpec
+from ssa_operator.devcluster.progress import Progress, ProgressCallback, ignore_progress
+from ssa_operator.tools.dev.cluster_progress import command_errors, show_progress
+
+
+@dataclass(slots=True)
+class LocalCluster:
+    """A cluster whose API server is ready, and the rest of its start."""
+
+    cluster: Cluster
+
+    _start: asyncio.Task[Cluster]
+
+    step: Progress | None = None
+    """What the start does now. None if it is complete."""
+
+    @property
+    def note(self) -> str:
+        """What the user has to know of the rest of the start, in one line. Empty if it is complete."""
+        if self.step is None:
+            return ""
+        percent = f", {self.step.done * 100 // self.step.total} %" if self.step.total else ""
+        return f"No pods yet: {self.step.message}{percent}"
+
+    async def complete(self) -> None:
+        """Waits for the rest of the start. Raises CommandError."""
+        with command_errors():
+            await asyncio.shield(self._start)
+        self.step = None
+
+
+@asynccontextmanager
+async def local_cluster(
+    name: str, report: ProgressCallback = ignore_progress, *, complete: bool = True
+) -> AsyncIterator[LocalCluster]:
+    """A running cluster. It is stopped in the end if it was started here. Raises CommandError.
+
+    Unless it has to be complete, its API server is ready. A display shows the progress up to then; `report` gets the
+    rest of it.
+    """
+    loop = asyncio.get_running_loop()
+    usable: asyncio.Future[Cluster] = loop.create_future()
+    local: LocalCluster | None = None
+
+    def follow(progress: Progress) -> None:
+        if local is None:
+            show(progress)
+        else:
+            local.step = progress
+            report(progress)
+
+    # The progress display ends before the screen starts, because a terminal shows one live display at a time.
+    with command_errors(), show_progress() as show:
+        start = asyncio.create_task(clusters.start(ClusterSpec(name=name), follow, usable.set_result))
+        try:
+            await asyncio.wait([start] if complete else [start, usable], return_when=asyncio.FIRST_COMPLETED)
+            cluster = await start if start.done() else usable.result()
+        except BaseException:
+            await _cancel(start)
+            raise
+    local = LocalCluster(cluster, start)
+    if not start.done():
+        local.step = Progress(message="Starting the other components")
+    try:
+        yield local
+    finally:
+        await _cancel(start)
+        if cluster.group is not None:
+            await cluster.stop()
+
+
+async def _cancel(start: asyncio.Task[Cluster]) -> None:
+    """Ends a start that goes on, with its processes."""
+    start.cancel()
+    await asyncio.wait([start])
+    if not start.cancelled():
+        start.exception()  # `complete` has raised it, or the caller's own error comes first

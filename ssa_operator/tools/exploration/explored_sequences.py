@@ -1,0 +1,89 @@
+"""Sequences of spec changes in files, as `ssa-operator test --explore` keeps them and `--replay` plays them.
+
+Promises:
+- A file that was written gives the same parent and the same changes when it is read.
+- A file holds what a user needs to repeat the sequence with kubectl: the parent, and JSON patches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.objects.render_result import Document
+from ssa_operator.operator.process.command_error import CommandError, writing
+from ssa_operator.rendering.folder.contained_files import write_bytes
+from ssa_operator.rendering.folder.object_files import FileError, load_objects
+from ssa_operator.schema.spec_changes import PatchError, SpecChange
+from ssa_operator.tools.terminal.canonical_yaml import canonical_text
+
+API_VERSION = "ssa-operator.dev/v1"
+KIND = "ExploredSequence"
+PATTERN = "explored-*.yaml"
+"""The files beside the golden cases of a template folder."""
+
+
+class ExploredSequence(Struct, frozen=True, kw_only=True):
+    """A sequence that broke a rule."""
+
+    folder: str
+    """The name of the template folder."""
+    parent: Mapping[str, Any]
+    """The parent as it begins."""
+    changes: Sequence[SpecChange]
+    rule: str
+    """What it broke when it was found."""
+    message: str
+
+    def text(self) -> str:
+        """The content of its file."""
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": self.folder},
+            "rule": self.rule,
+            "message": self.message,
+            "parent": {key: self.parent[key] for key in self.parent if key != "status"},
+            "steps": [change.data() for change in self.changes],
+        }
+        return "# Play it again: ssa-operator test --replay <this file>\n" + canonical_text([body])
+
+    def write(self, path: Path) -> None:
+        """Write its file. Raises CommandError."""
+        with writing(path):
+            write_bytes(path, self.text().encode())
+
+
+def read_sequence(path: Path) -> tuple[ExploredSequence, Document]:
+    """The sequence of a file, and its parent. Raises CommandError."""
+    try:
+        documents = load_objects([path])
+    except FileError as error:
+        raise CommandError("\n".join(map(str, error.problems)), code=2) from error
+    if len(documents) != 1 or documents[0].body.get("kind") != KIND:
+        raise CommandError(f"{path} is no {KIND}; name a file that test --explore wrote", code=2)
+    body = documents[0].body
+    parent, steps = body.get("parent"), body.get("steps")
+    if not isinstance(parent, Mapping) or not {"apiVersion", "kind", "metadata"} <= parent.keys():
+        raise CommandError(f"{documents[0].location}: parent needs apiVersion, kind and metadata", code=2)
+    if not isinstance(steps, list):
+        raise CommandError(f"{documents[0].location}: steps is not a list", code=2)
+    changes = []
+    for at, step in enumerate(steps):
+        try:
+            changes.append(SpecChange.of(step))
+        except PatchError as error:
+            location = documents[0].location_of(("steps", at))
+            raise CommandError(f"{location}: {error}", code=2) from error
+    found = ExploredSequence(
+        folder=str(body["metadata"]["name"]),
+        parent=parent,
+        changes=tuple(changes),
+        rule=str(body.get("rule", "")),
+        message=str(body.get("message", "")),
+    )
+    location = documents[0].location
+    return found, Document(body=parent, location=location, location_of=lambda _: location)

@@ -1,0 +1,19 @@
+"""The finding about one field of a manifest."""
+
+from __future__ import annotations
+
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import FieldPath, field_text
+from ssa_operator.tools.findings.findings import Finding
+
+
+def field_finding(document: Document, code: str, path: FieldPath, message: str, fix: str) -> Finding:
+    """A finding at a field; the message continues a sentence that begins with the field."""
+    identity = document.identity
+    return Finding(
+        code=code,
+        message=f"{field_text(path)} {message}",
+        location=document.location_of(path),
+        fix=fix,
+        subject=f"{identity.kind} {identity.name}",
+    )

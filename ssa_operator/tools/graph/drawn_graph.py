@@ -1,0 +1,208 @@
+"""Draws a dependency graph as text, Mermaid, DOT and SVG.
+
+Promises:
+- All formats show the same nodes, edges, labels and states; arrows go from a manifest to what it reads.
+- A dashed edge is a read that a manifest doesn't wait for; an edge of a cycle is red.
+- No name can become syntax of a format.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct, field
+from rich.text import Text
+
+from ssa_operator.objects.labelled_graph import LabelledEdge, LabelledGraph, Node, NodeKey
+from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.operator.process import streams
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.tools.tree.tree_view import COLOURS
+
+
+class ChildState(Struct, frozen=True):
+    """A live child as `status.resources` reports it."""
+
+    state: str
+    message: str = ""
+
+
+class DrawnGraph(Struct, frozen=True, kw_only=True):
+    """The graph of one parent."""
+
+    title: str
+    """The parent."""
+    graph: LabelledGraph
+    note: str = ""
+    """Where the parent comes from, '' for the user's own."""
+    problems: tuple[str, ...] = ()
+    """The problems of its templates, and its cycles."""
+    states: Mapping[NodeKey, ChildState] = field(default_factory=dict)
+    """The states of the manifests' live objects; none offline."""
+
+    def state(self, node: Node) -> ChildState:
+        """The state of a node, '' without one."""
+        return self.states.get(node.key, ChildState(""))
+
+
+_FILLS = {
+    "green": "#d5f0d5",
+    "yellow": "#fff3c4",
+    "magenta": "#ead7f5",
+    "red": "#f9d0d0",
+    "": "#ffffff",
+}
+"""The fill of a node in diagrams, by the state's colour in the terminal."""
+
+_LOOKUP_FILL = "#eeeeee"
+_CYCLE = "#c00000"
+
+
+def print_text(graphs: Sequence[DrawnGraph]) -> None:
+    """Print a list: each manifest after what it waits for, and below it what it reads."""
+    console = streams.console()
+    for drawn in graphs:
+        if drawn is not graphs[0]:
+            console.print()
+        console.print(Text.assemble((drawn.title, "bold"), f"  ({drawn.note})" if drawn.note else ""), soft_wrap=True)
+        labels = {node.key: node.label for node in drawn.graph.nodes}
+        for node in drawn.graph.nodes:
+            if not node.manifest:
+                continue
+            found = drawn.state(node)
+            line = Text.assemble("  ", node.label)
+            if found.state:
+                line.append("  ").append(found.state, COLOURS.get(found.state, ""))
+            line.append("  finalize hook" if node.finalize_hook else "", "dim")
+            line.append(f"  {found.message}" if found.message else "", "dim")
+            console.print(line, soft_wrap=True)
+            for edge in drawn.graph.edges_of(node.key):
+                console.print(_edge_line(edge, labels[edge.target]), soft_wrap=True)
+        for path in drawn.graph.cycles:
+            console.print(Text(f"  cycle: {path}", "red"), soft_wrap=True)
+
+
+def _edge_line(edge: LabelledEdge, target: str) -> Text:
+    line = Text(f"    {'after' if edge.label == 'after' else 'waits for' if edge.awaited else 'reads'} {target}")
+    if edge.label != "after":
+        line.append(f"  {edge.label}", "cyan")
+    if edge.location is not None:
+        line.append(f"  {edge.location.file}:{edge.location.line}", "dim")
+    return line.append("  in a cycle", "red") if edge.in_cycle else line
+
+
+def mermaid(drawn: DrawnGraph) -> str:
+    """The graph as a Mermaid flowchart."""
+    names = _names(drawn.graph)
+    lines = ["---", f"title: {_yaml_string(drawn.title)}", "---", "flowchart RL"]
+    for node in drawn.graph.nodes:
+        opening, closing = ("[", "]") if node.manifest else ("([", "])")
+        text = "<br/>".join(map(_mermaid_text, _node_lines(drawn, node)))
+        lines.append(f'  {names[node.key]}{opening}"{text}"{closing}')
+    for edge in drawn.graph.edges:
+        arrow = "-->" if edge.awaited else "-.->"
+        label = "<br/>".join(map(_mermaid_text, _label_lines(edge)))
+        lines.append(f'  {names[edge.source]} {arrow}|"{label}"| {names[edge.target]}')
+    lines += [
+        f"  style {names[node.key]} fill:{_fill(drawn, node)},stroke:#555555,color:#000000"
+        for node in drawn.graph.nodes
+    ]
+    circular = [str(at) for at, edge in enumerate(drawn.graph.edges) if edge.in_cycle]
+    if circular:
+        lines.append(f"  linkStyle {','.join(circular)} stroke:{_CYCLE}")
+    return "\n".join(lines) + "\n"
+
+
+def dot(drawn: DrawnGraph) -> str:
+    """The graph in the language of Graphviz."""
+    names = _names(drawn.graph)
+    title = _dot_string(drawn.title)
+    lines = [
+        f"digraph {title} {{",
+        f'  graph [rankdir=RL, label={title}, labelloc=t, fontname="sans-serif"];',
+        '  node [shape=box, style="rounded,filled", color="#555555", fontname="sans-serif"];',
+        '  edge [color="#555555", fontname="sans-serif", fontsize=10];',
+    ]
+    for node in drawn.graph.nodes:
+        shape = "" if node.manifest else ", shape=ellipse, style=filled"
+        label = _dot_string("\n".join(_node_lines(drawn, node)))
+        tooltip = _dot_string(drawn.state(node).message or (_line(node.location) if node.location else node.label))
+        lines.append(
+            f'  {names[node.key]} [label={label}, fillcolor="{_fill(drawn, node)}", tooltip={tooltip}{shape}];'
+        )
+    for edge in drawn.graph.edges:
+        label = _dot_string("\n".join(_label_lines(edge)))
+        more = "" if edge.awaited else ", style=dashed"
+        more += f', color="{_CYCLE}", fontcolor="{_CYCLE}"' if edge.in_cycle else ""
+        more += f", tooltip={_dot_string(_line(edge.location))}" if edge.location else ""
+        lines.append(f"  {names[edge.source]} -> {names[edge.target]} [label={label}{more}];")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def svg(drawn: DrawnGraph) -> str:
+    """The graph as an image that Graphviz laid out. Raises CommandError if pygraphviz is not installed."""
+    try:
+        import pygraphviz
+    except ImportError as error:
+        raise CommandError(
+            f"--output svg needs Graphviz ({error}); install it with: pip install 'ssa-operator[graph]'"
+        ) from error
+    with _without_warnings():
+        image: bytes = pygraphviz.AGraph(string=dot(drawn)).draw(format="svg", prog="dot")
+    return image.decode()
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Silence the C libraries of Graphviz: fontconfig warns of each setting of the machine that it doesn't know."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device, and no path of the user
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _names(graph: LabelledGraph) -> Mapping[NodeKey, str]:
+    return {node.key: f"n{at}" for at, node in enumerate(graph.nodes)}
+
+
+def _node_lines(drawn: DrawnGraph, node: Node) -> list[str]:
+    hook = "finalize hook" if node.finalize_hook else ""
+    return [line for line in (node.label, hook, drawn.state(node).state) if line]
+
+
+def _label_lines(edge: LabelledEdge) -> list[str]:
+    """The label with a line for each field."""
+    return edge.label.replace(", ", ",\n").split("\n")
+
+
+def _fill(drawn: DrawnGraph, node: Node) -> str:
+    if not node.manifest:
+        return _LOOKUP_FILL
+    return _FILLS[COLOURS.get(drawn.state(node).state, "")]
+
+
+def _line(location: SourceLocation) -> str:
+    return f"{location.file}:{location.line}"
+
+
+def _dot_string(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _mermaid_text(text: str) -> str:
+    """The text with Mermaid's own escapes for all but plain characters."""
+    return re.sub(r"[^\w ./:,()\[\]=+-]", lambda match: f"#{ord(match[0])};", text)
+
+
+def _yaml_string(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,155 @@
+"""Graphs without a cluster, for `ssa-operator graph`: of parents in files, and of a kind by an example of it.
+
+Promises:
+- The templates are rendered as if no child existed, so that every document that reads one waits for it.
+- Without an example, the parent is a sample with every field that the CRD declares.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ssa_operator.objects.cluster_view import OfflineClusterView
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.labelled_graph import labelled_graph
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.rendering.folder.contained_files import yaml_files
+from ssa_operator.rendering.folder.installation import Installation
+from ssa_operator.rendering.folder.object_files import SUFFIXES
+from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
+from ssa_operator.rendering.render import render, render_traced
+from ssa_operator.schema.crd_schema import version_priority
+from ssa_operator.schema.samples import sample_object
+from ssa_operator.tools.connection.object_reference import nearest
+from ssa_operator.tools.graph.drawn_graph import DrawnGraph
+from ssa_operator.tools.offline.offline_parent import as_created
+from ssa_operator.tools.offline.parent_documents import read_objects, read_parents
+from ssa_operator.tools.offline.template_folders import (
+    CRDKind,
+    cluster_scoped,
+    custom_kinds,
+    find_folder,
+    read_crd_kinds,
+)
+
+
+class Files(Struct, frozen=True, kw_only=True):
+    """The files of a command."""
+
+    templates: Sequence[Path]
+    installation: Installation
+    crds: Sequence[Path]
+    examples: Sequence[Path]
+
+
+def is_file(arguments: Sequence[str]) -> bool:
+    """Whether the arguments name files: they exist, or have the ending of one. The name of a folder may be a kind, too,
+    unless it has a slash.
+    """
+    return all(
+        each == "-"
+        or Path(each).suffix in (*SUFFIXES, ".json")
+        or Path(each).is_file()
+        or ("/" in each and Path(each).is_dir())
+        for each in arguments
+    )
+
+
+def graphs_of_files(paths: Sequence[Path], files: Files) -> list[DrawnGraph]:
+    """The graph of each parent in the files. Raises CommandError."""
+    parents = read_parents(paths)
+    offline = _Offline.read(files)
+    return [offline.graph(parent) for parent in parents]
+
+
+def graph_of_kind(word: str, files: Files) -> DrawnGraph:
+    """The graph of a kind's first example. Raises CommandError if no template folder is for the kind."""
+    offline = _Offline.read(files)
+    folder = offline.folder_named(word)
+    for document in read_objects([*_example_files(files)]):
+        try:
+            found = find_folder(document.body, offline.sources, offline.kinds)
+        except CommandError:
+            continue
+        if found.name == folder.name:
+            return offline.graph(document, f"from {document.location.file}")
+    known = next((each for each in offline.kinds.values() if each.folder == folder.name), None)
+    if known is None:
+        raise CommandError(
+            f"there is no example of {folder.name}, and no CRD to make a sample from; name a file with a parent, or "
+            "--examples"
+        )
+    served = [each["name"] for each in known.definition["spec"].get("versions", ()) if each.get("served")]
+    version = folder.settings.version or max(served, key=version_priority, default="v1")
+    location = SourceLocation(f"CRD {folder.name}", 1)
+    sample = Document(body=sample_object(known.definition, version), location=location, location_of=lambda _: location)
+    return offline.graph(sample, "from a sample of its CRD, because there is no example")
+
+
+class _Offline(Struct, frozen=True, kw_only=True):
+    """The templates and CRDs of a command."""
+
+    sources: Sources
+    kinds: Mapping[GroupKind, CRDKind]
+
+    @classmethod
+    def read(cls, files: Files) -> _Offline:
+        return cls(sources=load_all(files.templates, installation=files.installation), kinds=read_crd_kinds(files.crds))
+
+    def folder_named(self, word: str) -> Folder:
+        """The template folder of a kind, which the user names as for kubectl. Raises CommandError."""
+        words = {name: folder for folder in self.sources.folders.values() for name in self._names(folder)}
+        if word.lower() in words:
+            return words[word.lower()]
+        near = list(dict.fromkeys(words[name].name for name in nearest(word.lower(), words)))
+        known = ", ".join(self.sources.folders) or "none"
+        hint = f"did you mean {' or '.join(near)}?" if near else f"the template folders are {known}"
+        raise CommandError(f"there is no file {word}, and no template folder is for the kind {word}; {hint}")
+
+    def _names(self, folder: Folder) -> Iterator[str]:
+        yield folder.name.lower()
+        yield folder.resource.lower()
+        for kind, known in self.kinds.items():
+            if known.folder == folder.name:
+                names = known.definition["spec"]["names"]
+                yield from (kind.kind.lower(), str(names.get("singular", kind.kind)).lower())
+                yield from map(str.lower, names.get("shortNames", ()))
+
+    def graph(self, parent: Document, note: str = "") -> DrawnGraph:
+        """The graph of one parent. Raises CommandError if it has no template folder."""
+        folder = find_folder(parent.body, self.sources, self.kinds)
+        now = time.time()
+        body = as_created(parent, folder, self.kinds, now)
+        scoped = cluster_scoped(self.kinds)
+        view = OfflineClusterView(now=now, cluster_scoped=scoped, custom_kinds=custom_kinds(self.kinds))
+        plain, traced = render(folder, body, view), render_traced(folder, body, view)
+        identity = LiveObject.of(body).identity
+
+        def placed(child: Identity) -> Identity:
+            if child.group_kind in scoped:
+                return replace(child, namespace="")
+            return child if child.namespace else replace(child, namespace=identity.namespace)
+
+        graph = labelled_graph(traced, placed)
+        problems = [*map(str, plain.problems), *(f"{identity} has a dependency cycle: {each}" for each in graph.cycles)]
+        return DrawnGraph(title=str(identity), note=note, graph=graph, problems=tuple(dict.fromkeys(problems)))
+
+
+def _example_files(files: Files) -> Iterator[Path]:
+    """The files with examples, those directly in a folder first."""
+    for root in files.examples:
+        if root.is_file():
+            yield root
+            continue
+        if not root.is_dir():
+            raise CommandError(f"there is no file or folder {root}; correct --examples", code=2)
+        # Where a folder leads that the user names is their choice.
+        yield from yaml_files(root.resolve() if root.is_symlink() else root, SUFFIXES, depth=2)

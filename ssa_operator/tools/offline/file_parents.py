@@ -1,0 +1,341 @@
+"""Applies parents from files and reconciles them, and no others, until they are ready.
+
+Promises:
+- If the API server refuses one of the parents, none is applied.
+- The operator's own reconciler, queue and workers reconcile the parents. An operator can go on where this ends, and the
+  other way round.
+- A parent counts as ready only after a reconcile of the version that was applied.
+- A failure that only a user can repair ends the wait. Everything else is waited for, also what admission denies.
+- A held prune is confirmed only if the user asks for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import ParentKey
+from ssa_operator.kube.api import request as calls
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.clock import SYSTEM
+from ssa_operator.kube.watch.cache import version_number
+from ssa_operator.objects.causes import Cause
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.render_result import Document, Rendered
+from ssa_operator.objects.secret_fields import ParentSecrets
+from ssa_operator.operator.metrics import Metrics
+from ssa_operator.operator.options import Options
+from ssa_operator.operator.queue import Queue
+from ssa_operator.operator.shared_informers import ParentError, SharedInformers
+from ssa_operator.operator.workers import Workers
+from ssa_operator.reconcile.observe import RECONCILE_AT, Observer
+from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.outcome import Result
+from ssa_operator.reconcile.parent_state import Parents, ParentState
+from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.planner import Planner
+from ssa_operator.reconcile.reconciler import Reconciled, Reconciler
+from ssa_operator.reconcile.render_history import RenderHistory
+from ssa_operator.reconcile.secrets.redacted_report import redacted_error
+from ssa_operator.reconcile.status.report import Report
+from ssa_operator.reconcile.step import FailureReason
+from ssa_operator.reconcile.turn import Turn
+from ssa_operator.tools.offline.parent_files import apply_parent, folder_of, kind_of
+
+PRUNE_HELD = "PruneHeld"
+
+DRAIN_DEADLINE = 5.0
+"""Seconds that running reconciles have to end."""
+
+_STILL_WAITED_FOR = frozenset({"Progressing", "WaitingForDependency"})
+"""Reasons of Ready that are waited for even if a child has failed, because it may recover."""
+
+
+class _Selected(Queue[ParentKey]):
+    """A work queue that takes some parents only."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__(clock)
+        self.selected: set[ParentKey] = set()
+
+    def add(self, key: ParentKey, cause: Cause) -> None:
+        if key in self.selected:
+            super().add(key, cause)
+
+    def add_after(self, key: ParentKey, cause: Cause, seconds: float) -> None:
+        if key in self.selected:
+            super().add_after(key, cause, seconds)
+
+
+class _RecordingReconciler(Reconciler):
+    """A reconciler that hands on each result."""
+
+    on_reconciled: Callable[[Parent, Reconciled], None]
+
+    async def reconcile(self, parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
+        done = await super().reconcile(parent, state, causes)
+        if not done.postponed:
+            self.on_reconciled(parent, done)
+        return done
+
+
+@dataclass(slots=True, kw_only=True)
+class AppliedParent:
+    """A parent that was applied from a file, and what became of it so far."""
+
+    key: ParentKey
+    document: Document
+    live: LiveObject
+    """The parent as the last reconcile saw it, before that as it was applied."""
+    version: str
+    """The resourceVersion from which on a reconcile counts."""
+    report: Report | None = None
+    """The report of the last reconcile of that version or a later one."""
+    error: str = ""
+    """Why the last reconcile did not come to its end."""
+    confirmed: bool = False
+    """Whether its held prune was confirmed."""
+
+    @property
+    def ready(self) -> bool:
+        return self.report is not None and self.report.verdict.ready and not self.report.suspended
+
+    @property
+    def failed(self) -> bool:
+        """Whether it becomes ready only after a change by a user."""
+        if self.report is None:
+            return False
+        verdict = self.report.verdict
+        waited_for = verdict.reason in _STILL_WAITED_FOR or _is_denied_only(self.report)
+        return bool(self.report.suspended) or (verdict.stalled and not waited_for)
+
+    @property
+    def state(self) -> str:
+        """Its state in one line."""
+        if self.report is None:
+            return self.error or "is not reconciled yet"
+        if self.report.suspended:
+            return "Suspended: nothing is applied until it is resumed"
+        text = f"{self.report.verdict.reason}: {self.report.verdict.message}"
+        return f"{text} ({self.error})" if self.error else text
+
+
+class FileParents:
+    """The parents of some files. `opened` gives them when the informers have synced."""
+
+    def __init__(self, client: Client, shared: SharedInformers, options: Options, queue: _Selected) -> None:
+        self._client = client
+        self._shared = shared
+        self._options = options
+        self._queue = queue
+        self.reconciler = _RecordingReconciler(shared.cluster, shared.claims, options.reconcile, queue.has_as_urgent)
+        self.reconciler.on_reconciled = self._reconciled
+        self._observer = Observer(shared.cluster, shared.claims, options.reconcile, SYSTEM)
+        self._planner = Planner(shared.cluster, shared.claims, self._observer, SYSTEM)
+        self._changed = asyncio.Event()
+        self.parents: dict[ParentKey, AppliedParent] = {}
+        self._listened: set[Parents] = set()
+        self.on_reconciled: Callable[[ParentKey, Reconciled], None] = lambda _key, _done: None
+        """Called after each reconcile of an applied version."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The template folders and files that don't load."""
+        sources = self._shared.controllers.sources
+        problems = [*sources.problems, *(each for folder in sources.folders.values() for each in folder.problems)]
+        return tuple(map(str, problems))
+
+    async def check(self, documents: Sequence[Document], namespace: str) -> list[str]:
+        """Why some parents can't be applied, each with its place in the file; [] where all can. Nothing is written."""
+        return [problem for document in documents for problem in await self._check(document, namespace)]
+
+    async def _check(self, document: Document, namespace: str) -> list[str]:
+        try:
+            await self._send(document, namespace, dry_run=True)
+        except (ParentError, ApiError) as error:
+            return [f"{document.location}: {error}"]
+        return []
+
+    async def apply(self, documents: Sequence[Document], namespace: str) -> None:
+        """Apply the parents, and have the workers reconcile them. Raises ApiError and ParentError."""
+        for document in documents:
+            parents = folder_of(self._shared.controllers, kind_of(document.body))
+            metadata = document.body["metadata"]
+            within = (metadata.get("namespace") or namespace) if parents.served.resource.namespaced else ""
+            key = ParentKey(parents.folder.name, within, metadata["name"])
+            self._listen(parents)
+            before = parents.find(key.namespace, key.name)
+            if before is not None and not before.deleting:
+                await self._remember_render(parents, before)
+            live = await self._send(document, namespace, dry_run=False)
+            self.parents[key] = AppliedParent(key=key, document=document, live=live, version=live.resource_version)
+            self._queue.selected.add(key)
+            now = parents.find(key.namespace, key.name)
+            if now is not None and _is_as_new(now, live.resource_version):
+                # Its watch event has come already, or there is none because the apply changed nothing.
+                self._queue.add(key, Cause.PARENT)
+
+    def _listen(self, parents: Parents) -> None:
+        """Have the applied version of a parent reconciled as soon as it is seen, also if it has the same generation:
+        an apply may change nothing but the owners of fields.
+        """
+
+        def on_change(_old: LiveObject | None, new: LiveObject | None) -> None:
+            if new is None:
+                return
+            key = ParentKey(parents.folder.name, new.identity.namespace, new.identity.name)
+            found = self.parents.get(key)
+            if found is not None and found.report is None and _is_as_new(new, found.version):
+                self._queue.add(key, Cause.PARENT)
+
+        if parents not in self._listened:
+            self._listened.add(parents)
+            parents.listen(on_change)
+
+    async def _send(self, document: Document, namespace: str, *, dry_run: bool) -> LiveObject:
+        parents = folder_of(self._shared.controllers, kind_of(document.body))
+        applied = await apply_parent(self._client, parents.served.resource, document.body, namespace, dry_run=dry_run)
+        return applied.live
+
+    def is_queued(self, key: ParentKey) -> bool:
+        """Whether a reconcile of the parent runs, or is due now."""
+        return key in self._queue.processing() or any(item.key == key for item in self._queue.waiting())
+
+    def reconcile_again(self, key: ParentKey) -> None:
+        """Have the workers reconcile a parent as after a change of it: every manifest is applied."""
+        self._queue.add(key, Cause.PARENT)
+
+    def find(self, key: ParentKey) -> LiveObject | None:
+        """A parent as the informer has it, None if there is none."""
+        parents = self._shared.controllers.folders.get(key.folder)
+        return None if parents is None else parents.find(key.namespace, key.name)
+
+    async def planned(self, key: ParentKey) -> tuple[Observed, Rendered, Plan, ParentSecrets]:
+        """What the next reconcile of a parent would observe, render and do, and where it puts contents of Secrets.
+
+        Raises ParentError if it is gone.
+        """
+        live = self.find(key)
+        if live is None:
+            raise ParentError(f"{key} is gone")
+        return await self._plan(self._shared.controllers.folders[key.folder], live)
+
+    async def _plan(self, parents: Parents, live: LiveObject) -> tuple[Observed, Rendered, Plan, ParentSecrets]:
+        turn = Turn(parent=parents.parent(live), state=parents.state(live), causes=Cause.PARENT)
+        observed, rendered = await self._observer.observe(turn)
+        return observed, rendered, await self._planner.plan(turn, observed, rendered), turn.state.secrets
+
+    async def _remember_render(self, parents: Parents, live: LiveObject) -> None:
+        """Remember what the templates render for the parent as it was: what the file changes is not taken for the work
+        of changed templates.
+        """
+        turn = Turn(parent=parents.parent(live), state=ParentState(), causes=Cause.PARENT)
+        observed, rendered = await self._observer.observe(turn)
+        plan = await self._planner.plan(turn, observed, rendered)
+        identities = frozenset(step.identity for step in plan.steps if step.location is not None)
+        renders = RenderHistory(digest=rendered.digest, rendered=identities)
+        parents.save_state(live, replace(parents.state(live), renders=renders))
+
+    async def until_done(self, seconds: float, *, prune: bool, on_change: Callable[[], None]) -> bool:
+        """Wait until all parents are ready, or can't become so, for so many seconds at most. `prune` confirms held
+        prunes. `on_change` is called after each reconcile. Returns whether all are ready.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not self._is_done(prune=prune):
+                    self._changed.clear()
+                    on_change()
+                    if prune:
+                        await self._confirm_prunes()
+                    await self._changed.wait()
+        on_change()
+        return all(parent.ready for parent in self.parents.values())
+
+    def _is_done(self, *, prune: bool) -> bool:
+        parents = self.parents.values()
+        return all(parent.ready or (parent.failed and not (prune and _is_held(parent))) for parent in parents)
+
+    async def _confirm_prunes(self) -> None:
+        """Confirm each held prune once, by a new value of the annotation `reconcile-at`."""
+        for parent in self.parents.values():
+            if not _is_held(parent) or parent.confirmed:
+                continue
+            parent.confirmed = True
+            value = datetime.now(UTC).isoformat(timespec="microseconds")
+            body = encode({"metadata": {"annotations": {RECONCILE_AT: value}, "uid": parent.live.uid}})
+            resource = self._shared.controllers.folders[parent.key.folder].served.resource
+            await self._client.send(calls.merge_patch(resource, parent.key.namespace, parent.key.name, body))
+
+    def _reconciled(self, parent: Parent, done: Reconciled) -> None:
+        identity = parent.live.identity
+        key = ParentKey(parent.folder.name, identity.namespace, identity.name)
+        found = self.parents.get(key)
+        if found is None or not _is_as_new(parent.live, found.version):
+            return
+        found.live = parent.live
+        found.error = redacted_error(done.error, done.state.secrets) if done.error is not None else ""
+        found.report = done.report or found.report
+        self._changed.set()
+        self.on_reconciled(key, done)
+
+
+def _is_denied_only(report: Report) -> bool:
+    """Whether nothing failed but what admission denied. The workers retry it: the cause may go."""
+    failed = [each for each in report.outcomes if each.result is Result.FAILED]
+    return (
+        report.denied
+        and report.verdict.reason == FailureReason.APPLY_FAILED.value
+        and all(each.denied or each.retryable for each in failed)
+    )
+
+
+def _is_held(parent: AppliedParent) -> bool:
+    return parent.report is not None and parent.report.verdict.reason == PRUNE_HELD
+
+
+def _is_as_new(live: LiveObject, version: str) -> bool:
+    """Whether an object is not older than a resourceVersion."""
+    number, wanted = version_number(live.resource_version), version_number(version)
+    if number is not None and wanted is not None:
+        return number >= wanted
+    return live.resource_version == version
+
+
+@contextlib.asynccontextmanager
+async def opened(client: Client, mapper: RESTMapper, options: Options) -> AsyncIterator[FileParents]:
+    """Parents of files, and the workers that reconcile them until the end. Raises ApiError and ParentError."""
+    queue, metrics = _Selected(time.monotonic), Metrics()
+    shared = SharedInformers(client, mapper, options, metrics, queue)
+    async with shared.synced(mapper):
+        found = FileParents(client, shared, options, queue)
+        workers = Workers(queue, shared.controllers.folders, found.reconciler, metrics, options, SYSTEM)
+        recording = asyncio.create_task(shared.recorder.run(), name="write events")
+        tasks = [
+            asyncio.create_task(shared.controllers.follow_cluster(), name="follow the cluster"),
+            asyncio.create_task(shared.controllers.rediscover(), name="rediscover"),
+        ]
+        reconciling = workers.start()
+        try:
+            yield found
+        finally:
+            queue.close()
+            await asyncio.wait(reconciling, timeout=DRAIN_DEADLINE)
+            await _cancel([*tasks, *reconciling])
+            await shared.recorder.close(recording)
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

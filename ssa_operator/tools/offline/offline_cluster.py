@@ -1,0 +1,168 @@
+"""Renders and plans parents of files without a cluster, by the operator's own rules.
+
+Promises:
+- The cluster serves every kind. Its only objects are the given ones, the earlier parents, and what these render.
+- Two parents that render the same object are noticed, as the operator notices them.
+- Two renders of the same parent that differ are a problem.
+- A parent that looks itself up finds itself.
+- A parent that the API server would refuse is not rendered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.objects.cluster_view import OfflineClusterView
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.kind_state import KindState
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import group_kind
+from ssa_operator.objects.render_result import Document, Rendered, RenderProblem, StatusFields
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
+from ssa_operator.reconcile.parent_records.rules import identity_key
+from ssa_operator.reconcile.plan import steps_of
+from ssa_operator.reconcile.step import Step
+from ssa_operator.rendering.determinism import verified
+from ssa_operator.rendering.folder.sources import Folder, Sources
+from ssa_operator.rendering.render import render, render_status
+from ssa_operator.tools.offline.offline_parent import OFFLINE_UID, CreatedParent, RefusedParentError, created_parent
+from ssa_operator.tools.offline.template_folders import CRDKind, cluster_scoped, custom_kinds, find_folder
+
+
+class OfflineParent(Struct, frozen=True, kw_only=True):
+    """A rendered and planned parent."""
+
+    folder: Folder
+    created: CreatedParent
+    """The parent as the API server returns it."""
+    observed: Observed
+    rendered: Rendered
+    status: StatusFields
+    """The fields of its `_status.yaml.j2`."""
+    steps: tuple[Step, ...]
+    """A step for each document and wait, finalize hooks included."""
+
+    @property
+    def problems(self) -> tuple[RenderProblem, ...]:
+        """The problems of the manifests and of the status."""
+        return (*self.rendered.problems, *self.status.problems)
+
+
+@dataclass(slots=True, kw_only=True)
+class OfflineCluster:
+    """What takes the place of a cluster."""
+
+    sources: Sources
+
+    kinds: Mapping[GroupKind, CRDKind]
+    """The kinds of the CRDs in files."""
+
+    now: float
+    """Seconds since the epoch."""
+
+    namespace: str = "default"
+    """The namespace of parents without one."""
+
+    objects: Mapping[Identity, LiveObject] = field(default_factory=dict)
+    """The objects that the cluster has."""
+
+    children: AbstractSet[Identity] | None = None
+    """Those of the objects that are the parent's children; None: every one in its namespace may be."""
+
+    built_in_readiness: bool = False
+    """Whether objects are judged by the built-in rules alone, because they are made up to be ready by these."""
+
+    claims: dict[Identity, Identity] = field(default_factory=dict)
+    """The first parent that renders each object."""
+
+    def created(self, parent: Document) -> tuple[Folder, dict[str, Any]]:
+        """The template folder of a parent, and the parent as the API server returns it.
+
+        Raises CommandError if it has no template folder, or its CRD doesn't serve its version, and RefusedParentError
+        if the API server would refuse it.
+        """
+        folder, created = self._created(parent)
+        return folder, created.body
+
+    def _created(self, parent: Document) -> tuple[Folder, CreatedParent]:
+        folder = find_folder(parent.body, self.sources, self.kinds)
+        created = created_parent(parent, folder, self.kinds, self.now, self.namespace)
+        if created.errors:
+            raise RefusedParentError(created)
+        return folder, created
+
+    def render(self, parent: Document, *, verify: bool = True) -> OfflineParent:
+        """Render and plan a parent of a file. Unless `verify` is false, it is rendered twice, and a difference is a
+        problem. Raises CommandError as `created` does.
+        """
+        folder, created = self._created(parent)
+        body = created.body
+        scoped = cluster_scoped(self.kinds)
+        view = OfflineClusterView(
+            now=self.now,
+            cluster_scoped=scoped,
+            objects={_identity_of(body): body, **{identity: live.body for identity, live in self.objects.items()}},
+            custom_kinds=custom_kinds(self.kinds),
+            namespace=body["metadata"].get("namespace", ""),
+            children=self.children,
+        )
+        rendered = render(folder, body, view, built_in_readiness=self.built_in_readiness)
+        if verify:
+            rendered = verified(folder, body, view, rendered, built_in_readiness=self.built_in_readiness)
+        observed = self._observed(body, rendered, folder)
+        steps = (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing))
+        for step in steps:
+            self.claims.setdefault(step.identity, observed.parent.identity)
+        status = render_status(folder, body, view, {} if self.built_in_readiness else rendered.ready_when)
+        return OfflineParent(
+            folder=folder, created=created, observed=observed, rendered=rendered, status=status, steps=steps
+        )
+
+    def _observed(self, body: dict[str, Any], rendered: Rendered, folder: Folder) -> Observed:
+        parent, scoped, settings = LiveObject.of(body), cluster_scoped(self.kinds), folder.settings
+        kinds = {group_kind(document) for document in rendered.documents}
+        kinds |= {wait.identity.group_kind for wait in rendered.waits if wait.identity is not None}
+        others = {identity: owner for identity, owner in self.claims.items() if owner != parent.identity}
+        return Observed(
+            parent=parent,
+            children=ObservedChildren(
+                objects=self.objects,
+                own=(),
+                kinds={kind: KindState(namespaced=kind not in scoped, synced=True) for kind in kinds},
+            ),
+            parents=ObservedParents(
+                existing={identity_key(owner): owner for owner in others.values()},
+                claims={identity: identity_key(owner) for identity, owner in others.items()},
+                crds={parent.identity.group_kind: folder.name},
+            ),
+            cluster_scope=settings.cluster_scope,
+            adopt=settings.adopt,
+            max_children=settings.max_children,
+            now=self.now,
+        )
+
+
+def _identity_of(body: dict[str, Any]) -> Identity:
+    return LiveObject.of(body).identity
+
+
+def live_objects(
+    documents: Iterable[Document], cluster_scoped: AbstractSet[GroupKind], namespace: str
+) -> dict[Identity, LiveObject]:
+    """The objects of files as the cluster would hold them. Raises CommandError if one is there twice."""
+    found: dict[Identity, LiveObject] = {}
+    for document in documents:
+        metadata = {"uid": OFFLINE_UID, **document.body["metadata"]}
+        if group_kind(document) not in cluster_scoped:
+            metadata["namespace"] = metadata.get("namespace") or namespace
+        live = LiveObject.of({**document.body, "metadata": metadata})
+        if live.identity in found:
+            raise CommandError(f"{document.location}: {live.identity} is given twice", code=2)
+        found[live.identity] = live
+    return found

@@ -1,0 +1,61 @@
+"""Parents in files: which folder has their templates, and how they are applied.
+
+Promises:
+- The API server validates a parent strictly, and its defaults are those of a real apply also in a dry run.
+- A field of a parent that a file no longer has is removed, if an earlier apply of a file wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from ssa_operator.kube.api.client import Applied, Client
+from ssa_operator.kube.api.request import ApplyOptions
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.objects.identity import GroupKind, split_api_version
+from ssa_operator.objects.json_encoding import encode
+from ssa_operator.operator.folder_controllers import FolderControllers
+from ssa_operator.operator.shared_informers import ParentError
+from ssa_operator.reconcile.parent_state import Parents
+
+FILE_MANAGER = "ssa-operator-apply"
+"""The field manager of parents that are applied from files."""
+
+
+def kind_of(body: Mapping[str, Any]) -> GroupKind:
+    """The kind of an object in a file."""
+    return GroupKind(split_api_version(body["apiVersion"])[0], body["kind"])
+
+
+def folder_of(controllers: FolderControllers, kind: GroupKind) -> Parents:
+    """The informer of the parents of a kind. Raises ParentError if no folder has templates for it."""
+    for parents in controllers.folders.values():
+        if parents.served.resource.group_kind == kind:
+            return parents
+    waiting = "; ".join(f"{name} waits: {reason}" for name, reason in sorted(controllers.missing.items()))
+    hint = waiting or "name the folder of your templates with --templates"
+    raise ParentError(f"no template folder that the cluster serves is for {kind}; {hint}")
+
+
+async def apply_parent(
+    client: Client, served: Resource, body: Mapping[str, Any], namespace: str, *, dry_run: bool
+) -> Applied:
+    """Apply the parent of a file, or try it. `namespace` is that of a parent without one.
+
+    Raises ParentError if it is in a namespace although its kind is cluster-scoped, and ApiError if the API server
+    refuses it.
+    """
+    resource = replace(served, version=split_api_version(body["apiVersion"])[1])
+    metadata, name = dict(body["metadata"]), body["metadata"]["name"]
+    if resource.namespaced:
+        namespace = metadata["namespace"] = metadata.get("namespace") or namespace
+    elif metadata.get("namespace"):
+        raise ParentError(f"{resource.kind} {name} is cluster-scoped; remove metadata.namespace")
+    else:
+        namespace = ""
+    sent = {key: value for key, value in body.items() if key != "status"} | {"metadata": metadata}
+    options = ApplyOptions(dry_run=dry_run, manager=FILE_MANAGER)
+    return await client.apply(resource, namespace, name, encode(sent), options)

@@ -1,0 +1,89 @@
+"""What parents render, in the words of `render` and of golden cases.
+
+Promises:
+- Every wait and problem names the template line and the object.
+- A manifest whose dependencies are not ready is complete, and is a wait, too: the operator applies them first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.readiness.rules import ReadinessState, readiness
+from ssa_operator.objects.render_result import Rendered, RenderProblem
+from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.step import Action, Step
+
+
+@dataclass(slots=True, kw_only=True)
+class RenderedParents:
+    """What one parent after the other renders."""
+
+    now: float
+    """Seconds since the epoch."""
+
+    names_parents: bool = True
+    """Whether each wait and problem names the parent."""
+
+    steps: list[Step] = field(default_factory=list)
+    """The steps of the manifests that the operator would apply."""
+
+    problems: list[str] = field(default_factory=list)
+
+    waits: list[str] = field(default_factory=list)
+    """The documents that would wait, with the objects that they wait for."""
+
+    def add(
+        self, observed: Observed, rendered: Rendered, steps: Iterable[Step], render_problems: Iterable[RenderProblem]
+    ) -> None:
+        """Add what one parent renders, by the steps of its documents and waits."""
+        problems = list(dict.fromkeys(map(str, render_problems)))
+        waits = [f"{wait.location}: a document is {wait}" for wait in rendered.waits if wait.identity is None]
+        unready = partial(self._unready, observed, rendered)
+        for step in steps:
+            self._add(step, observed, unready, problems, waits)
+        identity = observed.parent.identity
+        parent = f" (for {identity.kind} {identity.name})" if self.names_parents else ""
+        self.problems += [f"{problem}{parent}" for problem in problems]
+        self.waits += [f"{wait}{parent}" for wait in waits]
+
+    def _add(
+        self,
+        step: Step,
+        observed: Observed,
+        unready: Callable[[Identity], bool],
+        problems: list[str],
+        waits: list[str],
+    ) -> None:
+        if step.action is Action.REFUSE:
+            problems.append(f"{step.location}: {step.identity} {step.reason}")
+        elif step.manifest is None:
+            waits.append(f"{step.location}: {step.identity} is {step.reason}")
+        else:
+            self.steps.append(step)
+            # The manifest is complete, but the operator applies its dependencies first.
+            dependencies = [str(edge) for edge in step.order.after if unready(edge.target)]
+            dependencies += [
+                f"{child} to be ready"
+                for child, _ in step.order.missing
+                if all(map(unready, _named(child, observed.children.objects)))
+            ]
+            if dependencies:
+                waits.append(f"{step.location}: {step.identity} is waiting for {' and '.join(dependencies)}")
+
+    def _unready(self, observed: Observed, rendered: Rendered, identity: Identity) -> bool:
+        live, kind = observed.children.objects.get(identity), observed.children.kinds.get(identity.group_kind)
+        if live is None or kind is None:
+            return True
+        ready_when = rendered.ready_when.get(Reference(identity.kind, identity.name))
+        found = readiness(live.body, self.now, reports_status=kind.reports_status, ready_when=ready_when)
+        return found.state is not ReadinessState.CURRENT
+
+
+def _named(child: Reference, objects: Iterable[Identity]) -> list[Identity]:
+    """The objects that a reference may mean."""
+    return [identity for identity in objects if (identity.kind, identity.name) == (child.kind, child.name)]

@@ -1,0 +1,226 @@
+"""Finds the template folder of an object and its CRD's defaults, from files alone.
+
+Promises:
+- The CRD of the object's kind names the folder. Without a CRD, the folder has the plural that Kubernetes would use.
+- An invalid CRD is an error with its file and line. A missing CRD is no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from ssa_operator.objects.built_in_kinds import ApiKind
+from ssa_operator.objects.identity import GroupKind, is_built_in, join_api_version, split_api_version
+from ssa_operator.objects.permission import ServedKind
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import field_text
+from ssa_operator.operator.permissions.rules import ParentKind
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.rendering.folder import crd_files
+from ssa_operator.rendering.folder.sources import Folder, Sources
+from ssa_operator.schema.crd_schema import has_status, object_schema, version_priority, wrong_parts
+from ssa_operator.schema.defaults import defaulted
+from ssa_operator.schema.new_object import NewObject, new_object
+from ssa_operator.schema.pruning import prune
+
+# Cluster-scoped built-in kinds; https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/
+_CLUSTER_SCOPED = frozenset(
+    {
+        GroupKind("", "Namespace"),
+        GroupKind("", "Node"),
+        GroupKind("", "PersistentVolume"),
+        GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+        GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+        GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
+        GroupKind("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+        GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
+        GroupKind("apiregistration.k8s.io", "APIService"),
+        GroupKind("certificates.k8s.io", "CertificateSigningRequest"),
+        GroupKind("flowcontrol.apiserver.k8s.io", "FlowSchema"),
+        GroupKind("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
+        GroupKind("networking.k8s.io", "IngressClass"),
+        GroupKind("node.k8s.io", "RuntimeClass"),
+        GroupKind("rbac.authorization.k8s.io", "ClusterRole"),
+        GroupKind("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+        GroupKind("scheduling.k8s.io", "PriorityClass"),
+        GroupKind("storage.k8s.io", "CSIDriver"),
+        GroupKind("storage.k8s.io", "CSINode"),
+        GroupKind("storage.k8s.io", "StorageClass"),
+        GroupKind("storage.k8s.io", "VolumeAttachment"),
+    }
+)
+
+
+# Built-in kinds with another plural than `possible_plurals` gives first.
+_PLURALS = {GroupKind("", "Endpoints"): "endpoints"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CRDKind:
+    """The kind that a CRD file defines."""
+
+    folder: str
+    """The name of its template folder."""
+
+    namespaced: bool
+
+    definition: Mapping[str, Any] = field(repr=False, compare=False)
+    """The CRD."""
+
+
+def read_crd_kinds(folders: Iterable[Path]) -> Mapping[GroupKind, CRDKind]:
+    """The kinds of the CRDs in the folders. A folder need not exist. Raises CommandError."""
+    return crd_kinds(read_crds(folders))
+
+
+def read_crds(folders: Iterable[Path]) -> list[Document]:
+    """The CRDs in the folders. A folder need not exist. Raises CommandError."""
+    try:
+        return crd_files.load(*(folder for folder in folders if folder.exists()))
+    except crd_files.DefinitionError as error:
+        raise CommandError(str(error)) from error
+
+
+def crd_kinds(definitions: Iterable[Document]) -> Mapping[GroupKind, CRDKind]:
+    """The kinds of CRDs. Raises CommandError."""
+    from ssa_operator.tools.schemas.target_schemas import refuse_invalid_values
+
+    found = list(definitions)
+    refuse_invalid_values(found)
+    kinds = dict(map(_kind_of, found))
+    for definition in found:
+        _refuse_invalid_schemas(definition)
+    return kinds
+
+
+def _refuse_invalid_schemas(definition: Document) -> None:
+    """Raise CommandError for a part of a schema that no schema has. The bundled schema of CRDs ends at some depth."""
+    for at, version in enumerate(definition.body["spec"].get("versions", ())):
+        root = ("spec", "versions", at, "schema", "openAPIV3Schema")
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        for path, words in wrong_parts(schema, root) if schema is not None else ():
+            raise CommandError(f"{definition.location_of(path)}: {field_text(path)} must be {words}")
+
+
+def _kind_of(definition: Document) -> tuple[GroupKind, CRDKind]:
+    try:
+        spec = definition.body["spec"]
+        group, names = spec["group"], spec["names"]
+        for version in spec.get("versions", ()):
+            version["name"]  # every reader of a version takes its name as given
+        known = CRDKind(
+            folder=f"{names['plural']}.{group}",
+            namespaced=spec.get("scope") == "Namespaced",
+            definition=definition.body,
+        )
+        return GroupKind(group, names["kind"]), known
+    except (KeyError, TypeError) as error:
+        raise CommandError(
+            f"{definition.location}: a CRD needs spec.group, spec.names.kind and spec.names.plural, and each version"
+            " a name"
+        ) from error
+
+
+def cluster_scoped(kinds: Mapping[GroupKind, CRDKind]) -> frozenset[GroupKind]:
+    """The cluster-scoped kinds: built-in ones, and those of the CRDs. Every other kind counts as namespaced."""
+    return _CLUSTER_SCOPED - kinds.keys() | {kind for kind, known in kinds.items() if not known.namespaced}
+
+
+def custom_kinds(kinds: Mapping[GroupKind, CRDKind]) -> frozenset[ApiKind]:
+    """The kinds that the CRDs define, in every version that they serve."""
+    return frozenset(
+        ApiKind(join_api_version(kind.group, version["name"]), kind.kind)
+        for kind, known in kinds.items()
+        for version in known.definition["spec"].get("versions", ())
+        if version.get("served")
+    )
+
+
+def served_kind(kind: GroupKind, kinds: Mapping[GroupKind, CRDKind]) -> ServedKind:
+    """How a cluster with these CRDs serves a kind. Without a CRD, the plural is the one that Kubernetes would use."""
+    if kind in kinds:
+        return ServedKind(kinds[kind].folder.removesuffix(f".{kind.group}"), kinds[kind].namespaced)
+    return ServedKind(_PLURALS.get(kind) or possible_plurals(kind.kind)[0], kind not in _CLUSTER_SCOPED)
+
+
+def parent_kind(folder: Folder, kinds: Mapping[GroupKind, CRDKind]) -> ParentKind:
+    """The parents of a folder, in a cluster with these CRDs. The operator writes no status of built-in kinds."""
+    known = next((each for each in kinds.values() if each.folder == folder.name), None)
+    if known is None:
+        built_in = is_built_in(folder.group)
+        cluster_scoped = {(each.group, possible_plurals(each.kind)[0]) for each in _CLUSTER_SCOPED}
+        namespaced, writes_status = (folder.group, folder.resource) not in cluster_scoped, not built_in
+    else:
+        namespaced = known.namespaced
+        writes_status = has_status(known.definition, read_version(folder, known.definition))
+    return ParentKind(
+        folder=folder.name,
+        group=folder.group,
+        resource=folder.resource,
+        namespaced=namespaced,
+        writes_status=writes_status,
+        cluster_scope=folder.settings.cluster_scope,
+    )
+
+
+def read_version(folder: Folder, definition: Mapping[str, Any]) -> str:
+    """The version of the parents that the operator reads; '' if the CRD serves none."""
+    versions = definition["spec"].get("versions", ())
+    served = [each["name"] for each in versions if each.get("served")]
+    return folder.settings.version or max(served, key=version_priority, default="")
+
+
+def as_served(parent: Mapping[str, Any], folder: Folder, kinds: Mapping[GroupKind, CRDKind]) -> NewObject:
+    """A new parent as the API server returns it to the operator: pruned, with the defaults of its CRD, in the version
+    that the operator reads; and why the API server refuses it, if it does. Without a CRD, as for built-in kinds, it is
+    unchanged.
+
+    Raises CommandError if the CRD doesn't serve the version of the parent or of the folder.
+    """
+    group, version = split_api_version(parent["apiVersion"])
+    known = kinds.get(GroupKind(group, parent["kind"]))
+    if known is None:
+        return NewObject(body=dict(parent))
+    versions = known.definition["spec"].get("versions", ())
+    served = [each["name"] for each in versions if each.get("served")]
+    for wanted in (version, folder.settings.version or version):
+        if wanted not in served:
+            which, names = f"its CRD {known.folder} doesn't serve version {wanted}", ", ".join(served) or "none"
+            raise CommandError(f"{parent['kind']} {parent['metadata']['name']}: {which}; served are {names}")
+    created = new_object(parent, known.definition, version)
+    if (known.definition["spec"].get("conversion") or {}).get("strategy", "None") != "None":
+        return created  # only the CRD's webhook can convert it
+    # The API server prunes and sets defaults by the version of the request, that of etcd, and that of the answer.
+    stored = next((each["name"] for each in versions if each.get("storage")), version)
+    read = read_version(folder, known.definition)
+    stored_schema = object_schema(known.definition, stored)
+    stored_body, lost = prune(created.body, stored_schema)
+    body, lost_again = prune(defaulted(stored_body, stored_schema), object_schema(known.definition, read))
+    pruned = tuple(dict.fromkeys((*created.pruned, *lost, *lost_again)))
+    return replace(created, body=body | {"apiVersion": join_api_version(group, read)}, pruned=pruned)
+
+
+def find_folder(parent: Mapping[str, Any], sources: Sources, kinds: Mapping[GroupKind, CRDKind]) -> Folder:
+    """The template folder of a parent. Raises CommandError, which names the possible folders."""
+    kind = GroupKind(split_api_version(parent["apiVersion"])[0], parent["kind"])
+    suffix = f".{kind.group}" if kind.group else ""
+    names = [kinds[kind].folder] if kind in kinds else [f"{plural}{suffix}" for plural in possible_plurals(kind.kind)]
+    for name in names:
+        if name in sources.folders:
+            return sources.folders[name]
+    raise CommandError(f"no templates for {kind} {parent['metadata']['name']}: there is no folder {' or '.join(names)}")
+
+
+def possible_plurals(kind: str) -> list[str]:
+    """The names that the resource of a kind may have in Kubernetes: `Ingress` -> `ingresses`, `ingress`."""
+    name = kind.lower()
+    if name.endswith(("s", "x", "z", "ch", "sh")):
+        return [f"{name}es", name]
+    if name.endswith("y") and name[-2:-1] not in "aeiou":
+        return [f"{name[:-1]}ies"]
+    return [f"{name}s", f"{name}es"]

@@ -1,0 +1,297 @@
+"""What a reconcile would change, as text for a terminal and as data for `--output json`.
+
+Promises:
+- The text of an object is a unified diff of YAML. Below it stand the fields that other managers own, and the template
+  line of each field that the templates change.
+- Colours appear only in a terminal, and not with NO_COLOR.
+- No content of a Secret is shown: a short hash stands for it, equal for equal values of one field.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct
+from rich.console import Console
+from rich.text import Text
+
+from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.reconcile.field_changes import ChangeCause, FieldOwner, content
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.resync.unchanged import is_same_content
+from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, hidden_in_live
+from ssa_operator.reconcile.secrets.masked_object import Mask
+from ssa_operator.reconcile.secrets.redacted_report import redacted_finalization
+from ssa_operator.tools.offline.parent_files import FILE_MANAGER
+from ssa_operator.tools.plan.object_changes import (
+    ChangedField,
+    LeftValue,
+    ObjectChange,
+    changed_fields,
+    object_changes,
+)
+from ssa_operator.tools.plan.preview import Planned
+from ssa_operator.tools.plan.previews import NamedParent
+from ssa_operator.tools.terminal.printing import yaml_text
+
+_STYLES = {
+    Result.CREATED: "green",
+    Result.CONFIGURED: "yellow",
+    Result.RECREATED: "magenta",
+    Result.PRUNED: "red",
+    Result.WAITING: "cyan",
+    Result.FAILED: "bold red",
+    Result.UNCHANGED: "dim",
+}
+VERBS = {
+    Result.CREATED: "create",
+    Result.CONFIGURED: "change",
+    Result.RECREATED: "recreate",
+    Result.PRUNED: "prune",
+    Result.WAITING: "wait",
+    Result.FAILED: "fail",
+    Result.UNCHANGED: "keep",
+}
+"""What the operator would do with an object."""
+
+
+class ParentChanges(Struct, frozen=True, kw_only=True):
+    """What a reconcile of one parent would change."""
+
+    planned: Planned
+    own: ObjectChange | None
+    """The change of the parent itself, if it is from a file."""
+    objects: tuple[ObjectChange, ...]
+    problems: tuple[str, ...]
+    """What the templates fail with, or the records on the parent that can't be read."""
+    waits: tuple[str, ...]
+    """What documents wait for whose objects are not known yet."""
+    notes: tuple[str, ...]
+    """What the user has to know beside the changes: a held prune, a suspended parent."""
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.problems) or any(each.result is Result.FAILED for each in self.objects)
+
+    @property
+    def notices(self) -> bool:
+        """Whether the API server refuses something, although no manifest is at fault."""
+        return any(each.notice for each in self.objects)
+
+    @property
+    def differs(self) -> bool:
+        """Whether something would change, or whether that is not known yet."""
+        own = self.own is not None and self.own.differs
+        return own or bool(self.waits or self.planned.plan.held) or any(each.differs for each in self.objects)
+
+
+def parent_changes(named: NamedParent, planned: Planned, outcomes: Sequence[Outcome], salt: bytes) -> ParentChanges:
+    """The changes of one parent. `salt` is the same for all parents of a run."""
+    mask = Mask(salt=salt)
+    rendered = planned.rendered
+    problems = dict.fromkeys(map(str, rendered.problems))
+    return ParentChanges(
+        planned=planned,
+        own=_own_change(named, mask) if named.location is not None else None,
+        objects=object_changes(outcomes, mask, planned.secrets, planned.parent.folder.settings.former_managers),
+        problems=tuple(filter(None, (planned.unreadable_records_message, *problems))),
+        waits=tuple(f"{each.location}: a document is {each}" for each in rendered.waits if not each.identity),
+        notes=tuple(_notes(planned)),
+    )
+
+
+def _notes(planned: Planned) -> Iterator[str]:
+    if planned.finalization is not None:
+        waits = redacted_finalization(planned.finalization, planned.secrets).awaited
+        yield "is being deleted, so no template is applied" + (f"; it remains because {waits}" if waits else "")
+    if planned.suspended:
+        yield "is suspended: nothing is applied until it is resumed"
+    if planned.plan.held:
+        yield f"the prune is held: {planned.plan.held}"
+
+
+def _own_change(named: NamedParent, mask: Mask) -> ObjectChange:
+    """The change of a parent that is applied from a file."""
+    live, after = named.live, named.parent.live
+    existing = Result.UNCHANGED if live is not None and is_same_content(live, after) else Result.CONFIGURED
+    result = existing if live is not None else Result.CREATED
+    changed = live is not None and result is Result.CONFIGURED
+    return ObjectChange(
+        identity=after.identity,
+        result=result,
+        location=named.location,
+        before=mask.masked(content(live.body), hidden_in_live(live, NO_CONTENT))
+        if live is not None and changed
+        else None,
+        after=mask.masked(content(after.body), hidden_in_live(after, NO_CONTENT))
+        if result is not Result.UNCHANGED
+        else None,
+        fields=changed_fields(live, after, mask, manager=FILE_MANAGER) if live is not None and changed else (),
+    )
+
+
+# Text.
+
+
+def print_changes(console: Console, changes: ParentChanges) -> None:
+    """Print what would change of one parent and its children; nothing if nothing would."""
+    if not (changes.differs or changes.failed or changes.notes or changes.notices):
+        return
+    identity = changes.planned.parent.live.identity
+    console.print(Text(str(identity), "bold"))
+    for note in changes.notes:
+        console.print(Text(f"  {note}", "yellow"))
+    for problem in changes.problems:
+        console.print(Text(f"  fail {problem}", _STYLES[Result.FAILED]))
+    for wait in changes.waits:
+        console.print(Text(f"  wait {wait}", _STYLES[Result.WAITING]))
+    for each in (changes.own, *changes.objects):
+        if each is not None and (each.differs or each.left or each.notice or _is_held(each, changes)):
+            _print_object(console, each)
+
+
+def _is_held(change: ObjectChange, changes: ParentChanges) -> bool:
+    return bool(changes.planned.plan.held) and change.result is Result.UNCHANGED and bool(change.message)
+
+
+def _print_object(console: Console, change: ObjectChange) -> None:
+    style = _STYLES[change.result]
+    head = Text.assemble("  ", (VERBS[change.result], style), f" {change.identity}")
+    if change.message:
+        head.append(f": {change.message.removeprefix(f'{change.identity} ').removeprefix(f'{change.identity}: ')}")
+    if change.location is not None:
+        head.append(f"  {change.location}", "dim")
+    console.print(head)
+    for line in diff_lines(change):
+        console.print(Text(f"    {line}", _line_style(line)))
+    for note in notes(change):
+        console.print(Text(f"    # {note}", "cyan"))
+
+
+def _line_style(line: str) -> str:
+    if line.startswith(("--- ", "+++ ")):
+        return "bold"
+    return {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "")
+
+
+def diff_lines(change: ObjectChange) -> list[str]:
+    """The unified diff of an object, [] where it does not change."""
+    if change.before is None and change.after is None:
+        return []
+    before, after = (yaml_text(body).splitlines() if body is not None else [] for body in (change.before, change.after))
+    return list(difflib.unified_diff(before, after, "live", "applied", lineterm=""))
+
+
+def notes(change: ObjectChange) -> list[str]:
+    """The reasons of the changes of an object, and whose fields they are."""
+    lines = [change.notice] if change.notice else []
+    if change.adopted:
+        others = f" from {' and '.join(change.adopted_from)}" if change.adopted_from else ""
+        lines.append(f"the operator adopts the object{others}")
+    lines += [_field_note(each) for each in change.fields]
+    lines += [left_note(each) for each in change.left]
+    return lines
+
+
+def left_note(left: LeftValue) -> str:
+    """What becomes of a field that the operator gives up."""
+    if left.handed_over:
+        return (
+            f"{left.field} is no longer rendered and stays {left.value}: it is handed to {_names(left.owners)}, until "
+            "another manager writes it"
+        )
+    return f"{left.field} is no longer rendered and stays as it is, because {_names(left.owners)} owns it, too"
+
+
+def _field_note(changed: ChangedField) -> str:
+    where = f", rendered at {changed.location}" if changed.location is not None else ""
+    match changed.cause:
+        case ChangeCause.TEMPLATE if changed.after is None:
+            also = f"; {_names(changed.owners)} owned it, too" if changed.owners else ""
+            return f"{changed.field} is no longer rendered{also}"
+        case ChangeCause.TEMPLATE:
+            return f"{changed.field} changes{where}"
+        case ChangeCause.TAKEN:
+            return f"{changed.field} was written by {_names(changed.owners)}; the apply replaces it{where}"
+        case ChangeCause.ADOPTED:
+            return f"{changed.field} is removed, because only {_names(changed.owners)} wrote it"
+        case ChangeCause.SERVER:
+            return f"{changed.field} is changed by the API server"
+
+
+def _names(owners: Sequence[FieldOwner]) -> str:
+    return " and ".join(map(str, owners)) or "the API server"
+
+
+# Data.
+
+
+def changes_data(changes: ParentChanges) -> dict[str, Any]:
+    """The changes of one parent for `--output json`."""
+    live = changes.planned.parent.live
+    own = [changes.own] if changes.own is not None else []
+    return {
+        "kind": live.identity.kind,
+        "namespace": live.identity.namespace,
+        "name": live.identity.name,
+        "exists": changes.planned.exists,
+        "notes": list(changes.notes),
+        "problems": list(changes.problems),
+        "waits": list(changes.waits),
+        "objects": [object_data(each) | {"diff": _diff_text(each)} for each in (*own, *changes.objects)],
+    }
+
+
+def object_data(change: ObjectChange) -> dict[str, Any]:
+    """The change of one object for `--output json`, without its diff."""
+    identity = change.identity
+    return {
+        "group": identity.group,
+        "kind": identity.kind,
+        "namespace": identity.namespace,
+        "name": identity.name,
+        "result": change.result.value,
+        "message": "; ".join(filter(None, (change.message, change.notice))),
+        **_location_data(change.location),
+        "adopted": change.adopted,
+        "adoptedFrom": list(change.adopted_from),
+        "fields": [
+            {
+                "field": each.field,
+                "before": each.before,
+                "after": each.after,
+                "cause": each.cause.value,
+                "managers": [_owner_data(owner) for owner in each.owners],
+                **_location_data(each.location),
+            }
+            for each in change.fields
+        ],
+        "left": [
+            {
+                "field": each.field,
+                "value": each.value,
+                "managers": [_owner_data(owner) for owner in each.owners],
+                "handedOver": each.handed_over,
+            }
+            for each in change.left
+        ],
+    }
+
+
+def _diff_text(change: ObjectChange) -> str:
+    return "".join(f"{line}\n" for line in diff_lines(change))
+
+
+def _owner_data(owner: FieldOwner) -> dict[str, str]:
+    return {
+        "manager": owner.manager,
+        "operation": owner.operation,
+        "subresource": owner.subresource,
+        "time": owner.time,
+    }
+
+
+def _location_data(location: SourceLocation | None) -> dict[str, Any]:
+    return {"file": location.file, "line": location.line} if location is not None else {}

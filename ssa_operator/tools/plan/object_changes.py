@@ -1,0 +1,238 @@
+"""What a reconcile would change in each object, as `diff` and `plan` show it.
+
+Promises:
+- Each change follows from the outcome of a dry run. No rule decides a second time.
+- No content of a Secret is part of it: a `Mask` hides the fields that the render put it into.
+- A change names the template line that renders the field, and the managers that the apply takes a field from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import MANAGER, LiveObject
+from ssa_operator.objects.managed_fields import Path, path_text
+from ssa_operator.objects.manifest import Manifest
+from ssa_operator.objects.merge_keys import IndexedBody
+from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
+from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.reconcile.adoption.rules import former_managers
+from ssa_operator.reconcile.field_changes import (
+    ChangeCause,
+    FieldChange,
+    FieldOwner,
+    content,
+    field_changes,
+    field_path,
+    left_fields,
+)
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.refusals.memory import refusal_notice
+from ssa_operator.reconcile.secrets.content_fields import (
+    NO_CONTENT,
+    ContentFields,
+    HiddenPaths,
+    fields_of,
+    hidden_in_live,
+    hidden_in_manifest,
+)
+from ssa_operator.reconcile.secrets.masked_object import Mask
+from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
+from ssa_operator.reconcile.step import Action
+
+Body = Mapping[str, Any]
+
+
+class ChangedField(Struct, frozen=True, kw_only=True):
+    """One field that would change, with masked values."""
+
+    field: str
+    before: Any
+    """Its value, None where the object lacks it."""
+    after: Any
+    cause: ChangeCause
+    owners: tuple[FieldOwner, ...] = ()
+    """The other managers that own it now."""
+    location: SourceLocation | None = None
+    """The template line that renders it."""
+
+
+class LeftValue(Struct, frozen=True, kw_only=True):
+    """One field that the operator gives up and that stays as it is, with a masked value."""
+
+    field: str
+    value: Any
+    owners: tuple[FieldOwner, ...]
+    """The managers that own it then."""
+    handed_over: bool = False
+    """Whether the operator hands it over to them."""
+
+
+class ObjectChange(Struct, frozen=True, kw_only=True):
+    """What becomes of one object."""
+
+    identity: Identity
+    result: Result
+    message: str = ""
+    """What it waits for, why it fails or is kept, or why it is recreated."""
+    location: SourceLocation | None = None
+    """The template line of its manifest, or of the field that fails."""
+    before: Body | None = None
+    """The object as it is, masked, where it changes; None where it does not exist."""
+    after: Body | None = None
+    """The object as it would be, masked, where it changes; None where it would not exist."""
+    fields: tuple[ChangedField, ...] = ()
+    """The fields that change in an object that stays."""
+    left: tuple[LeftValue, ...] = ()
+    """Fields that the operator gives up and that stay as they are."""
+    adopted: bool = False
+    """Whether the operator takes over an object that it has not applied before."""
+    adopted_from: tuple[str, ...] = ()
+    """The managers whose fields the operator takes over with the object."""
+
+    notice: str = ""
+    """What the API server refuses of the manifest, although the manifest is not at fault."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether the object would not stay as it is, or whether that is not known yet."""
+        return self.result is not Result.UNCHANGED or self.adopted or any(each.handed_over for each in self.left)
+
+
+def object_changes(
+    outcomes: Sequence[Outcome],
+    mask: Mask,
+    secrets: ParentSecrets = NO_SECRETS,
+    former: AbstractSet[str] = frozenset(),
+) -> tuple[ObjectChange, ...]:
+    """The change of each outcome of a dry run. `secrets` tells where the render put content; `former` are the field
+    managers that the folder names as former ones.
+    """
+    shown = redacted_outcomes(outcomes, secrets)
+    return tuple(_change(*each, mask, secrets, former) for each in zip(outcomes, shown, strict=True))
+
+
+def _change(
+    outcome: Outcome, shown: Outcome, mask: Mask, secrets: ParentSecrets, former: AbstractSet[str]
+) -> ObjectChange:
+    step, live = outcome.step, outcome.live
+    content_fields = fields_of(step, secrets)
+    before, after = _bodies(outcome, content_fields)
+    fields: tuple[ChangedField, ...] = ()
+    left: tuple[LeftValue, ...] = ()
+    adopted = step.action is Action.APPLY and step.live is not None and not step.live.owned_fields()
+    if step.action is Action.APPLY and step.live is not None and live is not None:
+        if outcome.result is Result.CONFIGURED:
+            fields = changed_fields(step.live, live, mask, content_fields)
+        if outcome.result in (Result.CONFIGURED, Result.UNCHANGED):
+            left = _left(step.live, live, mask, content_fields)
+    failed = outcome.result is Result.FAILED
+    message = shown.message or (shown.step.reason if step.action in (Action.KEEP, Action.PRUNE) else "")
+    return ObjectChange(
+        identity=shown.step.identity,
+        result=outcome.result,
+        message=message,
+        notice=refusal_notice(shown.step.history.refusal, shown.step.manifest, live) if not failed else "",
+        location=outcome.location or step.location,
+        before=mask.masked(*before) if before is not None else None,
+        after=mask.masked(*after) if after is not None else None,
+        fields=fields,
+        left=left,
+        adopted=adopted and outcome.result in (Result.CONFIGURED, Result.UNCHANGED),
+        adopted_from=former_managers(step.live, former) if adopted and step.live is not None else (),
+    )
+
+
+def _left(before: LiveObject, after: LiveObject, mask: Mask, content_fields: ContentFields) -> tuple[LeftValue, ...]:
+    found = left_fields(before, after)
+    body = IndexedBody(_masked_live(after, mask, content_fields)) if found else IndexedBody({})
+    return tuple(
+        LeftValue(field=path_text(path), value=body.value_at(path), owners=each.owners, handed_over=each.handed_over)
+        for each in found
+        for path in (_shown_path(each.path, body),)
+    )
+
+
+def changed_fields(
+    before: LiveObject,
+    after: LiveObject,
+    mask: Mask,
+    content_fields: ContentFields = NO_CONTENT,
+    manager: str = MANAGER,
+) -> tuple[ChangedField, ...]:
+    """The fields that an apply of `manager` changes, with masked values."""
+    old, new = (IndexedBody(_masked_live(each, mask, content_fields)) for each in (before, after))
+    manifest = content_fields.manifest
+    sent = None if manifest is None else IndexedBody(manifest.body)
+    return tuple(
+        ChangedField(
+            field=path_text(path),
+            before=old.value_at(path),
+            after=new.value_at(path),
+            cause=change.cause,
+            owners=change.owners,
+            location=_location(change, manifest, sent),
+        )
+        for change in field_changes(before, after, manager)
+        for path in (_shown_path(change.path, old, new),)
+    )
+
+
+def _masked_live(live: LiveObject, mask: Mask, content_fields: ContentFields) -> Body:
+    return mask.masked(live.body, hidden_in_live(live, content_fields))
+
+
+def _shown_path(path: Path, *masked: IndexedBody) -> Path:
+    """A field, or the hidden one that it is below: its own name may be hidden, too."""
+    for end in range(len(path), 1, -1):
+        if any(body.value_at(path[:end]) is not None for body in masked):
+            return path[:end]
+    return path[:1]
+
+
+_Hidden: TypeAlias = "tuple[Body, HiddenPaths]"
+"""An object, and its hidden fields."""
+
+
+def _bodies(outcome: Outcome, content_fields: ContentFields) -> tuple[_Hidden | None, _Hidden | None]:
+    """The object before and after, where it changes."""
+    step, live = outcome.step, outcome.live
+
+    def hidden(live: LiveObject | None) -> _Hidden | None:
+        return (content(live.body), hidden_in_live(live, content_fields)) if live is not None else None
+
+    match outcome.result:
+        case Result.CREATED | Result.CONFIGURED:
+            return hidden(step.live), hidden(live)
+        case Result.RECREATED:
+            body = _recreated(outcome)
+            after = (body, hidden_in_manifest(body, content_fields)) if body is not None else None
+            return hidden(step.live), after
+        case Result.PRUNED:
+            return hidden(step.live), None
+        case _:
+            return None, None
+
+
+def _recreated(outcome: Outcome) -> Body | None:
+    """The new object. The dry run showed it under another name."""
+    manifest, live = outcome.step.manifest, outcome.live
+    if manifest is None:
+        return None
+    if live is None:
+        return manifest.body
+    body = content(live.body)
+    return {**body, "metadata": {**body["metadata"], "name": manifest.identity.name}}
+
+
+def _location(change: FieldChange, manifest: Manifest | None, sent: IndexedBody | None) -> SourceLocation | None:
+    if manifest is None or sent is None or change.cause in (ChangeCause.SERVER, ChangeCause.ADOPTED):
+        return None
+    path = field_path(change.path, sent)
+    # A field that is no longer rendered has no line.
+    return manifest.document.location_of(path) if len(path) == len(change.path) else None

@@ -1,0 +1,264 @@
+"""The totals and details of a plan over many parents, as text, Markdown and data.
+
+Promises:
+- Each object counts once, by what would become of it. A template that fails counts as failed.
+- Objects with the same changes are one detail, with the names of a few of them. Changes of hidden values are the same:
+  whether two objects have the same content is not shown.
+- The counts of `--output json` keep their names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.messages import counted
+from ssa_operator.objects.secret_fields import HIDDEN
+from ssa_operator.reconcile.field_changes import ChangeCause
+from ssa_operator.reconcile.outcome import Result
+from ssa_operator.reconcile.secrets.masked_object import HASH
+from ssa_operator.tools.plan.changes import VERBS, ParentChanges, left_note, notes, object_data
+from ssa_operator.tools.plan.object_changes import ObjectChange
+
+NAMES = 5
+"""The objects of one detail that are named."""
+
+_VALUE_LIMIT = 60
+"""Characters of a value in a detail."""
+
+_COUNTED = {
+    Result.CREATED: "created",
+    Result.CONFIGURED: "changed",
+    Result.RECREATED: "recreated",
+    Result.PRUNED: "pruned",
+    Result.UNCHANGED: "unchanged",
+    Result.WAITING: "waiting",
+    Result.FAILED: "failed",
+}
+COUNTS = tuple(_COUNTED.values())
+
+
+@dataclass(slots=True)
+class Counts:
+    """How many objects have each result."""
+
+    by_name: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
+
+    def add(self, name: str) -> None:
+        self.by_name[name] += 1
+
+    @property
+    def cells(self) -> list[str]:
+        return [str(self.by_name[name]) for name in COUNTS]
+
+    @property
+    def total(self) -> int:
+        return sum(self.by_name.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """Objects that change in the same way."""
+
+    result: Result
+    kind: GroupKind
+    lines: tuple[str, ...]
+    objects: list[Identity] = field(compare=False)
+
+    @property
+    def title(self) -> str:
+        names = [f"{each.namespace}/{each.name}" if each.namespace else each.name for each in self.objects[:NAMES]]
+        more = f" and {len(self.objects) - NAMES} more" if len(self.objects) > NAMES else ""
+        return f"{VERBS[self.result]} {self.kind}: {', '.join(names)}{more}"
+
+
+@dataclass(slots=True)
+class PlanSummary:
+    """What a reconcile of all parents would change."""
+
+    parents: int = 0
+    changed_parents: int = 0
+    """The parents that have a change."""
+    totals: Counts = field(default_factory=Counts)
+    kinds: dict[GroupKind, Counts] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    """What fails beside single objects: templates, parents that can't be read, folders that wait."""
+    notes: list[str] = field(default_factory=list)
+    """Held prunes, suspended parents, and how the plan was made."""
+    objects: list[tuple[Identity, ObjectChange]] = field(default_factory=list)
+    """The changed objects, each with its parent."""
+
+    def add(self, changes: ParentChanges) -> None:
+        """Count one parent."""
+        parent = changes.planned.parent.live.identity
+        self.parents += 1
+        self.changed_parents += changes.differs or changes.failed
+        self.notes += [f"{parent} {note}" for note in changes.notes]
+        for problem in changes.problems:
+            self.problems.append(f"{problem} (for {parent})")
+            self._count(parent.group_kind, "failed")
+        for wait in changes.waits:
+            self.notes.append(f"{wait} (for {parent})")
+            self._count(parent.group_kind, "waiting")
+        for each in changes.objects:
+            self._count(each.identity.group_kind, _COUNTED[each.result])
+            if each.notice:
+                self.notes.append(f"{each.identity}: {each.notice} (for {parent})")
+            if each.differs:
+                self.objects.append((parent, each))
+
+    def fail(self, parent: Identity, message: str) -> None:
+        """Count a parent that could not be planned."""
+        self.parents += 1
+        self.changed_parents += 1
+        self.problems.append(f"{parent}: {message}")
+        self._count(parent.group_kind, "failed")
+
+    def _count(self, kind: GroupKind, name: str) -> None:
+        self.totals.add(name)
+        self.kinds.setdefault(kind, Counts()).add(name)
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.problems) or self.totals.by_name["failed"] > 0
+
+    @property
+    def headline(self) -> str:
+        counts = ", ".join(f"{self.totals.by_name[name]} {name}" for name in COUNTS if self.totals.by_name[name])
+        parents = counted(self.parents, "parent")
+        return f"{parents}, {self.changed_parents} of them with changes; objects: {counts or 'none'}"
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """A row of counts for each kind, and the totals."""
+        rows = [[str(kind), *self.kinds[kind].cells] for kind in sorted(self.kinds)]
+        return [*rows, ["total", *self.totals.cells]]
+
+    @property
+    def details(self) -> list[Detail]:
+        """The changes, equal ones together: failures first, then deletions."""
+        found: dict[tuple[Result, GroupKind, tuple[str, ...]], Detail] = {}
+        for _, change in self.objects:
+            key = change.result, change.identity.group_kind, tuple(_lines(change))
+            found.setdefault(key, Detail(*key, [])).objects.append(change.identity)
+        return sorted(found.values(), key=lambda each: (_ORDER.index(each.result), each.kind, -len(each.objects)))
+
+
+_ORDER = (
+    Result.FAILED,
+    Result.PRUNED,
+    Result.RECREATED,
+    Result.CONFIGURED,
+    Result.CREATED,
+    Result.WAITING,
+    Result.UNCHANGED,
+)
+
+
+def _lines(change: ObjectChange) -> Iterable[str]:
+    """What happens to an object, without its name, so that equal changes are equal."""
+    if change.message:
+        message = change.message.removeprefix(f"{change.identity} ").removeprefix(f"{change.identity}: ")
+        yield message
+    for each in change.fields:
+        where = f"  {each.location}" if each.location is not None else ""
+        if each.cause is ChangeCause.TAKEN:
+            where = f" (written by {' and '.join(map(str, each.owners))}){where}"
+        yield f"{each.field}: {_shown(each.before)} -> {_shown(each.after)}{where}"
+    if change.adopted:
+        yield from (note for note in notes(change) if note.startswith("the operator adopts"))
+    yield from (left_note(each) for each in change.left if each.handed_over)
+    if change.result is Result.CREATED and change.location is not None:
+        yield str(change.location)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "(none)"
+    text = value if isinstance(value, str) and value.isprintable() else json.dumps(value, ensure_ascii=False)
+    text = HASH.sub(HIDDEN, text)
+    return text if len(text) <= _VALUE_LIMIT else f"{text[: _VALUE_LIMIT - 1]}…"
+
+
+# Output.
+
+
+def text(summary: PlanSummary) -> str:
+    """The details for a terminal, below the table."""
+    lines: list[str] = []
+    for detail in summary.details:
+        lines += ["", detail.title, *(f"  {line}" for line in detail.lines)]
+    return "\n".join([*lines, *_remarks(summary)])
+
+
+def _remarks(summary: PlanSummary) -> list[str]:
+    lines = ["", "Problems:", *(f"  {problem}" for problem in summary.problems)] if summary.problems else []
+    return [*lines, "", "Notes:", *(f"  {note}" for note in summary.notes)] if summary.notes else lines
+
+
+def markdown(summary: PlanSummary) -> str:
+    """A comment for a pull request."""
+    head = ["kind", *COUNTS]
+    table = [head, ["---", *("---:" for _ in COUNTS)], *summary.rows]
+    lines = [
+        "### ssa-operator plan",
+        "",
+        summary.headline,
+        "",
+        *("| " + " | ".join(row) + " |" for row in table),
+    ]
+    if summary.problems:
+        lines += ["", "**Problems**", "", *(f"- {_escaped(problem)}" for problem in summary.problems)]
+    if summary.notes:
+        lines += ["", "**Notes**", "", *(f"- {_escaped(note)}" for note in summary.notes)]
+    details = summary.details
+    if details:
+        lines += ["", "<details><summary>Changes</summary>", ""]
+        for detail in details:
+            fence = "`" * (1 + max([2, *(_backticks(line) for line in (detail.title, *detail.lines))]))
+            lines += [fence, detail.title, *(f"  {line}" for line in detail.lines), fence, ""]
+        lines.append("</details>")
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    """A text as Markdown shows it, in one line. GitHub notifies nobody of it: a space without width follows each @."""
+    shown = "".join(f"\\{letter}" if letter in "\\`*_[]<>|#&" else letter for letter in " ".join(text.split()))
+    return shown.replace("@", "@&#8203;")
+
+
+def _backticks(text: str) -> int:
+    """The longest run of backticks in a text."""
+    longest = run = 0
+    for letter in text:
+        run = run + 1 if letter == "`" else 0
+        longest = max(longest, run)
+    return longest
+
+
+def data(summary: PlanSummary) -> dict[str, Any]:
+    """The plan for `--output json`."""
+    return {
+        **summary.totals.by_name,
+        "parents": summary.parents,
+        "changedParents": summary.changed_parents,
+        "kinds": [
+            {"group": kind.group, "kind": kind.kind, **summary.kinds[kind].by_name} for kind in sorted(summary.kinds)
+        ],
+        "problems": summary.problems,
+        "notes": summary.notes,
+        "objects": [_object(parent, change) for parent, change in summary.objects],
+    }
+
+
+def _object(parent: Identity, change: ObjectChange) -> dict[str, Any]:
+    named = {"kind": parent.kind, "namespace": parent.namespace, "name": parent.name}
+    return {"parent": named, **object_data(change)}
+
+
+def table(summary: PlanSummary) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """The head and the rows of the table by kind."""
+    return ("KIND", *(name.upper() for name in COUNTS)), summary.rows

@@ -1,0 +1,135 @@
+"""Opens a preview for a command, and finds the parents that the command names: in files or in the cluster.
+
+Promises:
+- The templates must load: otherwise the command names every problem with file and line, and ends.
+- A parent in a file is one that the API server would accept. A refusal names the file and line.
+- A parent in the cluster is named as for kubectl.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ssa_operator.informers.parent import Parent
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.operator.options import Options
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.connection import Target, connect_for_preview
+from ssa_operator.operator.shared_informers import ParentError
+from ssa_operator.tools.connection.object_reference import ObjectReference, find_object
+from ssa_operator.tools.connection.watched_namespaces import watched_namespaces
+from ssa_operator.tools.plan import preview as previews
+from ssa_operator.tools.plan.preview import Preview
+
+USAGE = 2
+"""The exit code of wrong arguments, and of errors of `diff` and `plan`."""
+
+
+class NamedParent(Struct, frozen=True, kw_only=True):
+    """A parent that a command names."""
+
+    parent: Parent
+    live: LiveObject | None = None
+    """The live object where the parent is from a file; None where it does not exist."""
+    location: SourceLocation | None = None
+    """The line of the file; None for a parent in the cluster."""
+
+
+class PreviewSession(Struct, frozen=True, kw_only=True):
+    """An open preview, and the client that it reads with."""
+
+    preview: Preview
+    client: Client
+    mapper: RESTMapper
+
+
+@asynccontextmanager
+async def opened(
+    target: Target, options: Options, needed: Callable[[str], Sequence[str]] | None = None
+) -> AsyncIterator[PreviewSession]:
+    """A preview of the templates. Raises CommandError and ApiError.
+
+    If the user may not list the parents of all namespaces, only those of `needed` are watched; it is called with the
+    namespace of the kubeconfig's context.
+    """
+    # What the operator logs is an error of this command, or not its concern.
+    logging.getLogger("ssa_operator").setLevel(logging.ERROR)
+    # The imported modules stay: the garbage collector need not search them.
+    gc.freeze()
+    async with connect_for_preview(target) as client:
+        mapper = RESTMapper(client)
+        if needed is not None:
+            namespaces = needed(client.credentials.namespace)
+            watched = await watched_namespaces(client, mapper, options.templates, namespaces)
+            options = replace(options, namespaces=watched)
+        try:
+            async with previews.opened(client, mapper, options) as preview:
+                if preview.problems:
+                    raise CommandError("\n".join(preview.problems), code=USAGE)
+                yield PreviewSession(preview=preview, client=client, mapper=mapper)
+        except ParentError as error:
+            raise CommandError(str(error), code=USAGE) from error
+
+
+def are_files(arguments: Sequence[str]) -> bool:
+    """Whether a command's arguments are files and not objects of the cluster. Raises CommandError for a mixture."""
+    files = [
+        argument == "-" or argument.endswith((".yaml", ".yml", ".json")) or Path(argument).exists()
+        for argument in arguments
+    ]
+    if any(files) and not all(files):
+        named = arguments[files.index(False)]
+        raise CommandError(f"{named} is no file; name files only, or objects of the cluster only", code=USAGE)
+    return all(files)
+
+
+async def parents_of_files(opened: PreviewSession, documents: Sequence[Document], namespace: str) -> list[NamedParent]:
+    """The parents of files as the API server would store them. Raises CommandError with all refusals."""
+    found: list[NamedParent] = []
+    problems: list[str] = []
+    namespace = namespace or opened.client.credentials.namespace
+    for document in documents:
+        try:
+            found.append(await _parent_of_file(opened.preview, document, namespace))
+        except (ParentError, ApiError) as error:
+            problems.append(f"{document.location}: {error}")
+    if problems:
+        raise CommandError("\n".join(problems), code=USAGE)
+    return found
+
+
+async def _parent_of_file(preview: Preview, document: Document, namespace: str) -> NamedParent:
+    parent = await preview.as_applied(document.body, namespace)
+    identity = parent.live.identity
+    live = preview.folder_of(identity.group_kind).find(identity.namespace, identity.name)
+    return NamedParent(parent=parent, live=live, location=document.location)
+
+
+async def parents_of_references(
+    opened: PreviewSession, references: Sequence[ObjectReference], namespace: str
+) -> list[NamedParent]:
+    """The live parents that a command names. Raises CommandError."""
+    found = []
+    for reference in references:
+        folders = opened.preview.controllers.sources.folders
+        named = await find_object(opened.client, opened.mapper, reference, namespace=namespace, folders=folders)
+        parents = opened.preview.folder_of(named.resource.group_kind)
+        identity = named.live.identity
+        live = parents.find(identity.namespace, identity.name)
+        if live is None:
+            why = opened.preview.unavailable.get(parents.folder.name, "it is outside of the watched namespaces")
+            raise CommandError(f"{identity} can't be read as a parent: {why}", code=USAGE)
+        found.append(NamedParent(parent=parents.parent(live)))
+    return found

@@ -1,0 +1,147 @@
+"""Objects as a snapshot stores them: without the content of Secrets, and so that templates render the same from them.
+
+Promises:
+- Each value of a Secret is replaced by a token that is made of its salted hash. A Secret's data stay valid base64.
+- So is each field that holds content, as a whole. `aligned` makes it what templates make of the tokens: a template that
+  joins a value into a text renders what the object has.
+- Tokens of two entries or fields tell nothing of each other: equal values of one have equal tokens, and no others.
+- The hash is slow, because the salt is in the snapshot: a weak password can be guessed, but not at once.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ssa_operator.objects.annotations import LAST_APPLIED
+from ssa_operator.objects.cluster_view import Body
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
+from ssa_operator.objects.secret_fields import is_secret
+from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.reconcile.secrets.content_fields import HiddenPaths, replaced
+
+ITERATIONS = 10_000
+"""Rounds of the hash."""
+
+_IDENTITY = frozenset({"name", "namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"})
+"""Fields of the metadata that are stored as they are."""
+
+_PARENT_UID = ("metadata", "labels", PARENT_UID_LABEL)
+_LAST_APPLIED = ("metadata", "annotations", LAST_APPLIED)
+
+
+@dataclass(slots=True, kw_only=True)
+class SnapshotMask:
+    """Replaces the content of Secrets by tokens."""
+
+    salt: bytes
+    _tokens: dict[tuple[Identity, FieldPath, str], str] = field(default_factory=dict, repr=False)
+
+    def token(self, of: Identity, path: FieldPath, value: str) -> str:
+        """The token of a value of one field."""
+        key = of, path, value
+        if key not in self._tokens:
+            self._tokens[key] = self.new_token(key)
+        return self._tokens[key]
+
+    def new_token(self, key: tuple[Identity, FieldPath, str]) -> str:
+        """The token of a value that has none yet."""
+        of, path, value = key
+        text = json.dumps([of.group, of.kind, of.namespace, of.name, path, value])
+        digest = hashlib.pbkdf2_hmac("sha256", text.encode(errors="replace"), self.salt, ITERATIONS, dklen=10)
+        return f"hash-{digest.hex()}"
+
+    def data_value(self, of: Identity, name: str, value: str) -> str:
+        """The token of one entry of a Secret's data, in base64."""
+        return base64.b64encode(self.token(of, ("data", name), decoded(value)).encode()).decode()
+
+    def masked(self, live: LiveObject, hidden: HiddenPaths) -> dict[str, Any]:
+        """An object with tokens in place of its hidden fields."""
+        body, of = live.body, live.identity
+        if is_secret(body):
+            body = dict(body)
+            body.pop("stringData", None)
+            if isinstance(body.get("data"), Mapping):
+                body["data"] = {name: self.data_value(of, name, str(value)) for name, value in body["data"].items()}
+            hidden = frozenset(path for path in hidden if path[0] not in ("data", "stringData"))
+        metadata = body["metadata"]
+        if _LAST_APPLIED in hidden and LAST_APPLIED in (metadata.get("annotations") or {}):
+            annotations = {key: value for key, value in metadata["annotations"].items() if key != LAST_APPLIED}
+            body = {**body, "metadata": {**metadata, "annotations": annotations}}
+        # A template may put the parent's uid into a Secret. Identities are what they are, or no child has its parent.
+        hidden = frozenset(path for path in hidden if path != _PARENT_UID and not is_identity(path))
+        return replaced(body, hidden, partial(self._masked, of))
+
+    def aligned_secret(self, of: Identity, stored: Body, live: Body, applied: Body, masked: Body) -> dict[str, Any]:
+        """`aligned` of a Secret: an entry is replaced by the token of what the templates render from the snapshot."""
+        own, real, again = (each.get("data") or {} for each in (live, applied, masked))
+        data = {
+            name: self.data_value(of, name, str(again[name]))
+            if name in again and again[name] != value and name in real and own.get(name) == real[name]
+            else value
+            for name, value in (stored.get("data") or {}).items()
+        }
+        others = aligned(_without_data(stored), _without_data(live), _without_data(applied), _without_data(masked))
+        return {**others, "data": data}
+
+    def _masked(self, of: Identity, path: FieldPath, value: Any) -> Any:
+        """A hidden value: the names of its fields are hidden, too."""
+        if isinstance(value, Mapping):
+            named = ((self.token(of, (*path, "(name)"), key), key, item) for key, item in value.items())
+            return {name: self._masked(of, (*path, key), item) for name, key, item in named}
+        if isinstance(value, list):
+            return [self._masked(of, (*path, at), item) for at, item in enumerate(value)]
+        return self.token(of, path, value if isinstance(value, str) else json.dumps(value))
+
+
+def is_identity(path: FieldPath) -> bool:
+    """Whether a field says which object it is of."""
+    return path in (("apiVersion",), ("kind",)) or (len(path) > 1 and path[0] == "metadata" and path[1] in _IDENTITY)
+
+
+def aligned(stored: Any, live: Any, applied: Any, masked: Any) -> Any:
+    """A part of a stored object in which what templates make of a Secret's content is what they make of its tokens.
+
+    `live` is that part of the live object, `applied` of the manifest that the templates render from the cluster, and
+    `masked` of the manifest that they render from the snapshot. Where the live object is as it was rendered, the stored
+    one becomes so: a checksum of a password, for instance. The manifest from the snapshot holds no Secret's content.
+    """
+    if isinstance(stored, Mapping) and all(isinstance(each, Mapping) for each in (live, applied, masked)):
+        shared = live.keys() & applied.keys() & masked.keys()
+        return {
+            key: aligned(value, live[key], applied[key], masked[key]) if key in shared else value
+            for key, value in stored.items()
+        }
+    if isinstance(stored, list) and all(isinstance(each, list) for each in (live, applied, masked)):
+        places = {_name(item, at): at for at, item in enumerate(applied)}
+        result: list[Any] = []
+        for item, own in zip(stored, live, strict=True):
+            at = places.get(_name(own, len(result)))
+            fits = at is not None and at < len(masked)
+            result.append(aligned(item, own, applied[at], masked[at]) if at is not None and fits else item)
+        return result
+    return masked if live == applied else stored
+
+
+def _without_data(body: Body) -> dict[str, Any]:
+    return {key: value for key, value in body.items() if key not in ("data", "stringData")}
+
+
+def _name(item: Any, at: int) -> Any:
+    """What identifies an item of a list: its name, or its place."""
+    return item.get("name", at) if isinstance(item, Mapping) else at
+
+
+def decoded(value: str) -> str:
+    """A value of a Secret's data as text; as it is written where it is no text."""
+    try:
+        return base64.b64decode(value, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return value

@@ -1,0 +1,277 @@
+"""Snapshots: what a plan over all parents read from the cluster, to plan other templates without the cluster.
+
+Promises:
+- A snapshot holds the parents, their children, what templates looked up, and the kinds that the cluster serves.
+- A plan against a snapshot renders and plans by the functions of the operator. Manifests are merged into the stored
+  objects, because there is no API server that could complete them.
+- A file of another version of the format is refused.
+- What a snapshot does not hold is not taken for absent: a document that looks it up waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ssa_operator.informers.parent import Parent
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
+from ssa_operator.objects.cluster_view import ALLOWED, AccessReview, Answer, Body, Lookup, Selection, selects
+from ssa_operator.objects.identity import GroupKind, Identity, join_api_version, split_api_version
+from ssa_operator.objects.kind_state import KindState
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import group_kind
+from ssa_operator.objects.render_result import Rendered
+from ssa_operator.objects.secret_fields import is_secret
+from ssa_operator.operator.shared_informers import ParentError
+from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile.finalization.rules import DeletionContext, make_finalization
+from ssa_operator.reconcile.merged_outcomes import merged_outcomes
+from ssa_operator.reconcile.object_claims import ObjectClaims
+from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
+from ssa_operator.reconcile.outcome import Outcome
+from ssa_operator.reconcile.parent_records.rules import read_parent_records
+from ssa_operator.reconcile.plan import Plan, make_plan
+from ssa_operator.reconcile.replicas.rules import ScalePaths
+from ssa_operator.reconcile.secrets.parent_secrets import secrets_of
+from ssa_operator.reconcile.suspension.rules import outcomes_while_suspended
+from ssa_operator.rendering.determinism import verified
+from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.render import render
+from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
+from ssa_operator.tools.plan.preview import Planned
+from ssa_operator.tools.plan.snapshot_file import VERSION, StoredSnapshot, query_of
+from ssa_operator.tools.plan.snapshot_mask import SnapshotMask
+
+
+class Snapshot:
+    """A snapshot that was read from a file."""
+
+    def __init__(self, stored: StoredSnapshot) -> None:
+        self.taken = stored.taken
+        self._mask = SnapshotMask(salt=bytes.fromhex(stored.salt))
+        self._kinds = {
+            GroupKind(each.group, each.kind): KindState(
+                namespaced=each.namespaced, synced=True, reports_status=each.status
+            )
+            for each in stored.kinds
+        }
+        self._resources = {
+            (each.group, each.kind): Resource(
+                group=each.group,
+                version=each.version,
+                kind=each.kind,
+                plural=each.plural,
+                namespaced=each.namespaced,
+            )
+            for each in stored.kinds
+        }
+        self._replicas = {
+            GroupKind(each.group, each.kind): tuple(each.replicas) for each in stored.kinds if each.replicas
+        }
+        self._parents = [(each.folder, LiveObject.of(each.object)) for each in stored.parents]
+        objects = map(LiveObject.of, stored.objects)
+        self.objects: Mapping[Identity, LiveObject] = {live.identity: live for live in objects}
+        self._labelled = {identity: live for identity, live in self.objects.items() if live.parent_uid}
+        self._unlabelled = {identity: live for identity, live in self.objects.items() if not live.parent_uid}
+        self._children: dict[str, list[LiveObject]] = {}
+        for live in self._labelled.values():
+            self._children.setdefault(live.parent_uid, []).append(live)
+        self._queries = {query_of(each): each for each in stored.queries}
+        self._existing = {live.uid: live.identity for _, live in self._parents}
+        creators = {live.uid: live.parent_uid for _, live in self._parents}
+        self._claims = ObjectClaims(self._existing, lambda: True, lambda _: None, creators)
+
+    @classmethod
+    def read(cls, data: bytes) -> Snapshot:
+        """The snapshot of a file. Raises ParentError for a file that is none."""
+        try:
+            stored = msgspec.json.decode(data, type=StoredSnapshot)
+            if stored.version != VERSION:
+                raise ParentError(f"is a snapshot of version {stored.version}; this program reads version {VERSION}")
+            return cls(stored)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise ParentError(f"is no snapshot of `ssa-operator plan --save`: {error}") from error
+
+    def parents(self, folders: Mapping[str, Folder]) -> list[Parent]:
+        """The stored parents that have templates."""
+        return [self._parent(live, folders[name]) for name, live in self._parents if name in folders]
+
+    def without_templates(self, folders: Mapping[str, Folder]) -> dict[str, int]:
+        """The folders that the templates lack, with the number of stored parents."""
+        missing = [name for name, _ in self._parents if name not in folders]
+        return {name: missing.count(name) for name in missing}
+
+    def _parent(self, live: LiveObject, folder: Folder) -> Parent:
+        return Parent(
+            live=live,
+            folder=folder,
+            resource=self._resources[live.identity.group_kind],
+            writes_status=False,
+            status_schema=None,
+            shows_conditions=False,
+            unreported="",
+            cache=Cache(),
+        )
+
+    def plan(self, parent: Parent) -> Planned:
+        """What a reconcile of a stored parent would do with these templates."""
+        live = parent.live
+        view = _SnapshotView(snapshot=self, parent=live)
+        rendered = verified(parent.folder, live.body, view, render(parent.folder, live.body, view))
+        observed, finalization = self._observed(parent, rendered), None
+        if live.deleting:
+            finalization = make_finalization(observed, rendered, DeletionContext(now=self.taken))
+            plan = finalization.plan
+        else:
+            plan = make_plan(observed, rendered)
+        self._claims.claim(live.uid, plan)
+        return Planned(
+            parent=parent,
+            observed=observed,
+            rendered=rendered,
+            plan=plan,
+            secrets=secrets_of(rendered, live, view.namespaced),
+            finalization=finalization,
+        )
+
+    def outcomes(self, planned: Planned, schemas: KubernetesSchemas) -> tuple[Outcome, ...]:
+        """The outcome of each step by a merge with the stored objects. The schemas tell which fields are quantities."""
+        if planned.finalization is not None or planned.unreadable_records_message:
+            return ()
+        if planned.suspended:
+            return outcomes_while_suspended(planned.plan)
+        return merged_outcomes(self._as_stored(planned.plan), schemas.is_quantity, self._scale_paths)
+
+    def _scale_paths(self, kind: GroupKind) -> ScalePaths:
+        path = self._replicas.get(kind)
+        return lambda _: path
+
+    def own(self, parent: LiveObject) -> tuple[LiveObject, ...]:
+        """The stored children of a parent."""
+        return tuple(self._children.get(parent.uid, ()))
+
+    def answer(self, query: Lookup | Selection) -> Answer:
+        """The stored answer to a query."""
+        if isinstance(query, Lookup) and query.identity in self.objects:
+            return Answer(objects=[self.objects[query.identity].body])
+        stored = self._queries.get(query)
+        if stored is None:
+            return Answer(unknown="the snapshot does not hold it")
+        if isinstance(query, Lookup):
+            return Answer(unknown=stored.unknown, absent=stored.absent)
+        found = [live.body for live in self.objects.values() if selects(query, live.identity, live.body)]
+        return Answer(objects=found, unknown=stored.unknown, absent=stored.absent)
+
+    def kind(self, kind: GroupKind) -> KindState | None:
+        """A kind as the cluster served it, None where it did not."""
+        return self._kinds.get(kind)
+
+    def _observed(self, parent: Parent, rendered: Rendered) -> Observed:
+        live, own = parent.live, self.own(parent.live)
+        records = read_parent_records(live)
+        named = {each.identity.group_kind for each in own} | {group_kind(each) for each in rendered.documents}
+        named |= {each.identity.group_kind for each in rendered.waits if each.identity is not None}
+        return Observed(
+            parent=live,
+            children=ObservedChildren(
+                objects=self._labelled,
+                own=own,
+                kinds={kind: self._kinds[kind] for kind in named if kind in self._kinds},
+                unlabelled=self._unlabelled,
+            ),
+            parents=ObservedParents(
+                existing=self._existing,
+                claims=self._claims,
+                ancestors=self._claims.ancestors(live),
+                crds={live.identity.group_kind: parent.folder.name},
+            ),
+            records=apply_once.with_final_states(records, live.uid, self.objects.get, self.taken),
+            cluster_scope=parent.folder.settings.cluster_scope,
+            adopt=parent.folder.settings.adopt,
+            max_children=parent.folder.settings.max_children,
+            max_depth=parent.folder.settings.max_depth,
+            now=self.taken,
+        )
+
+    def _as_stored(self, plan: Plan) -> Plan:
+        """The plan with the tokens of the snapshot in Secrets whose content is as it was."""
+        steps = []
+        for step in plan.steps:
+            if step.manifest is not None and step.live is not None and is_secret(step.manifest.body):
+                body = self._secret_as_stored(step.identity, step.manifest.body, step.live.body)
+                steps.append(replace(step, manifest=replace(step.manifest, body=body)))
+            else:
+                steps.append(step)
+        return replace(plan, steps=tuple(steps))
+
+    def _secret_as_stored(self, of: Identity, body: Body, stored: Body) -> dict[str, Any]:
+        data, before = body.get("data") or {}, stored.get("data") or {}
+        same = {
+            name: before[name]
+            for name, value in data.items()
+            if name in before and before[name] == self._mask.data_value(of, name, str(value))
+        }
+        return {**body, "data": {**data, **same}} if data else dict(body)
+
+
+class _SnapshotView(Struct, frozen=True, kw_only=True):
+    """The ClusterView of one stored parent."""
+
+    snapshot: Snapshot
+    parent: LiveObject
+
+    @property
+    def now(self) -> float:
+        return self.snapshot.taken
+
+    def child(self, kind: str, name: str, /) -> Body | None:
+        for live in self.snapshot.own(self.parent):
+            if (live.identity.kind, live.identity.name) == (kind, name):
+                return live.body
+        return None
+
+    def unreadable(self, _: Reference | Identity, /) -> AccessReview:
+        return ALLOWED
+
+    def done(self, kind: str, name: str, /) -> bool:
+        return apply_once.is_done(read_parent_records(self.parent).once_records, kind, name)
+
+    def synced(self, _: Identity, /) -> bool:
+        return True
+
+    def namespaced(self, kind: GroupKind, /) -> bool | None:
+        known = self.snapshot.kind(kind)
+        return known.namespaced if known is not None else None
+
+    def reports_status(self, kind: GroupKind, /) -> bool:
+        known = self.snapshot.kind(kind)
+        return known is not None and known.reports_status
+
+    def lookup(self, identity: Identity, /) -> Body | None:
+        live = self.snapshot.objects.get(identity)
+        return live.body if live is not None else None
+
+    def answer(self, query: Lookup | Selection, /) -> Answer:
+        identity = self.parent.identity
+        version = join_api_version(identity.group, self.parent.version)
+        own = Lookup(api_version=version, kind=identity.kind, namespace=identity.namespace, name=identity.name)
+        return Answer(objects=(self.parent.body,)) if query == own else self.snapshot.answer(query)
+
+    @property
+    def kubernetes_version(self) -> str:
+        return KUBERNETES_VERSION
+
+    def serves(self, kind: ApiKind, /) -> bool:
+        # A snapshot has no versions of kinds.
+        group = split_api_version(kind.api_version)[0]
+        return kind in BUILT_IN_KINDS or self.snapshot.kind(GroupKind(group, kind.kind)) is not None
+
+    def random(self, _: int, /) -> int:
+        return 0

@@ -1,0 +1,242 @@
+"""The fields of a `spec`, from `--field name:type[=default|!]` to a structural schema.
+
+Promises:
+- A field that is neither required nor has a default may be missing.
+- The default of a nested field holds also where the mapping around it is missing.
+- An invalid field is refused with the reason, a default by the rules of its type.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.objects.quantity import amount
+from ssa_operator.schema.go_patterns import go_pattern
+from ssa_operator.tools.scaffold.names import ScaffoldError
+
+QUANTITY: Mapping[str, Any] = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "x-kubernetes-int-or-string": True,
+    "pattern": r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$",
+}
+"""The schema of a quantity, with the pattern that Kubernetes' own types have."""
+
+PRESERVED = "x-kubernetes-preserve-unknown-fields"
+
+SCALARS: Mapping[str, Mapping[str, Any]] = {
+    "string": {"type": "string"},
+    "int": {"type": "integer"},
+    "bool": {"type": "boolean"},
+    "number": {"type": "number"},
+    "quantity": QUANTITY,
+    "duration": {"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"},
+    "object": {"type": "object", PRESERVED: True},
+}
+"""The schema of each type."""
+
+_ALIASES: Mapping[str, str] = {
+    "str": "string",
+    "integer": "int",
+    "int32": "int",
+    "int64": "int",
+    "boolean": "bool",
+    "float": "number",
+    "float64": "number",
+    "double": "number",
+}
+_LIMITS: Mapping[str, Mapping[str, Any]] = {
+    "replicas": {"format": "int32", "minimum": 0},
+    "port": {"format": "int32", "minimum": 1, "maximum": 65535},
+}
+"""What the schema says of an integer with this name, too."""
+
+_INT64 = 2**63
+_FIELD = re.compile(r"(?P<path>[^:=!]+):(?P<type>[^=!]+)(?:(?P<required>!)|=(?P<default>.*))?", re.DOTALL)
+_PART = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\[\])?")
+_LIST = re.compile(r"\[\](?P<item>.+)|(?P<outer>.+)\[\]|list\[(?P<listed>.+)\]")
+_MAP = re.compile(r"map\[(?:string\])?(?P<value>[^\[\]]+(?:\[.*\])?|\[\].+)\]?")
+_FORM = "write name:type, name:type=default or name:type! (required)"
+
+
+class Leaf(Struct, frozen=True, kw_only=True):
+    """A field whose value isn't a mapping with declared fields."""
+
+    path: tuple[str, ...]
+    schema: Mapping[str, Any]
+    guaranteed: bool
+    """Whether every object has it, because it is required or has a default."""
+
+
+def spec_schema(fields: Iterable[str]) -> dict[str, Any]:
+    """The schema of a `spec` with the fields of `--field`. Raises ScaffoldError."""
+    root: dict[str, Any] = {"type": "object", "properties": {}}
+    for text in fields:
+        found = _FIELD.fullmatch(text)
+        if found is None:
+            raise ScaffoldError(f"--field {text} is no field; {_FORM}")
+        parts = found["path"].split(".")
+        if not all(_PART.fullmatch(part) for part in parts) or parts[-1].endswith("[]"):
+            hint = "; a list has its type, as in hosts:[]string" if parts[-1].endswith("[]") else ""
+            raise ScaffoldError(
+                f"--field {text}: {found['path']} is no valid name; use letters, digits and _, and dots between nested "
+                f"fields{hint}"
+            )
+        schema = _type(found["type"].strip(), parts[-1], text)
+        if found["default"] is not None:
+            schema["default"] = _default(found["default"], schema, text)
+        _insert(root, parts, schema, required=bool(found["required"]), text=text)
+    return complete(root)
+
+
+def _insert(root: dict[str, Any], parts: list[str], schema: dict[str, Any], *, required: bool, text: str) -> None:
+    at = root
+    for part in parts[:-1]:
+        name, is_list = part.removesuffix("[]"), part.endswith("[]")
+        made: dict[str, Any] = {"type": "object", "properties": {}}
+        known = at["properties"].setdefault(name, {"type": "array", "items": made} if is_list else made)
+        at = known.get("items", {}) if is_list else known
+        if "properties" not in at:
+            raise ScaffoldError(f"--field {text}: another --field declares {name} with a type of its own; remove one")
+    if parts[-1] in at["properties"]:
+        raise ScaffoldError(f"--field {text}: another --field declares {'.'.join(parts)}, too; remove one")
+    at["properties"][parts[-1]] = schema
+    if required:
+        at.setdefault("required", []).append(parts[-1])
+
+
+def complete(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a mapping with what follows from its fields: a mapping with a required field is required itself,
+    and one with defaults is there by default.
+    """
+    for name, field in schema.get("properties", {}).items():
+        if "properties" in field.get("items", {}):
+            complete(field["items"])
+        if "properties" not in field:
+            continue
+        complete(field)
+        if field.get("required"):
+            required = schema.setdefault("required", [])
+            required.extend([name] if name not in required else [])
+        elif any("default" in each for each in field["properties"].values()):
+            field["default"] = {}
+    # A reader expects what an object must have before what it may have.
+    return schema
+
+
+def leaves(schema: Mapping[str, Any], path: tuple[str, ...] = (), *, guaranteed: bool = True) -> Iterator[Leaf]:
+    """The fields below a mapping, in order."""
+    required = schema.get("required", ())
+    for name, field in (schema.get("properties") or {}).items():
+        there = guaranteed and (name in required or "default" in field)
+        if field.get("properties"):
+            yield from leaves(field, (*path, name), guaranteed=there)
+        else:
+            yield Leaf(path=(*path, name), schema=field, guaranteed=there)
+
+
+def sample(schema: Mapping[str, Any], name: str, values: Mapping[str, Any]) -> Any:
+    """A value that the schema allows: its default, or else one that suits the name of the field."""
+    if schema.get("default") not in (None, {}):
+        return schema["default"]
+    if name in values and schema.get("type") == "string" and not {"enum", "pattern"} & schema.keys():
+        return values[name]
+    if schema.get("enum"):
+        return schema["enum"][0]
+    if schema.get("x-kubernetes-int-or-string"):
+        return "1Gi"
+    kind = schema.get("type")
+    if kind == "object":
+        additional = schema.get("additionalProperties")
+        found = {key: sample(field, key, values) for key, field in (schema.get("properties") or {}).items()}
+        key = "memory" if name in ("limits", "requests") else "key"
+        return found | ({key: sample(additional, key, values)} if isinstance(additional, Mapping) else {})
+    if kind == "array":
+        return [sample(schema.get("items") or {}, name, values)]
+    if kind in ("integer", "number"):
+        return _PORT if name == "port" else max(schema.get("minimum", 1), 1)
+    return {"boolean": True, "string": "1h" if "pattern" in schema else "example"}.get(str(kind), {})
+
+
+_PORT = 8080
+
+
+def _type(text: str, name: str, field: str) -> dict[str, Any]:
+    """The schema of a type. Raises ScaffoldError."""
+    if found := _LIST.fullmatch(text):
+        return {"type": "array", "items": _type(found["item"] or found["outer"] or found["listed"], "", field)}
+    if (found := _MAP.fullmatch(text)) and text.startswith("map["):
+        return {"type": "object", "additionalProperties": _type(found["value"], "", field)}
+    known = _ALIASES.get(text.lower(), text.lower())
+    if known not in SCALARS:
+        raise ScaffoldError(
+            f"--field {field}: there is no type {text}; the types are {', '.join(SCALARS)}, []TYPE for a list and "
+            "map[string]TYPE for a mapping"
+        )
+    return {**SCALARS[known], **(_LIMITS.get(name, {}) if known == "int" else {})}
+
+
+def _default(text: str, schema: Mapping[str, Any], field: str) -> Any:
+    """The default that a text stands for. Raises ScaffoldError."""
+    value = _parse(text, schema)
+    reason = _misfit(value, schema)
+    if reason:
+        raise ScaffoldError(f"--field {field}: the default {reason}")
+    return value
+
+
+def _parse(text: str, schema: Mapping[str, Any]) -> Any:
+    kind = schema.get("type")
+    if kind == "string" or (schema.get("x-kubernetes-int-or-string") and not text.isdigit()):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        if kind == "array":
+            return [_parse(each.strip(), schema["items"]) for each in text.split(",")] if text else []
+        return None
+
+
+def _misfit(value: Any, schema: Mapping[str, Any]) -> str:
+    """Why a value doesn't fit a schema; '' if it does."""
+    kind = "quantity" if schema.get("x-kubernetes-int-or-string") else str(schema["type"])
+    if not _CHECKS[kind](value):
+        return _EXPECTED[kind]
+    if kind == "string" and "pattern" in schema and not go_pattern(schema["pattern"]).search(value):
+        return "must be a duration, as 30s or 1h30m"
+    if value is not None and kind == "integer":
+        low, high = schema.get("minimum", -_INT64), schema.get("maximum", _INT64 - 1)
+        limit = 2**31 - 1 if schema.get("format") == "int32" else high
+        if not low <= value <= min(high, limit):
+            return f"must be between {low} and {min(high, limit)}"
+    inner = schema.get("items") if kind == "array" else schema.get("additionalProperties")
+    items = value if kind == "array" else value.values() if kind == "object" else ()
+    return next((reason for item in items if inner and (reason := _misfit(item, inner))), "")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+
+
+_CHECKS: Mapping[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": _is_number,
+    "boolean": lambda value: isinstance(value, bool),
+    "quantity": lambda value: not isinstance(value, bool) and amount(value) is not None,
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+}
+_EXPECTED: Mapping[str, str] = {
+    "string": "must be a text",
+    "integer": "must be an integer",
+    "number": "must be a number",
+    "boolean": "must be true or false",
+    "quantity": "must be a quantity, as 500m or 1Gi",
+    "array": 'must be a list, as a,b or ["a", "b"]',
+    "object": 'must be a mapping in JSON, as {"a": "b"}',
+}

@@ -1,0 +1,274 @@
+"""Everything that `ssa-operator new` writes for one resource.
+
+Promises:
+- The templates of manifests, rendered for the example, give the manifests again.
+- The CRD declares every field that the templates read.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from ssa_operator.objects.identity import GroupKind, split_api_version
+from ssa_operator.schema.crd_schema import object_schema
+from ssa_operator.tools.offline.template_folders import cluster_scoped, possible_plurals
+from ssa_operator.tools.scaffold import starter
+from ssa_operator.tools.scaffold.cleaning import clean
+from ssa_operator.tools.scaffold.definition import definition, example
+from ssa_operator.tools.scaffold.fields import complete, spec_schema
+from ssa_operator.tools.scaffold.inference import infer
+from ssa_operator.tools.scaffold.instance_names import InstanceNames, find_instance, find_namespace
+from ssa_operator.tools.scaffold.names import ResourceNames, ScaffoldError
+from ssa_operator.tools.scaffold.parameters import Parameter, Parameters, component_of, without_scaled_replicas
+from ssa_operator.tools.scaffold.template_text import TemplateText
+
+VERSION = "v1alpha1"
+"""The version of a new resource, by the convention for an API that may still change."""
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What the user asks for. At most one of `fields`, `example`, `crd` and `manifests` is given."""
+
+    kind: str
+    group: str = ""
+    plural: str = ""
+    version: str = ""
+    fields: tuple[str, ...] = ()
+    """As `--field` has them."""
+    instance: str = ""
+    """The name in the manifests that becomes the parent's."""
+    example: Mapping[str, Any] | None = None
+    crd: Mapping[str, Any] | None = None
+    manifests: Sequence[Mapping[str, Any]] | None = None
+
+
+class Parts(Struct, frozen=True, kw_only=True):
+    """What is written."""
+
+    names: ResourceNames
+    crd: Mapping[str, Any]
+    templates: Mapping[str, str]
+    """The text of each file of the template folder, by its name."""
+    example: Mapping[str, Any]
+    parameters: Sequence[Parameter] = ()
+    """The values of manifests that became fields."""
+    notes: Sequence[str] = field(default=())
+    """What the author should know, as sentences."""
+
+
+def parts(request: Request) -> Parts:
+    """What is written for a request. Raises ScaffoldError."""
+    if request.crd is not None:
+        return _of_crd(request, request.crd)
+    if request.example is not None:
+        return _of_example(request, request.example)
+    if request.manifests is not None:
+        return _of_manifests(request, request.manifests)
+    names = _names(request, request.group, request.version)
+    spec = spec_schema(request.fields or starter.FIELDS)
+    return Parts(
+        names=names,
+        crd=definition(names, spec, ready_replicas=True),
+        templates=starter.starter(names, spec, own_crd=True),
+        example=example(names, spec, names.singular, starter.SAMPLES),
+    )
+
+
+def _names(request: Request, group: str, version: str, plural: str = "") -> ResourceNames:
+    if not group:
+        raise ScaffoldError("the API group is missing; name it with --group, as in --group example.com")
+    kind = request.kind
+    return ResourceNames(
+        kind=kind,
+        group=group,
+        plural=request.plural or plural or (possible_plurals(kind)[0] if kind else ""),
+        version=version or VERSION,
+    )
+
+
+def _same(option: str, given: str, found: str, source: str) -> str:
+    """The found name. Raises ScaffoldError if the user gave another one."""
+    if given and given != found:
+        raise ScaffoldError(f"{option} is {given}, and {source} has {found}; leave out the option or correct it")
+    return found
+
+
+def _of_example(request: Request, given: Mapping[str, Any]) -> Parts:
+    group, version = split_api_version(given["apiVersion"])
+    _same("the kind", request.kind, given["kind"], "the example")
+    names = _names(
+        request,
+        _same("--group", request.group, group, "the example"),
+        _same("--api-version", request.version, version, "the example"),
+    )
+    content = given.get("spec") or {}
+    if not isinstance(content, Mapping):
+        raise ScaffoldError("spec of the example must be a mapping")
+    others = sorted(given.keys() - {"apiVersion", "kind", "metadata", "spec", "status"})
+    inferred = {"type": "object", "properties": {key: infer(value, key) for key, value in content.items()}}
+    body = {key: value for key, value in given.items() if key not in ("status", *others)}
+    metadata = {key: value for key, value in given["metadata"].items() if key in _OWN_METADATA}
+    return Parts(
+        names=names,
+        crd=definition(names, inferred, ready_replicas=True),
+        templates=starter.starter(names, inferred, own_crd=True),
+        example={**body, "metadata": metadata},
+        notes=[f"the example's field {name} is left out, because only spec is read" for name in others],
+    )
+
+
+_OWN_METADATA = ("name", "namespace", "labels", "annotations")
+
+
+def _of_crd(request: Request, crd: Mapping[str, Any]) -> Parts:
+    spec = crd.get("spec")
+    if crd["kind"] != "CustomResourceDefinition" or not isinstance(spec, Mapping):
+        raise ScaffoldError(f"--from-crd names a {crd['kind']}; name the file of a CRD")
+    served = [each for each in spec.get("versions") or () if each.get("served")]
+    if not served or not isinstance(spec.get("names"), Mapping):
+        raise ScaffoldError(f"CRD {crd['metadata']['name']} has no names or serves no version; correct it")
+    stored = next((each["name"] for each in served if each.get("storage")), served[0]["name"])
+    version = request.version or stored
+    if version not in [each["name"] for each in served]:
+        names_served = ", ".join(each["name"] for each in served)
+        raise ScaffoldError(f"--api-version is {version}, and the CRD serves {names_served}; choose one of these")
+    _same("the kind", request.kind, spec["names"].get("kind", ""), "the CRD")
+    names = _names(
+        request,
+        _same("--group", request.group, spec.get("group", ""), "the CRD"),
+        version,
+        _same("--plural", request.plural, spec["names"].get("plural", ""), "the CRD"),
+    )
+    schema = ((object_schema(crd, version) or {}).get("properties") or {}).get("spec") or {"type": "object"}
+    required = {**schema, "properties": _needed(schema)}
+    body = example(names, required, names.singular, starter.SAMPLES)
+    if spec.get("scope") == "Cluster":
+        raise ScaffoldError(
+            f"CRD {names.folder} is cluster-scoped; write its templates by hand, because they need a namespace each"
+        )
+    return Parts(names=names, crd=crd, templates=starter.starter(names, schema, own_crd=False), example=body)
+
+
+def _needed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The required fields of a schema, and of the mappings and lists in it."""
+    found = {}
+    for name, each in (schema.get("properties") or {}).items():
+        if name in (schema.get("required") or ()):
+            inner = {"items": {**each["items"], "properties": _needed(each["items"])}} if "items" in each else {}
+            fields = {"properties": _needed(each)} if each.get("properties") else {}
+            found[name] = {key: item for key, item in each.items() if key != "additionalProperties"} | inner | fields
+    return found
+
+
+def _of_manifests(request: Request, manifests: Sequence[Mapping[str, Any]]) -> Parts:
+    names = _names(request, request.group, request.version)
+    namespace = find_namespace(manifests)
+    cleaned = clean(manifests, namespace)
+    notes = list(cleaned.notes)
+    bodies = [copy.deepcopy(body) for body in cleaned.bodies]
+    if not bodies:
+        raise ScaffoldError("no manifest is left to make templates of:\n" + "\n".join(notes))
+    instance = request.instance or find_instance(bodies)
+    text = TemplateText(json.dumps(bodies))
+    renamed = InstanceNames(
+        instance=instance,
+        namespace=namespace,
+        objects=frozenset((body["kind"], body["metadata"]["name"]) for body in bodies),
+        text=text,
+    )
+    renamed.judge(bodies)
+    notes += without_scaled_replicas(bodies)
+    parameters = Parameters(text)
+    files: dict[str, str] = {}
+    for body in bodies:
+        component = component_of(body, instance, bodies)
+        written = renamed.replaced(body)
+        # A parameter holds the value of the manifest itself, without the name of the parent.
+        wired = copy.deepcopy(body)
+        parameters.wire(wired, component)
+        merged = _merged(written, wired, text)
+        if body["kind"] == "Secret" and "stringData" in merged:
+            merged["stringData"] = {key: text.mark("generated()") for key in merged["stringData"]}
+        files[_file_name(body, instance, bodies, files)] = text.write(merged)
+    notes += _notes(bodies, renamed)
+    if any(_kind(body) in cluster_scoped({}) for body in bodies):
+        files["_settings.yaml"] = "clusterScope: true\n"
+        notes.append("_settings.yaml allows cluster-scoped children; remove it with the manifests that need it")
+    spec: dict[str, Any] = {"type": "object", "properties": {}}
+    for parameter in parameters.found.values():
+        at = spec["properties"]
+        for part in parameter.path[:-1]:
+            at = at.setdefault(part, {"type": "object", "properties": {}})["properties"]
+        at[parameter.path[-1]] = dict(parameter.schema)
+    spec = complete(spec)
+    name = instance or names.singular
+    return Parts(
+        names=names,
+        crd=definition(names, spec, ready_replicas=False),
+        templates=files,
+        example={**example(names, {"type": "object"}, name, {}), "spec": {}},
+        parameters=tuple(parameters.found.values()),
+        notes=notes,
+    )
+
+
+def _kind(body: Mapping[str, Any]) -> GroupKind:
+    return GroupKind(split_api_version(body["apiVersion"])[0], body["kind"])
+
+
+def _merged(renamed: Any, wired: Any, text: TemplateText) -> Any:
+    """The manifest with the marks of both: those of parameters win."""
+    if isinstance(wired, str) and text.is_marked(wired):
+        return wired
+    if isinstance(renamed, Mapping) and isinstance(wired, Mapping):
+        return {key: _merged(item, wired[key], text) for key, item in renamed.items()}
+    if isinstance(renamed, list) and isinstance(wired, list):
+        return [_merged(one, other, text) for one, other in zip(renamed, wired, strict=True)]
+    return renamed
+
+
+def _file_name(
+    body: Mapping[str, Any], instance: str, bodies: Sequence[Mapping[str, Any]], taken: Mapping[str, str]
+) -> str:
+    """The name of a template: by the kind, and by the name where there are several of the kind."""
+    kind = str(body["kind"]).lower()
+    rest = str(body["metadata"]["name"]).removeprefix(instance).strip("-")
+    several = sum(each["kind"] == body["kind"] for each in bodies) > 1
+    stem = f"{kind}-{rest}" if several and rest else kind
+    stem = "".join(letter if letter.isalnum() or letter in "-." else "-" for letter in stem)
+    candidates = [f"{stem}.yaml.j2", *(f"{stem}-{number}.yaml.j2" for number in range(2, len(bodies) + 2))]
+    return next(name for name in candidates if name not in taken)
+
+
+def _notes(bodies: Sequence[Mapping[str, Any]], renamed: InstanceNames) -> list[str]:
+    notes = []
+    if not renamed.instance:
+        notes.append("the names have no beginning in common, so the name of the object comes before each")
+    elif not renamed.general:
+        notes.append(
+            f"{renamed.instance} is the name of an image, a container or a label, too, so it is replaced in names, "
+            "labels and references only; look for it in other texts"
+        )
+    for body in bodies:
+        labels = _selector(body)
+        if labels and renamed.replaced(labels, ("spec", "selector")) == labels:
+            notes.append(
+                f"{body['kind']} {body['metadata']['name']}: the selector is the same for all objects; add the label "
+                "app.kubernetes.io/instance with the name of the object to the selector and the pods"
+            )
+    return notes
+
+
+def _selector(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The labels that a workload or Service selects."""
+    selector = (body.get("spec") or {}).get("selector") if body["kind"] in _SELECTING else None
+    found = selector.get("matchLabels", selector) if isinstance(selector, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+_SELECTING = ("Deployment", "StatefulSet", "DaemonSet", "Service")

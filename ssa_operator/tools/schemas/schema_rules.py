@@ -1,0 +1,245 @@
+"""Rules about manifests by the schemas of their kinds: what a strict apply refuses, and what is deprecated.
+
+Promises:
+- An unknown field, a wrong type, a value that isn't allowed, a missing field and a repeated item of a list map are
+  found, each with the template line of the field.
+- A kind without a schema is no finding, unless its API group is known completely.
+- A null is no value, because the operator removes it before an apply. `status` is not looked at.
+- No finding shows a value of a Secret, or of a manifest that reads one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ssa_operator.objects.identity import is_built_in, split_api_version
+from ssa_operator.objects.messages import did_you_mean, near_names
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import FieldPath, field_text
+from ssa_operator.rendering.values.manifest_values import kind_of
+from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema
+from ssa_operator.tools.findings.findings import Edit, Finding
+
+_PRESERVED = "x-kubernetes-preserve-unknown-fields"
+
+_ZERO_ALLOWED = frozenset({("HTTPHeader", "value")})
+"""Required fields that the API server takes as empty where they are missing."""
+
+_REMOVED: Mapping[tuple[str, str], tuple[str, str]] = {
+    (api_version, kind): (version, instead)
+    for api_version, version, instead, kinds in (
+        ("admissionregistration.k8s.io/v1beta1", "1.22", "admissionregistration.k8s.io/v1",
+         "MutatingWebhookConfiguration ValidatingWebhookConfiguration"),
+        ("apiextensions.k8s.io/v1beta1", "1.22", "apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+        ("apiregistration.k8s.io/v1beta1", "1.22", "apiregistration.k8s.io/v1", "APIService"),
+        ("apps/v1beta1", "1.16", "apps/v1", "Deployment StatefulSet"),
+        ("apps/v1beta2", "1.16", "apps/v1", "DaemonSet Deployment ReplicaSet StatefulSet"),
+        ("autoscaling/v2beta1", "1.25", "autoscaling/v2", "HorizontalPodAutoscaler"),
+        ("autoscaling/v2beta2", "1.26", "autoscaling/v2", "HorizontalPodAutoscaler"),
+        ("batch/v1beta1", "1.25", "batch/v1", "CronJob"),
+        ("batch/v2alpha1", "1.21", "batch/v1", "CronJob"),
+        ("certificates.k8s.io/v1beta1", "1.22", "certificates.k8s.io/v1", "CertificateSigningRequest"),
+        ("coordination.k8s.io/v1beta1", "1.22", "coordination.k8s.io/v1", "Lease"),
+        ("discovery.k8s.io/v1beta1", "1.25", "discovery.k8s.io/v1", "EndpointSlice"),
+        ("events.k8s.io/v1beta1", "1.25", "events.k8s.io/v1", "Event"),
+        ("extensions/v1beta1", "1.16", "apps/v1", "DaemonSet Deployment ReplicaSet"),
+        ("extensions/v1beta1", "1.16", "networking.k8s.io/v1", "NetworkPolicy"),
+        ("extensions/v1beta1", "1.22", "networking.k8s.io/v1", "Ingress"),
+        ("flowcontrol.apiserver.k8s.io/v1beta1", "1.26", "flowcontrol.apiserver.k8s.io/v1",
+         "FlowSchema PriorityLevelConfiguration"),
+        ("flowcontrol.apiserver.k8s.io/v1beta2", "1.29", "flowcontrol.apiserver.k8s.io/v1",
+         "FlowSchema PriorityLevelConfiguration"),
+        ("flowcontrol.apiserver.k8s.io/v1beta3", "1.32", "flowcontrol.apiserver.k8s.io/v1",
+         "FlowSchema PriorityLevelConfiguration"),
+        ("networking.k8s.io/v1beta1", "1.22", "networking.k8s.io/v1", "Ingress IngressClass"),
+        ("node.k8s.io/v1beta1", "1.25", "node.k8s.io/v1", "RuntimeClass"),
+        ("policy/v1beta1", "1.25", "policy/v1", "PodDisruptionBudget"),
+        ("policy/v1beta1", "1.25", "", "PodSecurityPolicy"),
+        ("rbac.authorization.k8s.io/v1beta1", "1.22", "rbac.authorization.k8s.io/v1",
+         "ClusterRole ClusterRoleBinding Role RoleBinding"),
+        ("scheduling.k8s.io/v1beta1", "1.22", "scheduling.k8s.io/v1", "PriorityClass"),
+        ("storage.k8s.io/v1beta1", "1.22", "storage.k8s.io/v1", "CSIDriver CSINode StorageClass VolumeAttachment"),
+        ("storage.k8s.io/v1beta1", "1.27", "storage.k8s.io/v1", "CSIStorageCapacity"),
+    )
+    for kind in kinds.split()
+}  # fmt: skip
+"""The apiVersions of kinds that Kubernetes removed, each with the release and the apiVersion that replaces it.
+
+https://kubernetes.io/docs/reference/using-api/deprecation-guide/
+"""
+
+
+def check_schemas(documents: Iterable[Document], schemas: KubernetesSchemas) -> list[Finding]:
+    """The findings in manifests by the schemas of their kinds."""
+    return [finding for document in documents for finding in _check(document, schemas)]
+
+
+def _check(document: Document, schemas: KubernetesSchemas) -> Iterator[Finding]:
+    walk = _Walk(document, schemas)
+    schema = schemas.schema(document.body["apiVersion"], document.body["kind"])
+    if schema is None:
+        yield from walk.unknown_kind()
+        return
+    if schema.get("deprecated"):
+        which = f"{document.body['apiVersion']} {document.body['kind']} is deprecated"
+        yield walk.finding("deprecated", ("kind",), which)
+    yield from walk.value(document.body, schema, ())
+
+
+class _Walk:
+    """The walk through one manifest."""
+
+    def __init__(self, document: Document, schemas: KubernetesSchemas) -> None:
+        self._document = document
+        self._schemas = schemas
+        self._built_in = is_built_in(split_api_version(document.body["apiVersion"])[0])
+        # A value that a Secret may hold is never shown.
+        self._shows_values = document.body["kind"] != "Secret" and not any(
+            getattr(each.query, "kind", "") == "Secret" or "Secret" in str(each.query) for each in document.dependencies
+        )
+
+    def finding(self, code: str, path: FieldPath, message: str, fix: str = "", edits: tuple[Edit, ...] = ()) -> Finding:
+        body = self._document.body
+        return Finding(
+            code=code,
+            message=message,
+            location=self._document.location_of(path),
+            fix=fix,
+            edits=edits,
+            subject=f"{body['kind']} {body['metadata']['name']}",
+        )
+
+    def unknown_kind(self) -> Iterator[Finding]:
+        api_version, kind = self._document.body["apiVersion"], self._document.body["kind"]
+        where = "the cluster" if self._schemas.complete else f"Kubernetes {self._schemas.version}"
+        message = f"{where} has no {kind} in {api_version} that can be applied"
+        removed = _REMOVED.get((api_version, kind))
+        if removed is not None:
+            message += f"; Kubernetes {removed[0]} removed it"
+            yield self.finding("unknown-kind", ("apiVersion",), message, f"write {removed[1]}" if removed[1] else "")
+            return
+        group = split_api_version(api_version)[0]
+        if not (self._schemas.complete or group in self._schemas.groups or "." not in group):
+            return
+        others = self._schemas.api_versions(kind, group) or self._schemas.api_versions(kind)
+        if others:
+            yield self.finding("unknown-kind", ("apiVersion",), message, f"it is in {' and '.join(others)}")
+            return
+        hint = did_you_mean(kind, self._schemas.kinds.get(api_version, ()))
+        yield self.finding("unknown-kind", ("kind",), message, hint)
+
+    def value(self, value: Any, schema: Schema, path: FieldPath) -> Iterator[Finding]:
+        type_name, schema = schema.get("$ref", ""), self._schemas.resolved(schema)
+        wanted = str(schema.get("type"))
+        if value is None:
+            return
+        if schema.get("x-kubernetes-int-or-string") or wanted == QUANTITY:
+            if isinstance(value, (bool, Mapping, list)):
+                yield self._wrong_type(value, "a number or a string", path)
+            return
+        if wanted in _TYPES and not _has_type(value, wanted):
+            yield self._wrong_type(value, _TYPES[wanted], path)
+            return
+        # Kubernetes' own kinds take an empty string as no value.
+        if schema.get("enum") and value not in schema["enum"] and not (value == "" and self._built_in):
+            yield self._not_allowed(value, schema["enum"], path)
+        if isinstance(value, Mapping):
+            yield from self._fields(value, schema, path)
+            yield from self._missing(value, schema, path, type_name)
+        elif isinstance(value, list):
+            for position, item in enumerate(value):
+                yield from self.value(item, schema.get("items", {}), (*path, position))
+            yield from self._repeated(value, schema, path)
+
+    def _fields(self, value: Mapping[str, Any], schema: Schema, path: FieldPath) -> Iterator[Finding]:
+        properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
+        for name, item in value.items():
+            at = (*path, name)
+            if item is None:
+                continue
+            if name in properties:
+                if properties[name].get("deprecated"):
+                    yield self.finding("deprecated", at, f"{field_text(at)} is deprecated")
+                yield from self.value(item, properties[name], at)
+            elif isinstance(additional, Mapping):
+                yield from self.value(item, additional, at)
+            elif schema.get("x-kubernetes-embedded-resource") and name in ("apiVersion", "kind", "metadata"):
+                continue
+            elif properties and not additional and not schema.get(_PRESERVED):
+                yield self._unknown_field(at, properties)
+
+    def _missing(self, value: Mapping[str, Any], schema: Schema, path: FieldPath, type_name: str) -> Iterator[Finding]:
+        for name in schema.get("required", ()):
+            if value.get(name) is None and (type_name, name) not in _ZERO_ALLOWED and (path or name != "status"):
+                yield self.finding("missing-field", path, f"{field_text((*path, name))} is missing")
+
+    def _unknown_field(self, path: FieldPath, properties: Mapping[str, Any]) -> Finding:
+        name = str(path[-1])
+        same = next((each for each in properties if each.lower() == name.lower()), "")
+        edits = (Edit(column=None, old=name, new=same),) if same else ()
+        fix = did_you_mean(same or name, properties)
+        return self.finding("unknown-field", path, f"there is no field {field_text(path)}", fix, edits)
+
+    def _wrong_type(self, value: Any, wanted: str, path: FieldPath) -> Finding:
+        fix = ""
+        if wanted == _TYPES["string"] and isinstance(value, (bool, int, float)):
+            fix = "write it in quotes, or with the filter string"
+        elif isinstance(value, str) and wanted in (_TYPES["integer"], _TYPES["number"], _TYPES["boolean"]):
+            fix = (
+                "write it without quotes, or with the filter int"
+                if wanted != _TYPES["boolean"]
+                else "remove the quotes"
+            )
+        message = f"{field_text(path)} must be {wanted}, and this is {kind_of(value)}"
+        return self.finding("invalid-value", path, message, fix)
+
+    def _not_allowed(self, value: Any, allowed: Sequence[Any], path: FieldPath) -> Finding:
+        names = [str(each) for each in allowed]
+        near = near_names(str(value), names) or [each for each in names if each.lower() == str(value).lower()]
+        fix = f"did you mean {near[0]}?" if near and self._shows_values else ""
+        shown = f"is {value}, and " if self._shows_values else ""
+        return self.finding("invalid-value", path, f"{field_text(path)} {shown}must be {' or '.join(names)}", fix)
+
+    def _repeated(self, items: list[Any], schema: Schema, path: FieldPath) -> Iterator[Finding]:
+        names = schema.get("x-kubernetes-list-map-keys")
+        if not names:
+            return
+        fields = self._schemas.resolved(schema.get("items", {})).get("properties", {})
+        seen: set[tuple[Any, ...]] = set()
+        for position, item in enumerate(items):
+            if not isinstance(item, Mapping):
+                continue
+            key = tuple(str(item.get(name, fields.get(name, {}).get("default"))) for name in names)
+            if key in seen:
+                which = " and ".join(names)
+                message = f"{field_text((*path, position))} has the same {which} as another item"
+                yield self.finding("duplicate-item", (*path, position), message, f"each {which} may be there once")
+            seen.add(key)
+
+
+_TYPES: Mapping[str, str] = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "object": "a mapping",
+    "string": "a string",
+}
+
+
+def _has_type(value: Any, wanted: str) -> bool:
+    match wanted:
+        case "array":
+            return isinstance(value, list)
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            return (isinstance(value, int) and not isinstance(value, bool)) or (
+                isinstance(value, float) and value.is_integer()
+            )
+        case "number":
+            return isinstance(value, (int, float)) and not isinstance(value, bool)
+        case "object":
+            return isinstance(value, Mapping)
+    return isinstance(value, str)

@@ -1,0 +1,193 @@
+"""Reads the objects of scopes: once by lists, or continuously by watches.
+
+Promises:
+- A command reads the same values from lists and from watches, so `--watch` shows what the command shows without it.
+- A scope that the user may not read has a problem, and the other scopes are read. A resource that the cluster does not
+  serve has no objects.
+- Watches send no request for a scope that they watch already, and close the watches of scopes that are no longer read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Self, TypeVar
+
+from msgspec import Struct
+
+from ssa_operator.informers.crds import RESOURCE as DEFINITIONS
+from ssa_operator.kube.api.client import PAGE, Client
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.request import Scope
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.watch.reflector import Reflector, ReflectorState
+from ssa_operator.objects.live_object import LiveObject
+
+PARALLEL_REQUESTS = 16
+"""The limit of parallel requests: a cluster serves some sixty kinds."""
+
+SYNC_TIMEOUT = 10.0
+"""Seconds that a new watch has to deliver its objects before the command goes on without them."""
+
+COALESCE = 0.1
+"""Seconds after a change during which further changes count as the same one."""
+
+FORBIDDEN = "listing them is forbidden"
+
+T = TypeVar("T")
+
+
+class Listing(Struct, frozen=True):
+    """The objects of a scope."""
+
+    objects: Sequence[LiveObject] = ()
+
+    problem: str = ""
+    """Why the objects can't be read, '' if they can."""
+
+    forbidden: bool = False
+    """Whether the user has no permission to read them."""
+
+
+class Listings(ABC):
+    """Reads scopes, and the CRDs of resources."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self._definitions: dict[Resource, Mapping[str, Any] | None] = {}
+
+    @abstractmethod
+    async def read(self, scopes: Iterable[Scope]) -> Mapping[Scope, Listing]:
+        """The objects of each scope."""
+
+    async def crd(self, resource: Resource) -> Mapping[str, Any] | None:
+        """The CRD of a resource, None if it has none; it is read once. Raises ApiError."""
+        if resource not in self._definitions:
+            self._definitions[resource] = await _get_crd(self.client, resource)
+        return self._definitions[resource]
+
+
+class Lists(Listings):
+    """Lists each scope when it is read."""
+
+    async def read(self, scopes: Iterable[Scope]) -> Mapping[Scope, Listing]:
+        wanted = list(dict.fromkeys(scopes))
+        # Metadata is small, so it comes in one page.
+        answers = await gather_limited(
+            self.client.list_scope(scope, 0 if scope.metadata_only else PAGE) for scope in wanted
+        )
+        return dict(zip(wanted, map(_listing, answers), strict=True))
+
+
+class Watches(Listings):
+    """Watches each scope from its first reading on, as an async context manager."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self._changed = asyncio.Event()
+        self._watches: dict[Scope, tuple[Reflector, asyncio.Task[None]]] = {}
+        self._read: set[Scope] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._close(list(self._watches))
+
+    async def read(self, scopes: Iterable[Scope]) -> Mapping[Scope, Listing]:
+        scopes = list(scopes)
+        wanted = [scope for scope in dict.fromkeys(scopes) if is_watchable(scope.resource)]
+        self._read.update(wanted)
+        started = [self._start(scope) for scope in wanted if scope not in self._watches]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SYNC_TIMEOUT):
+                await asyncio.gather(*(each.synced_or_unavailable() for each in started))
+        found = {scope: _watched(self._watches[scope][0]) for scope in wanted}
+        unwatchable = Listing((), "the API server can't watch them")
+        return {scope: found.get(scope, unwatchable) for scope in dict.fromkeys(scopes)}
+
+    @property
+    def problems(self) -> list[str]:
+        """Why watched objects may be out of date, for instance because the API server does not answer."""
+        reflectors = (reflector for reflector, _ in self._watches.values())
+        failing = (each.problem for each in reflectors if each.state is ReflectorState.FAILING and each.problem)
+        return list(dict.fromkeys(failing))
+
+    @asynccontextmanager
+    async def round(self) -> AsyncIterator[None]:
+        """One consistent reading. Afterwards the scopes that it did not read are no longer watched."""
+        self._read.clear()
+        self._changed.clear()
+        yield
+        await self._close([scope for scope in self._watches if scope not in self._read])
+
+    async def change(self) -> None:
+        """Wait until an object of a watched scope has changed since the last `round` began."""
+        await self._changed.wait()
+        await asyncio.sleep(COALESCE)
+
+    def _start(self, scope: Scope) -> Reflector:
+        cache = Cache()
+        cache.listen(lambda _old, _new: self._changed.set())
+        reflector = Reflector(self.client, scope, cache)
+        reflector.listen(lambda _reflector: self._changed.set())
+        task = asyncio.create_task(reflector.run(), name=f"watch {scope}")
+        self._watches[scope] = (reflector, task)
+        return reflector
+
+    async def _close(self, scopes: Iterable[Scope]) -> None:
+        tasks = [self._watches.pop(scope)[1] for scope in scopes]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _listing(answer: tuple[list[LiveObject], str] | ApiError) -> Listing:
+    if not isinstance(answer, ApiError):
+        return Listing(answer[0])
+    return Listing() if answer.code == 404 else Listing((), str(answer), answer.forbidden)
+
+
+def _watched(reflector: Reflector) -> Listing:
+    objects = tuple(reflector.cache)
+    if reflector.state is ReflectorState.MISSING:
+        return Listing()
+    if reflector.state is ReflectorState.FORBIDDEN:
+        return Listing((), reflector.problem, forbidden=True)
+    if not reflector.synced.is_set():
+        return Listing((), reflector.problem or f"its watch has not delivered {reflector.scope} yet")
+    return Listing(objects)
+
+
+def is_watchable(resource: Resource) -> bool:
+    """Whether the API server can watch a resource. Some aggregated API servers can only list."""
+    return not resource.verbs or "watch" in resource.verbs
+
+
+async def _get_crd(client: Client, resource: Resource) -> Mapping[str, Any] | None:
+    if "." not in resource.group:
+        return None
+    try:
+        return (await client.get(DEFINITIONS, resource.name)).body
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+
+
+async def gather_limited(calls: Iterable[Awaitable[T]]) -> list[T | ApiError]:
+    """The results or errors of the calls, with a limited number of calls in parallel."""
+    limit = asyncio.Semaphore(PARALLEL_REQUESTS)
+
+    async def run(call: Awaitable[T]) -> T | ApiError:
+        async with limit:
+            try:
+                return await call
+            except ApiError as error:
+                return error
+
+    return await asyncio.gather(*map(run, calls))

@@ -1,0 +1,234 @@
+"""Draws a parent and the objects below it as lines of text.
+
+Promises:
+- The lines show states, reasons and messages exactly as the parent's status has them, the age of each object, and since
+  when an object is not ready.
+- If the status has no condition Ready, the parent's line has the number of Current children.
+- A suspended parent says so, and keeps the state of its children.
+- A line is one object. Colours are styles beside the text, so the text is the same with and without them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from ssa_operator.objects.durations import age
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.messages import counted
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+COLOURS = {
+    "Current": "green",
+    "True": "green",
+    "InProgress": "yellow",
+    "Waiting": "yellow",
+    "False": "yellow",
+    "Terminating": "magenta",
+    "Failed": "red",
+    "NotFound": "red",
+}
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """One object: where it is in the tree, what it is, and how it is."""
+
+    guides: str = ""
+    """The lines of the tree before it."""
+
+    kind: str = ""
+    name: str = ""
+    state: str = ""
+    colour: str = ""
+    times: str = ""
+    """Its age and restarts; of a note, how long ago it was true."""
+
+    message: str = ""
+
+    duration: str = ""
+    """For how long it has not been ready."""
+
+    note: str = ""
+    """A remark instead of an object."""
+
+    @classmethod
+    def of_note(cls, note: str, guides: str = "", times: str = "") -> Line:
+        return cls(note=one_line(note), guides=guides, times=times)
+
+    @property
+    def segments(self) -> list[tuple[str, str]]:
+        """The parts of the line, each with its style."""
+        if self.note:
+            return [(self.guides, ""), (self.note, "dim"), (f" ({self.times} ago)" if self.times else "", "dim")]
+        parts = [(self.guides, ""), (f"{self.kind} ", "bold"), (f"{self.name}  ", ""), (self.state, self.colour)]
+        parts += [(f"  {self.times}", "")] if self.times else []
+        words = " ".join(filter(None, (self.message, f"(for {self.duration})" if self.duration else "")))
+        return [*parts, (f"  {words}", "dim")] if words else parts
+
+    @property
+    def change(self) -> tuple[str, ...]:
+        """The line without what depends on the clock. Another one is a change of the object."""
+        return (self.kind, self.name, self.state, self.message, self.note)
+
+    @property
+    def depth(self) -> int:
+        """How many objects it is below the root of the tree."""
+        return len(self.guides) // 4
+
+    @property
+    def unindented(self) -> str:
+        """The line without its place in the tree."""
+        return "".join(text for text, _ in self.segments[1:])
+
+    def __str__(self) -> str:
+        return "".join(text for text, _ in self.segments)
+
+    def text(self) -> Text:
+        """The line with its styles."""
+        from rich.text import Text
+
+        return Text.assemble(*self.segments, no_wrap=True, overflow="ellipsis")
+
+
+def entry(live: LiveObject, status: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of one parent for the tree and for `--output json`."""
+    identity = live.identity
+    return {
+        "group": identity.group,
+        "kind": identity.kind,
+        "namespace": identity.namespace,
+        "name": identity.name,
+        "uid": live.uid,
+        "creationTimestamp": live.metadata.creation_timestamp,
+        "conditions": status.get("conditions", []),
+        "resources": status.get("resources", []),
+    }
+
+
+def one_line(text: str) -> str:
+    """A text of the cluster as one line that moves no cursor: with blanks for line ends and control characters."""
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+
+
+def conditions_of(live: LiveObject) -> list[Mapping[str, Any]]:
+    """The conditions of an object. Other values in `status.conditions` are ignored."""
+    status = live.body.get("status")
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    return [each for each in conditions if isinstance(each, Mapping)] if isinstance(conditions, list) else []
+
+
+def condition(parent: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
+    """The condition of a type in a parent's data, None where there is none."""
+    return next((each for each in parent["conditions"] if each.get("type") == kind), None)
+
+
+def not_ready_since(parent: Mapping[str, Any]) -> str | None:
+    """Since when a parent is not ready, by its condition Ready; None if it is ready or has no such condition."""
+    ready = condition(parent, "Ready")
+    if ready is None or ready.get("status") == "True":
+        return None
+    time = ready.get("lastTransitionTime")
+    return time if isinstance(time, str) else None
+
+
+def urgency(parent: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The sort key of a parent: first those that need a change, then those that may become ready, then the others."""
+    ready, states = condition(parent, "Ready"), {child.get("state") for child in parent["resources"]}
+    if ready is None:
+        rank = 1 if "Failed" in states else 2 if states != {"Current"} else 4
+    elif ready.get("status") == "True":
+        rank = 4
+    elif condition(parent, "Stalled") is not None:
+        rank = 0
+    else:
+        rank = 1 if "Failed" in states else 3
+    return rank, parent["kind"], parent.get("group", ""), parent["namespace"], parent["name"]
+
+
+def lines(parent: Mapping[str, Any], now: float) -> Iterator[Line]:
+    """The lines of one parent's `entry`. `now` is in seconds since the epoch."""
+    children, notes = parent["resources"], [(note, "") for note in parent.get("notes", ())]
+    if event := parent.get("event"):
+        notes.insert(0, (f"last Event: {event['reason']}: {event['note']}", age(event["time"], now)))
+    ready = condition(parent, "Ready")
+    if ready is not None:
+        state, colour = str(ready.get("reason", "Unknown")), str(ready.get("status"))
+        message = "" if ready.get("status") == "True" else str(ready.get("message", ""))
+    elif "state" in parent:
+        state, colour, message = _shown_state(parent), parent["state"], parent.get("message", "")
+    else:
+        (state, colour), message = _summary(children), ""
+    if condition(parent, "Suspended") is not None:
+        state += ", suspended"
+    yield _line("", parent, (state, colour), message, now, not_ready_since(parent) or parent.get("since"))
+    yield from _below("", children, now, more=bool(notes))
+    for number, (note, ago) in enumerate(notes, 1):
+        yield Line.of_note(note, "└── " if number == len(notes) else "├── ", ago)
+
+
+def totals(parents: Sequence[Mapping[str, Any]]) -> str:
+    """How many parents there are, by the reason of their condition Ready: `3 parents: 1 RenderFailed, 2 Ready`."""
+    reasons = Counter(
+        str(ready.get("reason", "Unknown")) if (ready := condition(parent, "Ready")) else "Unknown"
+        for parent in parents
+    )
+    ordered = sorted(reasons.items(), key=lambda each: (each[0] == "Ready", each[0]))
+    return f"{counted(len(parents), 'parent')}: " + ", ".join(f"{count} {reason}" for reason, count in ordered)
+
+
+def _below(guides: str, objects: Sequence[Mapping[str, Any]], now: float, *, more: bool = False) -> Iterator[Line]:
+    """The lines of some objects and of those below them; `more` lines of the same level follow."""
+    for number, each in enumerate(objects, 1):
+        last = number == len(objects) and not more
+        state = str(each.get("state", ""))
+        colours = (_shown_state(each), state)
+        yield _line(
+            guides + ("└── " if last else "├── "), each, colours, str(each.get("message", "")), now, each.get("since")
+        )
+        yield from _below(guides + ("    " if last else "│   "), each.get("objects", ()), now)
+
+
+def _shown_state(each: Mapping[str, Any]) -> str:
+    """The state of an object. kubectl calls a pod Ready, not Current."""
+    return "Ready" if each["kind"] == "Pod" and each.get("state") == "Current" else str(each.get("state", ""))
+
+
+def _line(
+    guides: str,
+    named: Mapping[str, Any],
+    state: tuple[str, str],
+    message: str,
+    now: float,
+    since: str | None,
+) -> Line:
+    """`Kind namespace/name  State  age  message (for duration)`, without an age if there is no creationTimestamp."""
+    created, restarted = named.get("creationTimestamp"), named.get("restarts")
+    times = [age(created, now)] if created else []
+    if restarted:
+        last = f" ({age(named['restartedAt'], now)} ago)" if named.get("restartedAt") else ""
+        times.append(f"{restarted} restart{'s' if restarted > 1 else ''}{last}")
+    return Line(
+        guides=guides,
+        kind=named["kind"],
+        name=f"{named['namespace']}/{named['name']}" if named.get("namespace") else named["name"],
+        state=state[0],
+        colour=COLOURS.get(state[1], ""),
+        times="  ".join(times),
+        message=one_line(message),
+        duration=age(since, now) if since else "",
+    )
+
+
+def _summary(children: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The number of Current children, and the colour of the text."""
+    states = [child.get("state") for child in children]
+    if not states:
+        return "Unknown", "False"
+    current = states.count("Current")
+    failed = "Failed" in states
+    return f"{current} of {len(states)} Current", "Failed" if failed else str(current == len(states))

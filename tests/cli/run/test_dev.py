@@ -1,0 +1,177 @@
+"""`ssa-operator dev` in a terminal: one screen, with keys."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ssa_operator.devcluster import binaries, processes
+from ssa_operator.devcluster import cluster as clusters
+from tests.cli.terminal import terminal
+from tests.devcluster.waiting import until
+from tests.packaging.checkout import ROOT
+
+pytestmark = pytest.mark.cluster
+
+ECHO = """\
+apiVersion: example.com/v1
+kind: Echo
+metadata: {name: hello}
+spec: {replicas: 1}
+"""
+
+
+@pytest.mark.slow
+async def test_one_screen_shows_the_tree_events_and_errors_and_its_keys_work(tmp_path: Path, templates: Path) -> None:
+    (tmp_path / "echo.yaml").write_text(ECHO)
+    arguments = ("dev", f"--templates={templates}", f"--examples={tmp_path / 'echo.yaml'}", "--listen=")
+    async with terminal(*arguments, SSA_OPERATOR_STATE_DIR=str(tmp_path / "state")) as shown:
+        text = await shown.shows("Echo default/hello  Ready", "ReplicaSet default/hello", "Pod default/hello", "q quit")
+        assert text.startswith("ssa-operator dev: 1 parent, all ready")
+        await shown.shows("Created Echo/hello: created Deployment default/hello")
+
+        broken = templates / "echoes.example.com" / "broken.yaml.j2"
+        broken.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ spec.nothing }}\n")
+        await shown.shows("1 not ready", "RenderFailed", "echoes.example.com/broken.yaml.j2:4")
+        broken.unlink()
+        await shown.shows("all ready")
+
+        shown.press("p")
+        await shown.shows("Ready, suspended")
+        shown.press("p")
+        await shown.hides("suspended")
+        shown.press("r")
+        await shown.shows("Echo default/hello is applied again")
+
+        shown.press("\x1b[Bb")
+        await shown.shows("blame echoes.example.com/hello Deployment/hello", "kind: Deployment", "q back")
+        shown.press("q")
+        await shown.shows("q quit")
+        shown.press("d")
+        await shown.shows("diff echoes.example.com/hello", "q back")
+        shown.press("q")
+        await shown.shows("q quit")
+
+        shown.press("l")
+        await shown.shows("Log, newest first", "default/hello: Ready=True", "q back")
+        shown.press("q")
+        shown.press("e")
+        await shown.shows("Errors and Events, newest first", "Created Echo/hello")
+        shown.press("q")
+        await shown.shows("q quit")
+
+        shown.press("\x1b[B")
+        shown.press("q")
+        assert await shown.ended() == 0
+        assert "Echo default/hello  Ready" in shown.text
+    assert not list((tmp_path / "state").rglob("*.pid"))
+
+
+@pytest.mark.exhaustive
+async def test_ctrl_c_ends_the_screen_in_order(tmp_path: Path, templates: Path) -> None:
+    (tmp_path / "echo.yaml").write_text(ECHO)
+    arguments = ("dev", f"--templates={templates}", f"--examples={tmp_path / 'echo.yaml'}", "--listen=")
+    async with terminal(*arguments, SSA_OPERATOR_STATE_DIR=str(tmp_path / "state")) as shown:
+        await shown.shows("Echo default/hello", "q quit")
+        shown.press("\x03")
+        assert await shown.ended() == 0
+        assert "Traceback" not in shown.raw.decode(errors="replace")
+
+
+class FirstStart:
+    """A machine without programs and without downloads, whose Go copies the real programs, controllers late."""
+
+    def __init__(self, folder: Path, real: Path) -> None:
+        self.gate, self.count, self.cache = folder / "gate", folder / "count", folder / "cache"
+        (folder / "go").mkdir()
+        shutil.copy(ROOT / "tests" / "devcluster" / "stand_in_go.sh", folder / "go" / "go")
+        nowhere = "http://127.0.0.1:1"
+        self.environment: dict[str, Any] = {
+            "PATH": f"{folder / 'go'}{os.pathsep}{os.environ['PATH']}",
+            "GO_PROGRAMS": str(real),
+            "GO_GATE": str(self.gate),
+            "GO_COUNT": str(self.count),
+            "HTTPS_PROXY": nowhere,
+            "https_proxy": nowhere,
+            "SSA_OPERATOR_CACHE_DIR": str(self.cache),
+            "SSA_OPERATOR_STATE_DIR": str(folder / "state"),
+        }
+
+    def builds(self) -> list[str]:
+        """The last program of each build."""
+        return [line.rpartition("/")[2] for line in self.count.read_text().splitlines()]
+
+
+@pytest.fixture
+async def first_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FirstStart:
+    real = await binaries.acquire(binaries.from_environment())
+    monkeypatch.setenv("SSA_OPERATOR_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("GOCACHE", raising=False)
+    return FirstStart(tmp_path, real)
+
+
+WAITS = "No pods yet: Compiling kube-controller-manager, kube-scheduler and kwok"
+
+
+@pytest.mark.slow
+async def test_an_echo_is_reconciled_while_the_controllers_are_compiled(
+    tmp_path: Path, templates: Path, first_start: FirstStart
+) -> None:
+    (tmp_path / "echo.yaml").write_text(ECHO)
+    arguments = ("dev", f"--templates={templates}", f"--examples={tmp_path / 'echo.yaml'}", "--listen=")
+    async with terminal(*arguments, **first_start.environment) as shown:
+        await shown.shows(WAITS, "Echo default/hello", "Deployment default/hello")
+        assert "Pod default" not in shown.text
+        assert "The first start gets etcd and kube-apiserver" in shown.raw.decode(errors="replace")
+        found = await clusters.status("default")
+        assert found.state == "running"
+        assert found.message == "the API server is ready; kube-controller-manager, kube-scheduler, kwok will follow"
+
+        first_start.gate.touch()
+        await shown.shows("Echo default/hello  Ready", "Pod default/hello")
+        await shown.hides("No pods yet")
+        assert (await clusters.status("default")).message == "ready"
+        shown.press("q")
+        assert await shown.ended() == 0
+    assert first_start.builds() == ["kube-apiserver", "kube-scheduler"]
+
+
+@pytest.mark.slow
+async def test_a_dev_that_is_killed_while_it_compiles_leaves_what_the_next_one_goes_on_with(
+    tmp_path: Path, templates: Path, first_start: FirstStart
+) -> None:
+    (tmp_path / "echo.yaml").write_text(ECHO)
+    arguments = ("dev", f"--templates={templates}", f"--examples={tmp_path / 'echo.yaml'}", "--listen=")
+    async with terminal(*arguments, **first_start.environment) as shown:
+        await shown.shows(WAITS)
+        shown.process.kill()
+    await until(lambda: not processes.is_alive(first_start.cache / "control-plane" / "build"))
+    await until(lambda: not processes.is_alive(tmp_path / "state" / "clusters" / "default"))
+
+    async with terminal(*arguments, **first_start.environment) as shown:
+        await shown.shows(WAITS, "Deployment default/hello")
+        shown.press("q")
+        assert await shown.ended() == 0
+    assert not processes.is_alive(first_start.cache / "control-plane" / "build")
+    assert not (tmp_path / "state" / "clusters" / "default").exists()
+    assert first_start.builds() == ["kube-apiserver", "kube-scheduler", "kube-scheduler"]
+
+
+@pytest.mark.slow
+async def test_a_dev_whose_controllers_can_not_be_compiled_ends_with_the_reason(
+    tmp_path: Path, templates: Path, first_start: FirstStart
+) -> None:
+    (tmp_path / "echo.yaml").write_text(ECHO)
+    arguments = ("dev", f"--templates={templates}", f"--examples={tmp_path / 'echo.yaml'}", "--listen=")
+    async with terminal(*arguments, **first_start.environment, GO_FAILS="kwok") as shown:
+        await shown.shows(WAITS, "Deployment default/hello")
+        first_start.gate.touch()
+        assert await shown.ended() == 1
+        text = " ".join(shown.text.split())
+        assert "no module of kwok" in text
+        assert "Traceback" not in shown.raw.decode(errors="replace")
+    assert not (tmp_path / "state" / "clusters" / "default").exists()

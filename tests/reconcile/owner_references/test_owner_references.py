@@ -1,0 +1,49 @@
+"""The owner references of objects that are not applied again name a version of the parent that the cluster serves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.operator.harness import Desk, Operate, definition, map_template, uid, with_versions
+
+pytestmark = pytest.mark.cluster
+
+MAPS = "configmaps"
+
+KEPT = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{{{ name }}}}-{name}
+  annotations: {{ssa-operator.dev/apply: {apply}}}
+"""
+
+
+@pytest.mark.more_cases
+@pytest.mark.parametrize("served", [{"v1": True, "v2": True}, {"v1": False, "v2": True}], ids=["both", "the new one"])
+async def test_kept_objects_name_the_version_in_which_the_operator_reads_the_parent(
+    desk: Desk, operate: Operate, templates: Path, group: str, served: dict[str, bool]
+) -> None:
+    folder = templates / f"outs.{group}"
+    folder.mkdir()
+    (folder / "plain.yaml.j2").write_text(map_template("plain", x="1"))
+    for name, apply in (("once", "Once"), ("absent", "IfNotPresent")):
+        (folder / f"{name}.yaml.j2").write_text(KEPT.format(name=name, apply=apply))
+    await desk.define(definition("outs", group, "Out"))
+    names = ("web-once", "web-absent", "web-plain")
+    async with operate(templates=templates):
+        await desk.apply({"apiVersion": f"{group}/v1", "kind": "Out", "metadata": {"name": "web"}, "spec": {}})
+        before = [await desk.until(MAPS, name, is_owned_in(f"{group}/v1")) for name in names]
+        await desk.apply(with_versions(definition("outs", group, "Out"), "v1", **served))
+        after = [await desk.until(MAPS, name, is_owned_in(f"{group}/v2")) for name in names]
+    assert list(map(uid, after)) == list(map(uid, before))
+    assert [body["metadata"]["ownerReferences"][0]["uid"] for body in after] == [
+        body["metadata"]["ownerReferences"][0]["uid"] for body in before
+    ]
+
+
+def is_owned_in(api_version: str) -> Any:
+    return lambda body: [owner["apiVersion"] for owner in body["metadata"]["ownerReferences"]] == [api_version]

@@ -1,0 +1,71 @@
+"""Records that another client removed: all at once by mistake, one of them on purpose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from ssa_operator.objects.finalizers import FINALIZER
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.parent_records.lost_records import (
+    are_lost,
+    record_texts,
+    restored_notice,
+    restoring_body,
+    unknown_notice,
+    were_lost,
+)
+from ssa_operator.reconcile.parent_records.rules import (
+    APPLIED_ANNOTATION,
+    INVENTORY_ANNOTATION,
+    ONCE_ANNOTATION,
+    ParentRecords,
+    parent_records_body,
+    read_parent_records,
+)
+from tests.reconcile.parent_records.test_rules import RECORDS, parent
+
+
+def recorded(records: ParentRecords, **metadata: Any) -> LiveObject:
+    known = parent_records_body(parent(), records)["metadata"]
+    return parent(**{**known, **metadata})
+
+
+@given(RECORDS)
+def test_lost_records_are_put_back_as_they_were(records: ParentRecords) -> None:
+    live = recorded(records)
+    texts = record_texts(live)
+    lost = parent(annotations={"a/note": "x"}, finalizers=["a/z"])
+    assert are_lost(texts, lost) is (records != ParentRecords())
+    assert read_parent_records(LiveObject.of(restoring_body(lost, texts))) == records
+    assert not are_lost(texts, live)
+
+
+@given(RECORDS, st.sets(st.sampled_from([FINALIZER, INVENTORY_ANNOTATION, ONCE_ANNOTATION, APPLIED_ANNOTATION])))
+def test_records_are_not_lost_while_one_of_them_is_there(records: ParentRecords, removed: set[str]) -> None:
+    texts = record_texts(recorded(records))
+    left = {name: text for name, text in texts.items() if name not in removed}
+    assume(left)
+    assert not are_lost(texts, LiveObject.of(restoring_body(parent(), left)))
+
+
+def test_a_parent_that_is_being_deleted_gets_no_records_back() -> None:
+    assert not are_lost({FINALIZER: ""}, parent(deletionTimestamp="2026-01-01T00:00:00Z"))
+
+
+def test_a_process_without_memory_knows_a_loss_by_the_children() -> None:
+    assert were_lost(parent(), has_children=True)
+    assert not were_lost(parent(), has_children=False)
+    assert not were_lost(parent(annotations={APPLIED_ANNOTATION: "{}"}), has_children=True)
+    assert not were_lost(parent(deletionTimestamp="2026-01-01T00:00:00Z"), has_children=True)
+
+
+def test_a_notice_names_what_was_lost_and_what_stays() -> None:
+    notice = restored_notice({ONCE_ANNOTATION: "{}", FINALIZER: ""}, 100.0)
+    assert ONCE_ANNOTATION in notice.message
+    assert FINALIZER in notice.message
+    assert notice.until > 100.0
+    assert "ClusterRole r" in unknown_notice([Identity("rbac.authorization.k8s.io", "ClusterRole", "", "r")], 0).message

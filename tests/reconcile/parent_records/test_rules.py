@@ -1,0 +1,266 @@
+"""The records on a parent: they read back as they were written, and a malformed record breaks nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from ssa_operator.objects.finalizers import FINALIZER
+from ssa_operator.objects.identity import GroupKind, Identity, segment_fault
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.apply_once.rules import is_done, with_final_states
+from ssa_operator.reconcile.parent_records.rules import (
+    ANNOTATIONS_LIMIT,
+    GENERATED_VALUES_ANNOTATION,
+    HELD_LIMIT,
+    HELD_PRUNE_ANNOTATION,
+    INVENTORY_ANNOTATION,
+    ONCE_ANNOTATION,
+    AppliedRecord,
+    HeldPrune,
+    ParentRecords,
+    ParentRecordsError,
+    identity_from_key,
+    identity_key,
+    is_written,
+    parent_records_body,
+    read_parent_records,
+    removal,
+    unreadable_records_message,
+    with_applied,
+)
+from tests.objects.example_objects import config_map, made
+
+WORD = st.text(min_size=1, max_size=12)
+NAME = st.text(max_size=12).filter(lambda name: not segment_fault(name))
+IDENTITIES = st.builds(Identity, st.text(max_size=12), WORD, NAME, NAME.filter(bool))
+KINDS = st.builds(GroupKind, st.sampled_from(["", "apps", "a.example.com"]), st.sampled_from(["Deployment", "In"]))
+RECORDS = st.builds(
+    ParentRecords,
+    inventory=st.dictionaries(IDENTITIES, st.integers(1, 9), max_size=6),
+    once_records=st.dictionaries(WORD, st.text(max_size=12), max_size=4),
+    held_prune=st.none() | st.builds(HeldPrune, st.text(max_size=12), st.frozensets(WORD, max_size=4)),
+    kept_values=st.frozensets(IDENTITIES, max_size=4),
+    applied=st.none()
+    | st.builds(AppliedRecord, kinds=st.frozensets(KINDS, max_size=4), templates=st.text(max_size=12)),
+    has_finalizer=st.booleans(),
+)
+
+
+def parent(**metadata: Any) -> LiveObject:
+    whole = {"name": "web", "namespace": "default", "uid": "u1", **metadata}
+    return LiveObject.of({"apiVersion": "example.com/v1", "kind": "Echo", "metadata": whole})
+
+
+@given(RECORDS)
+def test_records_read_back_as_they_were_written(records: ParentRecords) -> None:
+    body = parent_records_body(parent(), records)
+    assert read_parent_records(LiveObject.of(body)) == records
+    assert unreadable_records_message(LiveObject.of(body)) == ""
+    assert body["metadata"]["uid"] == "u1"
+
+
+def test_a_parent_without_records_has_neither_annotations_nor_finalizer() -> None:
+    assert parent_records_body(parent(), ParentRecords())["metadata"] == {
+        "name": "web",
+        "namespace": "default",
+        "uid": "u1",
+    }
+    assert read_parent_records(parent()) == ParentRecords()
+
+
+def patched(live: LiveObject, patch: bytes | None) -> LiveObject:
+    """The live object after a JSON patch of tests and removals."""
+    body = json.loads(live.raw)
+    for operation in json.loads(patch or b"[]"):
+        *path, last = (each.replace("~1", "/").replace("~0", "~") for each in operation["path"].split("/")[1:])
+        location = body
+        for each in path:
+            location = location[each]
+        if operation["op"] == "test":
+            assert location[last] == operation["value"]
+        else:
+            assert operation["op"] == "remove"
+            del location[int(last) if isinstance(location, list) else last]
+    return LiveObject.of(body)
+
+
+@pytest.mark.exhaustive
+@given(RECORDS, RECORDS, st.lists(st.sampled_from(["a/b", "a/c"]), unique=True))
+def test_a_removal_removes_unneeded_records_and_nothing_else(
+    kept: ParentRecords, needed: ParentRecords, theirs: list[str]
+) -> None:
+    known = parent_records_body(parent(), kept)["metadata"]
+    notes = {"a/note": "x", **known.get("annotations", {})}
+    live = parent(resourceVersion="7", finalizers=[*theirs, *known.get("finalizers", ()), "a/z"], annotations=notes)
+    after = patched(live, removal(live, needed))
+    assert read_parent_records(after) == ParentRecords(
+        inventory=kept.inventory if needed.inventory else {},
+        once_records=kept.once_records if needed.once_records else {},
+        held_prune=kept.held_prune if needed.held_prune else None,
+        kept_values=kept.kept_values if needed.kept_values else frozenset(),
+        applied=kept.applied if needed.applied is not None else None,
+        has_finalizer=kept.has_finalizer and needed.has_finalizer,
+    )
+    assert [each for each in after.metadata.finalizers if each != FINALIZER] == [*theirs, "a/z"]
+    assert after.metadata.annotations["a/note"] == "x"
+    assert removal(after, needed) is None
+
+
+def test_a_removal_is_only_for_the_parent_as_it_was_read() -> None:
+    live = parent(resourceVersion="7", finalizers=["a/z", FINALIZER])
+    patch = removal(live, ParentRecords())
+    for changed in ({"resourceVersion": "8"}, {"uid": "u2"}, {"finalizers": [FINALIZER]}):
+        other = parent(**{"resourceVersion": "7", "finalizers": ["a/z", FINALIZER], **changed})
+        with pytest.raises(AssertionError):
+            patched(other, patch)
+
+
+@pytest.mark.exhaustive
+@given(RECORDS)
+def test_records_that_the_parent_has_are_not_written_again(records: ParentRecords) -> None:
+    body = parent_records_body(parent(), records)
+    assert is_written(LiveObject.of(body), body)
+    assert is_written(parent(), body) is (records == ParentRecords())
+
+
+def test_finalizers_and_annotations_of_others_are_no_records() -> None:
+    theirs = parent(finalizers=["example.com/other"], annotations={"example.com/note": "x"})
+    assert read_parent_records(theirs) == ParentRecords()
+    assert "finalizers" not in parent_records_body(theirs, ParentRecords())["metadata"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[" * 100_000, id="lists without end"),
+        "",
+        "nonsense",
+        "7",
+        "{}",
+        "[]",
+        "null",
+        '["a"]',
+        '[{"kind":"A"}]',
+        '[{"name":7}]',
+    ],
+)
+def test_a_malformed_record_counts_as_empty(text: str) -> None:
+    found = read_parent_records(
+        parent(
+            annotations={INVENTORY_ANNOTATION: text, ONCE_ANNOTATION: text, HELD_PRUNE_ANNOTATION: text},
+            finalizers=[FINALIZER],
+        )
+    )
+    assert found == ParentRecords(has_finalizer=True)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text"),
+    [
+        (INVENTORY_ANNOTATION, '[{"kind":"ClusterRole","name":"a","deletion":"Orphan"}]'),
+        (INVENTORY_ANNOTATION, '[{"kind":"ClusterRole","name":"a","wave":"first"}]'),
+        (INVENTORY_ANNOTATION, '{"children":[]}'),
+        (INVENTORY_ANNOTATION, "[" * 100_000),
+        (ONCE_ANNOTATION, '{"Job.batch/a":{"digest":"x"}}'),
+        (ONCE_ANNOTATION, '["Job.batch/a"]'),
+        (HELD_PRUNE_ANNOTATION, '{"reconcileAt":"","children":[],"until":"monday"}'),
+        (HELD_PRUNE_ANNOTATION, '{"reconcileAt":""}'),
+        (GENERATED_VALUES_ANNOTATION, "v2"),
+    ],
+)
+def test_a_record_of_another_format_is_named_and_is_no_absent_one(annotation: str, text: str) -> None:
+    message = unreadable_records_message(parent(annotations={annotation: text}))
+    assert message.startswith(f"the annotation {annotation} can't be read")
+    assert unreadable_records_message(parent(annotations={annotation: ""})) == ""
+
+
+def test_a_message_about_unreadable_records_has_a_limit() -> None:
+    entry = [{"kind": "Job", "name": "a", "x" * 200_000: 1}]
+    records = {annotation: json.dumps(entry) for annotation in (INVENTORY_ANNOTATION, GENERATED_VALUES_ANNOTATION)}
+    assert len(unreadable_records_message(parent(annotations=records))) < 1000
+
+
+def test_a_message_about_an_unreadable_record_does_not_repeat_its_content() -> None:
+    assert "hunter2" not in unreadable_records_message(parent(annotations={ONCE_ANNOTATION: '{"hunter2": 7}'}))
+
+
+def test_children_that_were_created_later_are_deleted_first() -> None:
+    first, second, third = (Identity("", "Namespace", "", name) for name in ("a", "b", "c"))
+    records = ParentRecords().with_children([second, first]).with_children([first, third])
+    assert records.waves == [[third], [first, second]]
+    assert records.without_children([third]).waves == [[first, second]]
+    assert records.without_children([first, second, third]) == ParentRecords()
+
+
+def test_more_than_the_annotations_can_hold_is_an_error() -> None:
+    many = ParentRecords().with_children(
+        Identity("", "Namespace", "", f"n{n}" * 20) for n in range(ANNOTATIONS_LIMIT // 100)
+    )
+    with pytest.raises(ParentRecordsError, match="don't fit into its annotations"):
+        parent_records_body(parent(), many)
+
+
+def test_the_key_of_an_identity_is_readable() -> None:
+    assert identity_key(Identity("apps", "Deployment", "default", "web")) == "Deployment.apps/default/web"
+    assert identity_key(Identity("", "Namespace", "", "team")) == "Namespace/team"
+
+
+def test_the_inventory_is_plain_json_that_names_every_object() -> None:
+    records = ParentRecords().with_children([Identity("", "Namespace", "", "team")])
+    text = parent_records_body(parent(), records)["metadata"]["annotations"][INVENTORY_ANNOTATION]
+    assert json.loads(text) == [{"kind": "Namespace", "name": "team", "wave": 1}]
+
+
+def test_a_held_prune_records_a_limited_number_of_children() -> None:
+    hold = HeldPrune.of("", [Identity("", "ConfigMap", "default", f"c{n:05}") for n in range(100_000)])
+    assert len(hold.children) == HELD_LIMIT
+    assert hold == HeldPrune.of("", [Identity("", "ConfigMap", "default", f"c{n:05}") for n in range(100)])
+    assert (
+        read_parent_records(LiveObject.of(parent_records_body(parent(), ParentRecords(held_prune=hold)))).held_prune
+        == hold
+    )
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        Identity("apps", "Deployment", "default", "web"),
+        Identity("", "Namespace", "", "a.b"),
+        Identity("a.b", "C", "", "e"),
+    ],
+)
+def test_a_key_leads_back_to_its_object(identity: Identity) -> None:
+    assert identity_from_key(identity_key(identity)) == identity
+
+
+@pytest.mark.parametrize("word", ["", "x", "/", "//", "Job.batch", "finalize/"])
+def test_a_malformed_key_of_a_once_record_names_no_object(word: str) -> None:
+    kept = read_parent_records(parent(annotations={ONCE_ANNOTATION: json.dumps({word: "x"})}))
+    assert not is_done(kept.once_records, "Job", "web")
+    assert with_final_states(kept, "u", lambda _: None, 0.0) == kept
+
+
+def test_parents_with_the_same_records_share_what_was_decoded() -> None:
+    records = ParentRecords(applied=AppliedRecord(kinds=frozenset({GroupKind("apps", "Deployment")}), templates="1"))
+    body = parent_records_body(parent(), records)
+    assert read_parent_records(LiveObject.of(body)) is read_parent_records(LiveObject.of(body))
+    large = replace(records, inventory={Identity("", "Namespace", "", f"n{number}"): 1 for number in range(100)})
+    body = parent_records_body(parent(), large)
+    assert read_parent_records(LiveObject.of(body)) == read_parent_records(LiveObject.of(body)) == large
+
+
+def test_the_kinds_of_manifests_that_wait_are_recorded_with_the_first_write() -> None:
+    secret, account = GroupKind("", "Secret"), GroupKind("", "ServiceAccount")
+    manifest = made(config_map())
+    first = with_applied(ParentRecords(), [manifest], "1", waiting={secret}, has_children=False)
+    assert first.applied == AppliedRecord(kinds=frozenset({manifest.identity.group_kind, secret}), templates="1")
+    # A kind that only waits is not worth a write.
+    assert with_applied(first, [manifest], "1", waiting={account}, has_children=False) == first
+    # Nothing is recorded for a parent of which nothing is applied.
+    assert with_applied(ParentRecords(), [], "1", waiting={secret}, has_children=False) == ParentRecords()

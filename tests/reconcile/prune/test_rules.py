@@ -1,0 +1,197 @@
+"""An object that is no longer rendered is pruned only where that is safe."""
+
+from __future__ import annotations
+
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.kind_state import KindState, kind_state
+from ssa_operator.objects.render_result import RenderProblem
+from ssa_operator.reconcile.parent_records.rules import HeldPrune, ParentRecords
+from ssa_operator.reconcile.plan import make_plan
+from ssa_operator.reconcile.step import Action
+from tests.objects.example_objects import (
+    CONFIG_MAP,
+    actions,
+    child,
+    config_map,
+    config_map_identity,
+    observed,
+    parent,
+    rendered,
+)
+
+
+def test_a_child_that_no_template_renders_is_pruned() -> None:
+    plan = make_plan(observed(child("old"), converged="t1"), rendered(config_map(), digest="t1"))
+    assert actions(plan) == {"settings": Action.APPLY, "old": Action.PRUNE}
+
+
+def test_an_object_that_kubernetes_copied_our_label_to_is_not_pruned() -> None:
+    """As an EndpointSlice, which gets its Service's labels."""
+    copied = child(
+        "copied", managedFields=[{"manager": "endpointslice", "operation": "Update", "fieldsV1": {"f:a": {}}}]
+    )
+    assert actions(make_plan(observed(copied), rendered(config_map()))) == {"settings": Action.APPLY}
+
+
+def test_a_child_that_is_being_deleted_is_reported_until_it_is_gone() -> None:
+    deleting = child("old", deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x"])
+    plan = make_plan(observed(deleting), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.APPLY, "old": Action.KEEP}
+
+
+def test_an_object_without_an_owner_reference_is_not_pruned() -> None:
+    kept = child("kept", ownerReferences=[])
+    assert actions(make_plan(observed(kept), rendered(config_map()))) == {"settings": Action.APPLY}
+
+
+def test_nothing_is_pruned_while_a_template_fails() -> None:
+    plan = make_plan(observed(child("old")), rendered(config_map(), problems=(RenderProblem("no"),)))
+    assert actions(plan) == {"settings": Action.APPLY, "old": Action.KEEP}
+
+
+def test_nothing_is_pruned_while_a_step_is_refused_or_waits() -> None:
+    for kinds in (
+        {CONFIG_MAP: KindState(namespaced=True, synced=False)},
+        {CONFIG_MAP: KindState(namespaced=True, synced=True, problem="no")},
+    ):
+        assert actions(make_plan(observed(child("old"), kinds=kinds), rendered(config_map())))["old"] is Action.KEEP
+
+
+def test_nothing_is_pruned_while_any_watch_is_not_synced() -> None:
+    kinds = {**observed().children.kinds, GroupKind("x", "Y"): KindState(namespaced=True, synced=False)}
+    assert actions(make_plan(observed(child("old"), kinds=kinds), rendered(config_map())))["old"] is Action.KEEP
+
+
+def test_a_recorded_child_in_a_namespace_that_can_not_be_watched_is_refused_and_not_forgotten() -> None:
+    forbidden = KindState(namespaced=True, synced=False, problem="forbidden in far", needs_permission=True)
+    near = KindState(namespaced=True, synced=True)
+    kinds = {CONFIG_MAP: kind_state(True, [("default", near), ("far", forbidden)])}
+    records = ParentRecords(inventory={Identity(*CONFIG_MAP, "far", "moved"): 1})
+    plan = make_plan(observed(kinds=kinds, records=records), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.APPLY, "moved": Action.REFUSE}
+    assert plan.steps[-1].reason == "is no longer rendered, and can't be deleted: forbidden in far"
+    assert plan.steps[-1].needs_permission
+
+
+def test_changed_templates_that_delete_everything_are_held_until_a_user_confirms() -> None:
+    held = make_plan(observed(child("a"), child("b"), converged="t0"), rendered())
+    assert set(actions(held).values()) == {Action.KEEP}
+    assert "reconcile-at" in held.held
+    own = (child("a"), child("b"))
+    still = make_plan(observed(*own, converged="t0", records=ParentRecords(held_prune=held.hold)), rendered())
+    assert (still.held, still.hold) == (held.held, held.hold)
+    asked = observed(*own, converged="t0", records=ParentRecords(held_prune=held.hold), reconcile_at="now")
+    confirmed = make_plan(asked, rendered())
+    assert set(actions(confirmed).values()) == {Action.PRUNE}
+    assert not confirmed.held
+
+
+def test_a_prune_that_only_time_caused_is_not_held() -> None:
+    """The same templates rendered the child when the parent was created."""
+    both = frozenset({config_map_identity("a"), config_map_identity("b")})
+    plan = make_plan(observed(child("a"), child("b"), converged="t0", rendered_before=both), rendered())
+    assert set(actions(plan).values()) == {Action.PRUNE}
+    rest = make_plan(observed(child("a"), child("c"), converged="t0", rendered_before=both), rendered())
+    assert rest.held
+
+
+def test_a_suspicious_prune_is_held_also_while_something_else_blocks_it() -> None:
+    """Otherwise the new templates would count as confirmed when the blockage is over."""
+    kinds = {**observed().children.kinds, GroupKind("x", "Y"): KindState(namespaced=True, synced=False)}
+    assert make_plan(observed(child("a"), kinds=kinds, converged="t0"), rendered()).held
+
+
+def test_new_templates_that_replace_every_child_are_held_too() -> None:
+    plan = make_plan(observed(child("old"), converged="t0"), rendered(config_map("new")))
+    assert actions(plan) == {"new": Action.APPLY, "old": Action.KEEP}
+    assert plan.held
+
+
+def test_new_templates_that_keep_a_child_are_trusted() -> None:
+    plan = make_plan(observed(child("old"), child(), converged="t0"), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.APPLY, "old": Action.PRUNE}
+
+
+def test_data_that_renders_nothing_deletes_the_children() -> None:
+    plan = make_plan(observed(child("a"), converged="t1"), rendered())
+    assert actions(plan) == {"a": Action.PRUNE}
+
+
+def test_after_a_restart_an_empty_render_is_held_also_where_the_spec_changed_meanwhile() -> None:
+    """A new generation is no proof, because the templates may have changed as well."""
+    same = parent(status={"observedGeneration": 1})
+    assert make_plan(observed(child("a"), parent=same), rendered()).held
+    changed = parent(generation=2, status={"observedGeneration": 1})
+    assert make_plan(observed(child("a"), parent=changed), rendered()).held
+
+
+def test_a_child_that_the_same_templates_rendered_from_other_data_is_pruned_without_a_hold() -> None:
+    """Also where these templates were never applied completely, because one of the children is refused."""
+    before = frozenset({config_map_identity("a"), config_map_identity("b")})
+    plan = make_plan(observed(child("a"), child("b"), rendered_before=before), rendered())
+    assert set(actions(plan).values()) == {Action.PRUNE}
+
+
+def test_a_held_prune_stays_held_when_other_children_have_taken_the_place() -> None:
+    """The new children are no proof that the templates are right."""
+    old = (child("a"), child("b"))
+    hold = make_plan(observed(*old, converged="t0"), rendered(config_map("new"))).hold
+    assert hold is not None
+    for converged in ("t0", None):
+        later = observed(*old, child("new"), converged=converged, records=ParentRecords(held_prune=hold))
+        plan = make_plan(later, rendered(config_map("new")))
+        assert actions(plan) == {"new": Action.APPLY, "a": Action.KEEP, "b": Action.KEEP}
+        assert (plan.held != "", plan.hold) == (True, hold)
+
+
+def test_children_that_only_the_new_templates_created_do_not_count_as_remaining() -> None:
+    settled = frozenset({config_map_identity("a"), config_map_identity("b")})
+    own = observed(child("a"), child("b"), child("new"), converged="t0", settled=settled)
+    assert make_plan(own, rendered(config_map("new"), config_map("waited"))).held
+    assert not make_plan(own, rendered(config_map("new"), config_map("a"))).held
+
+
+def test_a_hold_ends_with_the_repair_of_the_templates() -> None:
+    hold = HeldPrune.of("", [config_map_identity("a")])
+    plan = make_plan(
+        observed(child("a"), converged="t0", records=ParentRecords(held_prune=hold)), rendered(config_map("a"))
+    )
+    assert (plan.held, plan.hold) == ("", None)
+
+
+def test_a_hold_outlasts_a_template_that_fails() -> None:
+    hold = HeldPrune.of("", [config_map_identity("a")])
+    failing = rendered(problems=(RenderProblem("no"),))
+    plan = make_plan(observed(child("a"), converged="t0", records=ParentRecords(held_prune=hold)), failing)
+    assert (actions(plan), plan.held, plan.hold) == ({"a": Action.KEEP}, "", hold)
+
+
+def test_children_that_are_never_pruned_do_not_count_as_remaining() -> None:
+    kept = child("kept", ownerReferences=[])
+    both = observed(child("a"), child("b"), kept, converged="t0")
+    body = config_map("kept", metadata={"annotations": {"ssa-operator.dev/prune": "false"}})
+    assert make_plan(both, rendered()).held
+    assert make_plan(both, rendered(body)).held
+
+
+def test_a_renamed_child_is_pruned_after_the_new_one() -> None:
+    (new, old) = make_plan(observed(child("old"), converged="t1"), rendered(config_map("new"))).steps
+    assert (new.action, old.action) == (Action.APPLY, Action.PRUNE)
+    assert old.order.successors == {new.identity}
+    # In later reconciles the new one exists, and the process remembers what it replaces.
+    later = observed(child("old"), child("new"), converged="t1", successors={old.identity: old.order.successors})
+    assert make_plan(later, rendered(config_map("new"))).steps[1].order.successors == {new.identity}
+    assert make_plan(later, rendered(config_map("other"))).steps[1].order.successors == {config_map_identity("other")}
+
+
+def test_a_new_child_with_wait_false_does_not_delay_the_prune() -> None:
+    body = config_map("new", metadata={"annotations": {"ssa-operator.dev/wait": "false"}})
+    assert make_plan(observed(child("old"), converged="t1"), rendered(body)).steps[1].order.successors == frozenset()
+
+
+def test_a_child_of_the_inventory_that_is_no_longer_rendered_is_pruned_without_an_owner_reference() -> None:
+    orphan = child("old", ownerReferences=[])
+    recorded = ParentRecords(inventory={orphan.identity: 1}, has_finalizer=True)
+    assert not make_plan(observed(orphan, converged="t1"), rendered()).steps
+    plan = make_plan(observed(orphan, converged="t1", records=recorded), rendered())
+    assert [step.action for step in plan.steps] == [Action.PRUNE]

@@ -1,0 +1,123 @@
+"""What is done with one manifest, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ssa_operator.objects.kind_state import KindState
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.observed import ApplyScope
+from ssa_operator.reconcile.plan import make_plan
+from ssa_operator.reconcile.resync.unchanged import apply_record
+from ssa_operator.reconcile.step import Action, FailureReason
+from tests.objects.example_objects import (
+    CONFIG_MAP,
+    OTHER_UID,
+    actions,
+    child,
+    config_map,
+    config_map_identity,
+    made,
+    observed,
+    rendered,
+)
+
+
+def proven_child() -> dict[str, Any]:
+    live = child()
+    return {"apply_records": {live.identity: apply_record(made(config_map()), live)}, "apply_scope": ApplyScope.CHANGED}
+
+
+def test_a_manifest_whose_object_does_not_exist_is_applied() -> None:
+    plan = make_plan(observed(), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.APPLY}
+    assert plan.steps[0].reason == "does not exist"
+
+
+def test_a_childs_own_event_costs_no_request_where_it_is_proven_unchanged() -> None:
+    plan = make_plan(observed(child(), **proven_child()), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.UNCHANGED}
+
+
+def test_a_resync_applies_a_child_that_is_proven_unchanged_too() -> None:
+    plan = make_plan(observed(child(), **proven_child() | {"apply_scope": ApplyScope.ALL}), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.APPLY}
+
+
+@pytest.mark.parametrize(
+    ("live", "body", "why"),
+    [
+        (child(uid="c-2"), config_map(), "was replaced"),
+        (child(), config_map(data={"a": "c"}), "its manifest changed"),
+        (child(managedFields=[]), config_map(), "another client changed our fields"),
+    ],
+)
+def test_a_child_that_may_have_changed_is_applied_with_the_reason(
+    live: LiveObject, body: dict[str, Any], why: str
+) -> None:
+    plan = make_plan(observed(live, **proven_child()), rendered(body))
+    assert (plan.steps[0].action, plan.steps[0].reason) == (Action.APPLY, why)
+
+
+def test_a_manifest_waits_while_its_object_is_being_deleted() -> None:
+    plan = make_plan(observed(child(deletionTimestamp="2026-01-01T00:00:00Z")), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.WAIT}
+
+
+def test_a_kind_that_the_cluster_does_not_know_is_refused_alone() -> None:
+    plan = make_plan(
+        observed(), rendered({"apiVersion": "a.b/v1", "kind": "Thing", "metadata": {"name": "x"}}, config_map())
+    )
+    assert actions(plan) == {"x": Action.REFUSE, "settings": Action.APPLY}
+    assert "no kind Thing.a.b" in plan.steps[0].reason
+
+
+def test_a_kind_that_cannot_be_watched_is_refused_alone_with_the_reason() -> None:
+    kinds = {CONFIG_MAP: KindState(namespaced=True, synced=False, problem="may not list configmaps")}
+    plan = make_plan(observed(kinds=kinds), rendered(config_map()))
+    assert (plan.steps[0].action, plan.steps[0].reason) == (Action.REFUSE, "may not list configmaps")
+
+
+def test_a_manifest_waits_for_a_watch_that_is_not_synced() -> None:
+    plan = make_plan(observed(kinds={CONFIG_MAP: KindState(namespaced=True, synced=False)}), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.WAIT}
+
+
+def test_a_child_of_another_living_parent_is_refused() -> None:
+    plan = make_plan(observed(others=(child(owner=OTHER_UID),)), rendered(config_map()))
+    assert (plan.steps[0].action, plan.steps[0].problem) == (Action.REFUSE, FailureReason.INVALID_MANIFEST)
+    assert plan.steps[0].reason == "belongs to Echo default/other already; give it another name"
+    assert plan.steps[0].claimed_by_other
+
+
+def test_two_parents_that_render_one_identity_at_the_same_time_do_not_both_get_it() -> None:
+    plan = make_plan(observed(claims={config_map_identity(): OTHER_UID}), rendered(config_map()))
+    assert (plan.steps[0].action, plan.steps[0].claimed_by_other) == (Action.REFUSE, True)
+    assert "belongs to Echo default/other" in plan.steps[0].reason
+
+
+def test_an_object_of_a_parent_that_no_longer_exists_is_adopted() -> None:
+    plan = make_plan(observed(others=(child(owner="gone"),)), rendered(config_map()))
+    assert actions(plan) == {"settings": Action.APPLY}
+
+
+@pytest.mark.parametrize(
+    ("live", "begun", "reason"),
+    [
+        (child(), False, "was not applied by this process yet"),
+        (child(), True, "was not applied in the last reconcile"),
+        (child(managedFields=[]), True, "exists already and is adopted"),
+    ],
+)
+def test_an_apply_without_an_apply_record_names_only_a_known_reason(live: LiveObject, begun: bool, reason: str) -> None:
+    step = make_plan(observed(live, reconciled_before=begun), rendered(config_map())).steps[0]
+    assert (step.action, step.reason) == (Action.APPLY, reason)
+
+
+def test_a_missing_permission_is_distinguished_from_a_problem_that_passes() -> None:
+    for needs_permission in (True, False):
+        kinds = {CONFIG_MAP: KindState(namespaced=True, synced=False, problem="no", needs_permission=needs_permission)}
+        (step,) = make_plan(observed(kinds=kinds), rendered(config_map())).steps
+        assert (step.action, step.needs_permission) == (Action.REFUSE, needs_permission)

@@ -1,0 +1,110 @@
+"""What a parent costs: the writes of the operator, and its reconciles. The record of what was applied is one write for
+a new parent, and one for each change of its templates.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from pathlib import Path
+
+import pytest
+
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.objects.causes import Cause
+from tests.devcluster.audit import own_requests
+from tests.operator.harness import ECHOES, Desk, Operate, Running, echo, map_template, only
+
+pytestmark = pytest.mark.cluster
+
+MAP = map_template("map", word="name")
+
+SERVICE = """\
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ name }}
+  annotations:
+    word: {{ child('ConfigMap', name ~ '-map').data.word }}
+spec:
+  ports: [{port: 80}]
+"""
+
+ACCOUNT = """\
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  name: {{ name }}
+  annotations:
+    service: {{ child('Service', name).metadata.name }}
+"""
+
+
+def writes(cluster: Cluster, desk: Desk, after: int = 0) -> list[str]:
+    """The writes of operators in the test's namespace, in the order in which they arrived, without Events."""
+    objects = [
+        (each["verb"], each["objectRef"]["resource"], each["objectRef"].get("subresource"))
+        for each in sorted(own_requests(cluster, desk.namespace)[after:], key=itemgetter("requestReceivedTimestamp"))
+        if each["objectRef"].get("name") and each["verb"] in ("create", "update", "patch", "delete")
+    ]
+    return [
+        f"{verb} {resource}" + (f"/{subresource}" if subresource else "")
+        for verb, resource, subresource in objects
+        if resource != "events"
+    ]
+
+
+RECORD, STATUS = "patch echoes", "patch echoes/status"
+
+
+async def idle(running: Running) -> None:
+    """Wait until the operator has reconciled all that its own writes may have requeued."""
+    key = next(iter(running.operator.folders.values())).all_keys()[0]
+    count = len(running.reports)
+    running.operator.queue.add(key, Cause.CHILD)
+    await running.reconciled(count + 1)
+    await running.operator.queue.until_empty()
+
+
+async def test_a_new_parent_costs_one_record_and_one_reconcile(
+    desk: Desk, operate: Operate, templates: Path, cluster: Cluster
+) -> None:
+    only(templates, map=MAP, other=map_template("other", word="name"), account=ACCOUNT.partition("  annotations")[0])
+    async with operate(templates=templates) as running:
+        await desk.apply_until_ready(echo("web"))
+        assert [name for name, _ in running.reconciles] == ["web"]
+        await idle(running)
+        children = ["patch configmaps", "patch configmaps", "patch serviceaccounts"]
+        first, *applied, last = writes(cluster, desk)
+        assert (first, sorted(applied), last) == (RECORD, children, STATUS)
+
+
+async def test_children_that_wait_for_others_cost_no_record_of_their_own(
+    desk: Desk, operate: Operate, templates: Path, cluster: Cluster
+) -> None:
+    only(templates, map=MAP, service=SERVICE, account=ACCOUNT)
+    async with operate(templates=templates) as running:
+        await desk.apply_until_ready(echo("web"))
+        await idle(running)
+        children = ["patch configmaps", "patch services", "patch serviceaccounts"]
+        assert writes(cluster, desk) == [RECORD, *children, STATUS]
+
+
+async def test_changed_templates_cost_one_record_also_if_they_no_longer_render_a_kind(
+    desk: Desk, operate: Operate, templates: Path, cluster: Cluster
+) -> None:
+    only(templates, map=MAP, service=SERVICE)
+    async with operate(templates=templates) as running:
+        await desk.apply_until_ready(echo("web"))
+        await idle(running)
+        before = len(own_requests(cluster, desk.namespace))
+        running.write(f"{ECHOES}/map.yaml.j2", map_template("map", word="name", more="name"))
+        await desk.until("configmaps", "web-map", lambda body: "more" in body["data"])
+        await idle(running)
+        assert writes(cluster, desk, before).count(RECORD) == 1
+        before = len(own_requests(cluster, desk.namespace))
+        running.remove(f"{ECHOES}/service.yaml.j2")
+        await desk.gone("services", "web")
+        await idle(running)
+        assert writes(cluster, desk, before).count(RECORD) == 1
+        found = await desk.read(ECHOES, "web")
+        assert "Service" not in found["metadata"]["annotations"]["ssa-operator.dev/applied"]

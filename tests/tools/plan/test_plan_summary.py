@@ -1,0 +1,63 @@
+"""The text of a plan."""
+
+from __future__ import annotations
+
+from ssa_operator.objects.identity import Identity
+from ssa_operator.reconcile.field_changes import ChangeCause, FieldOwner
+from ssa_operator.reconcile.outcome import Result
+from ssa_operator.tools.plan.object_changes import ChangedField, ObjectChange
+from ssa_operator.tools.plan.plan_summary import NAMES, PlanSummary, data, markdown, text
+
+PARENT = Identity("example.com", "Echo", "default", "web")
+
+
+def changed(name: str, after: str = "b", cause: ChangeCause = ChangeCause.TEMPLATE) -> ObjectChange:
+    owners = (FieldOwner("kubectl", "Update", "scale"),) if cause is ChangeCause.TAKEN else ()
+    field = ChangedField(field="data.a", before="a", after=after, cause=cause, owners=owners)
+    identity = Identity("", "ConfigMap", "default", name)
+    return ObjectChange(identity=identity, result=Result.CONFIGURED, fields=(field,))
+
+
+def summary(*changes: ObjectChange) -> PlanSummary:
+    return PlanSummary(objects=[(PARENT, change) for change in changes])
+
+
+def test_equal_changes_are_one_entry_with_a_few_names() -> None:
+    lines = text(summary(*(changed(f"c{number}") for number in range(NAMES + 3)), changed("other", "c"))).splitlines()
+    assert "change ConfigMap: default/c0, default/c1, default/c2, default/c3, default/c4 and 3 more" in lines
+    assert "change ConfigMap: default/other" in lines
+    assert lines.count("  data.a: a -> b") == 1
+
+
+def test_a_value_that_is_taken_from_another_manager_names_it() -> None:
+    assert "  data.a: a -> b (written by kubectl (scale))" in text(summary(changed("c", cause=ChangeCause.TAKEN)))
+
+
+def test_no_value_ends_the_code_block_or_the_line_of_a_markdown_comment() -> None:
+    found = summary(changed("c", after="```\n</details>"))
+    found.problems.append("a | b <script>\nsecond line")
+    comment = markdown(found)
+    (problem,) = [line for line in comment.splitlines() if line.startswith("- ")]
+    assert problem == "- a \\| b \\<script\\> second line"
+    fence = next(line for line in comment.splitlines() if line.startswith("`"))
+    assert fence == "````"
+    assert comment.splitlines().count(fence) == 2
+    # The value's line break is escaped, so it stays within its line of the block.
+    assert 'data.a: a -> "```\\n</details>"' in comment
+
+
+def test_a_plan_mentions_nobody() -> None:
+    found = summary(changed("c", after="@octocat"))
+    found.problems.append("no image registry.example/app@sha256:1 (for Echo default/web): @octocat, @org/team")
+    found.notes.append("@octocat &#64;octocat")
+    lines = markdown(found).splitlines()
+    fences = [at for at, line in enumerate(lines) if line == "```"]
+    # GitHub finds no names in a code block.
+    outside = "\n".join(lines[: fences[0]] + lines[fences[1] :])
+    assert outside.count("@") == outside.count("@&#8203;") == 4
+    assert "\\&\\#64;octocat" in outside
+    assert "data.a: a -> @octocat" in "\n".join(lines[fences[0] : fences[1]])
+
+
+def test_the_counts_of_the_data_keep_their_names() -> None:
+    assert {"created", "changed", "recreated", "pruned", "unchanged", "waiting", "failed"} <= data(summary()).keys()

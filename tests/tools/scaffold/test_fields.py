@@ -1,0 +1,111 @@
+"""From `--field` to a schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ssa_operator.tools.scaffold.fields import QUANTITY, leaves, spec_schema
+from ssa_operator.tools.scaffold.names import ScaffoldError
+from tests.tools.scaffold.projects import findings, project, read, rendered
+
+
+@pytest.mark.parametrize(
+    ("field", "name", "schema"),
+    [
+        ("a:string", "a", {"type": "string"}),
+        ("a:string=", "a", {"type": "string", "default": ""}),
+        ("a:string=x=1,y!", "a", {"type": "string", "default": "x=1,y!"}),
+        ("a:string=8080", "a", {"type": "string", "default": "8080"}),
+        ("a:int=3", "a", {"type": "integer", "default": 3}),
+        ("a:integer=3", "a", {"type": "integer", "default": 3}),
+        ("replicas:int=3", "replicas", {"type": "integer", "format": "int32", "minimum": 0, "default": 3}),
+        ("a:boolean=true", "a", {"type": "boolean", "default": True}),
+        ("a:float=1.5", "a", {"type": "number", "default": 1.5}),
+        ("a:quantity=1Gi", "a", {**QUANTITY, "default": "1Gi"}),
+        ("a:quantity=2", "a", {**QUANTITY, "default": 2}),
+        ("a:[]string=x,y", "a", {"type": "array", "items": {"type": "string"}, "default": ["x", "y"]}),
+        ("a:list[int]=[1]", "a", {"type": "array", "items": {"type": "integer"}, "default": [1]}),
+        ("a:map[string]int", "a", {"type": "object", "additionalProperties": {"type": "integer"}}),
+        ("a:map[string]", "a", {"type": "object", "additionalProperties": {"type": "string"}}),
+        ("a:[][]bool", "a", {"type": "array", "items": {"type": "array", "items": {"type": "boolean"}}}),
+    ],
+)
+def test_a_field_has_the_schema_of_its_type(field: str, name: str, schema: dict[str, Any]) -> None:
+    assert spec_schema([field]) == {"type": "object", "properties": {name: schema}}
+
+
+def test_a_nested_default_holds_where_the_mapping_is_missing_and_a_required_field_requires_it() -> None:
+    schema = spec_schema(["db.size:quantity=1Gi", "site.host:string!", "site.path:string=/", "free.form:string"])
+    assert schema["required"] == ["site"]
+    assert schema["properties"]["site"]["required"] == ["host"]
+    assert schema["properties"]["db"]["default"] == {}
+    assert "default" not in schema["properties"]["site"]
+    assert {leaf.path: leaf.guaranteed for leaf in leaves(schema)} == {
+        ("db", "size"): True,
+        ("site", "host"): True,
+        ("site", "path"): True,
+        ("free", "form"): False,
+    }
+
+
+def test_a_list_of_mappings_has_the_fields_of_its_items() -> None:
+    schema = spec_schema(["ports[].name:string!", "ports[].port:int"])
+    ports = schema["properties"]["ports"]
+    assert ports["items"]["required"] == ["name"]
+    assert set(ports["items"]["properties"]) == {"name", "port"}
+    assert "required" not in schema
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (["a"], "--field a is no field; write name:type"),
+        (["a:strng"], "there is no type strng; the types are string, int"),
+        (["a:int=x"], "the default must be an integer"),
+        (["a:int=1.5"], "the default must be an integer"),
+        (["replicas:int=-1"], "the default must be between 0 and 2147483647"),
+        (["port:int=0"], "the default must be between 1 and 65535"),
+        (["a:bool=yes"], "the default must be true or false"),
+        (["a:quantity=much"], "the default must be a quantity"),
+        (["a:duration=soon"], "the default must be a duration"),
+        (["a:[]int=1,x"], "the default must be an integer"),
+        (["a:map[string]int=1"], "the default must be a mapping in JSON"),
+        (["a-b:int"], "a-b is no valid name"),
+        (["a[]:int"], "a list has its type, as in hosts:[]string"),
+        (["a..b:int"], "a..b is no valid name"),
+        (["a:int", "a:string"], "another --field declares a, too"),
+        (["a:int", "a.b:string"], "another --field declares a with a type of its own"),
+        (["a.b:int", "a:string"], "another --field declares a, too"),
+        (["a[].b:int", "a.c:int"], "another --field declares a with a type of its own"),
+    ],
+)
+def test_an_invalid_field_is_refused_with_the_reason(fields: list[str], words: str) -> None:
+    with pytest.raises(ScaffoldError) as caught:
+        spec_schema(fields)
+    assert words in str(caught.value)
+    assert fields[-1] in str(caught.value)
+
+
+@pytest.mark.more_cases
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (["resources:object"], True),
+        (["resources.limits:map[string]quantity", "resources.requests:map[string]quantity"], True),
+        (["resources.limits:object"], True),
+        (["resources:map[string]string"], False),
+        (["resources.limits:string"], False),
+        (["resources.cpu:string"], False),
+        (["resources:string"], False),
+    ],
+)
+def test_resources_are_those_of_the_container_only_if_they_have_their_fields(fields: list[str], expected: bool) -> None:
+    with project(*(f"--field={field}" for field in fields)) as folder:
+        deployment = rendered(folder)[0]
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        given = read(folder / "examples" / "thing.yaml")["spec"]["resources"]
+        assert (container["resources"] == given) is expected
+        assert ("env" in container) is not expected
+        assert findings(folder) == []

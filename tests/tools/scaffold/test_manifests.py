@@ -1,0 +1,254 @@
+"""From manifests to templates: what is removed, renamed, made a field, and kept as it is."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.tools.scaffold.projects import findings, invoke, project, read, rendered, spec_of
+
+LABELS = {"app.kubernetes.io/instance": "rel", "app.kubernetes.io/name": "shop"}
+
+
+def manifest(kind: str, name: str, **fields: Any) -> dict[str, Any]:
+    api_version = {
+        "Deployment": "apps/v1",
+        "StatefulSet": "apps/v1",
+        "Job": "batch/v1",
+        "Ingress": "networking.k8s.io/v1",
+    }
+    metadata = {"name": name, "labels": dict(LABELS), **fields.pop("metadata", {})}
+    return {"apiVersion": api_version.get(kind, "v1"), "kind": kind, "metadata": metadata, **fields}
+
+
+def workload(name: str = "rel-web", kind: str = "Deployment", *, replicas: int = 2, **container: Any) -> dict[str, Any]:
+    pod = {"containers": [{"name": "web", "image": "shop:1", **container}]}
+    template = {"metadata": {"labels": {**LABELS, "part": name}}, "spec": pod}
+    selector = {"matchLabels": {**LABELS, "part": name}}
+    return manifest(kind, name, spec={"replicas": replicas, "selector": selector, "template": template})
+
+
+def written(tmp_path: Path, *manifests: dict[str, Any]) -> str:
+    """The option that names a file with these manifests."""
+    path = tmp_path / "in.yaml"
+    path.write_text("\n---\n".join(json.dumps(each, ensure_ascii=False) for each in manifests), encoding="utf-8")
+    return f"--from-manifests={path}"
+
+
+def test_what_the_cluster_and_helm_added_is_removed(tmp_path: Path) -> None:
+    server = {
+        "namespace": "prod", "uid": "u", "resourceVersion": "1", "generation": 2, "managedFields": [],
+        "creationTimestamp": "2024-01-01T00:00:00Z", "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": "{}", "meta.helm.sh/release-name": "rel", "own": "x",
+        },
+        "labels": {**LABELS, "helm.sh/chart": "shop-1", "app.kubernetes.io/managed-by": "Helm"},
+    }  # fmt: skip
+    spec = {
+        "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack",
+        "type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster",
+        "ports": [{"port": 80, "nodePort": 30000}], "selector": LABELS,
+    }  # fmt: skip
+    service = manifest("Service", "rel", metadata=server, spec=spec, status={"loadBalancer": {}})
+    with project(written(tmp_path, service)) as folder:
+        assert rendered(folder) == [
+            manifest(
+                "Service",
+                "rel",
+                metadata={"annotations": {"own": "x"}},
+                spec={"ports": [{"port": 80}], "selector": LABELS},
+            )
+        ]
+        assert findings(folder) == []
+
+
+def test_a_list_and_a_folder_of_files_are_read(tmp_path: Path) -> None:
+    inner = tmp_path / "in" / "shop" / "templates"
+    inner.mkdir(parents=True)
+    items = [manifest("ConfigMap", "rel-a", data={"a": "1"}), manifest("ConfigMap", "rel-b", data={"a": "1"})]
+    (inner / "list.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    (tmp_path / "in" / "web.yaml").write_text(json.dumps(workload()))
+    with project(f"--from-manifests={tmp_path / 'in'}") as folder:
+        assert {each["metadata"]["name"] for each in rendered(folder)} == {"rel-a", "rel-b", "rel-web"}
+
+
+def test_objects_of_controllers_tests_of_helm_and_certificates_are_left_out_by_name(tmp_path: Path) -> None:
+    owned = manifest("Pod", "rel-web-x", metadata={"ownerReferences": [{"controller": True}]})
+    test = manifest("Pod", "rel-test", metadata={"annotations": {"helm.sh/hook": "test"}})
+    certificate = manifest("Secret", "rel-tls", type="kubernetes.io/tls", data={"tls.key": "c2VjcmV0LWtleQ=="})
+    option = written(tmp_path, owned, test, certificate, manifest("ConfigMap", "rel"))
+    result = invoke(tmp_path, "new", "Thing", "--group=example.com", option, "--output=json")
+    notes = " ".join(json.loads(result.stdout)["notes"])
+    for words in (
+        "Pod rel-web-x is left out: its controller",
+        "Pod rel-test is left out",
+        "Secret rel-tls is left out",
+    ):
+        assert words in notes
+    assert [each["metadata"]["name"] for each in rendered(tmp_path)] == ["rel"]
+
+
+def test_an_object_of_another_namespace_is_named(tmp_path: Path) -> None:
+    names = {"rel-a": "prod", "rel-b": "prod", "rel-c": "system"}
+    maps = [manifest("ConfigMap", name, metadata={"namespace": namespace}) for name, namespace in names.items()]
+    option = written(tmp_path, *maps, manifest("ConfigMap", "rel-d"))
+    result = invoke(tmp_path, "new", "Thing", "--group=example.com", option, "--output=json")
+    (note,) = json.loads(result.stdout)["notes"]
+    assert note == "ConfigMap rel-c was in the namespace system, and goes into that of the object"
+
+
+def test_no_content_of_a_secret_is_in_a_file_or_in_the_output(tmp_path: Path) -> None:
+    secret = manifest("Secret", "rel", data={"password": "aHVudGVyMg=="}, stringData={"token": "hunter2"})
+    secret["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": '{"a": "hunter2"}'}
+    option = written(tmp_path, secret)
+    for extra in ("--dry-run", "--output=table"):
+        result = invoke(tmp_path, "new", "Thing", "--group=example.com", option, extra)
+        assert result.exit_code == 0
+        assert "hunter2" not in result.output
+        assert "aHVudGVyMg" not in result.output
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "in.yaml"]
+    assert not [path for path in files if "hunter2" in path.read_text() or "aHVudGVyMg" in path.read_text()]
+    (made,) = rendered(tmp_path)
+    assert made["stringData"].keys() == {"password", "token"}
+
+
+def test_a_value_that_users_set_is_a_field_with_the_value_as_default(tmp_path: Path) -> None:
+    resources = {"limits": {"memory": "1Gi"}}
+    claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "8Gi"}}}}
+    web, db = workload(resources=resources), workload("rel-db", "StatefulSet", replicas=1)
+    db["spec"]["volumeClaimTemplates"] = [claim]
+    ingress = manifest(
+        "Ingress", "rel", spec={"rules": [{"host": "a.example.com"}], "tls": [{"hosts": ["a.example.com"]}]}
+    )
+    with project(written(tmp_path, web, db, ingress)) as folder:
+        fields = spec_of(folder)["properties"]
+        assert {name: each["default"] for name, each in fields["web"]["properties"].items()} == {
+            "replicas": 2,
+            "image": "shop:1",
+            "resources": resources,
+        }
+        assert fields["db"]["properties"]["storage"]["default"] == "8Gi"
+        assert fields["host"]["default"] == "a.example.com"
+        path = folder / "examples" / "thing.yaml"
+        example = {**read(path), "spec": {"web": {"replicas": 5}, "host": "b.example.com"}}
+        path.write_text(json.dumps(example))
+        by_name = {(each["kind"], each["metadata"]["name"]): each["spec"] for each in rendered(folder)}
+        assert by_name["Deployment", "rel-web"]["replicas"] == 5
+        assert by_name["Ingress", "rel"]["rules"][0]["host"] == "b.example.com"
+        assert by_name["Ingress", "rel"]["tls"][0]["hosts"] == ["b.example.com"]
+
+
+def test_replicas_that_an_autoscaler_sets_are_left_to_it(tmp_path: Path) -> None:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "rel-web"}
+    scaler = manifest("HorizontalPodAutoscaler", "rel-web", spec={"scaleTargetRef": target, "maxReplicas": 3})
+    scaler["apiVersion"] = "autoscaling/v2"
+    with project(written(tmp_path, workload(), scaler)) as folder:
+        assert "replicas" not in spec_of(folder)["properties"]
+        found = {each["kind"]: each["spec"] for each in rendered(folder)}
+        assert "replicas" not in found["Deployment"]
+
+
+def renamed(folder: Path) -> list[dict[str, Any]]:
+    """The manifests of an object with another name and namespace."""
+    path = folder / "examples" / "thing.yaml"
+    example = read(path)
+    example["metadata"] = {"name": "mine", "namespace": "here"}
+    path.write_text(json.dumps(example))
+    return rendered(folder)
+
+
+def test_references_follow_the_name_of_the_object(tmp_path: Path) -> None:
+    environment = [
+        {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "rel-conf", "key": "a"}}},
+        {"name": "B", "value": "http://rel-db.prod.svc:80/rel-db"},
+        {"name": "C", "valueFrom": {"secretKeyRef": {"name": "of-others", "key": "a"}}},
+    ]
+    objects = [
+        workload(env=environment),
+        manifest("ConfigMap", "rel-conf", data={"a": "relevant barrel rel/x"}),
+        manifest("Service", "rel-db", metadata={"namespace": "prod"}, spec={"ports": [{"port": 80}]}),
+    ]
+    with project(written(tmp_path, *objects)) as folder:
+        found = {each["kind"]: each for each in renamed(folder)}
+    assert found["Deployment"]["metadata"]["name"] == "mine-web"
+    assert found["Deployment"]["spec"]["selector"]["matchLabels"]["app.kubernetes.io/instance"] == "mine"
+    container = found["Deployment"]["spec"]["template"]["spec"]["containers"][0]
+    assert container["env"][0]["valueFrom"]["configMapKeyRef"]["name"] == "mine-conf"
+    assert container["env"][1]["value"] == "http://mine-db.here.svc:80/mine-db"
+    assert container["env"][2]["valueFrom"]["secretKeyRef"]["name"] == "of-others"
+    assert found["ConfigMap"]["data"] == {"a": "relevant barrel mine/x"}
+
+
+def test_a_name_that_means_other_things_too_is_replaced_in_names_and_references_only(tmp_path: Path) -> None:
+    """`kubectl get` of objects called web, with a container called web."""
+    deployment = workload("web", image="registry/web:1", args=["web", "--port=80"])
+    for labels in (deployment["spec"]["selector"]["matchLabels"], deployment["spec"]["template"]["metadata"]["labels"]):
+        labels.clear()
+        labels["app"] = "web"
+    deployment["metadata"]["labels"] = {"app": "web"}
+    config = manifest("ConfigMap", "web-conf", metadata={"labels": {}}, data={"a": "start web"})
+    with project(written(tmp_path, deployment, config)) as folder:
+        found = {each["kind"]: each for each in renamed(folder)}
+    pod = found["Deployment"]["spec"]["template"]
+    assert found["Deployment"]["metadata"]["name"] == "mine"
+    assert found["Deployment"]["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"] == {"app": "mine"}
+    assert pod["spec"]["containers"] == deployment["spec"]["template"]["spec"]["containers"]
+    assert found["ConfigMap"]["metadata"]["name"] == "mine-conf"
+    assert found["ConfigMap"]["data"] == {"a": "start web"}
+
+
+def test_names_without_a_common_beginning_get_the_name_of_the_object_before_them(tmp_path: Path) -> None:
+    objects = [manifest("ConfigMap", name, metadata={"labels": {}}) for name in ("alpha", "beta")]
+    with project(written(tmp_path, *objects)) as folder:
+        assert {each["metadata"]["name"] for each in renamed(folder)} == {"mine-alpha", "mine-beta"}
+
+
+def test_cluster_scoped_manifests_are_allowed_by_the_settings(tmp_path: Path) -> None:
+    role = manifest("ClusterRole", "rel", rules=[])
+    role["apiVersion"] = "rbac.authorization.k8s.io/v1"
+    with project(written(tmp_path, role)) as folder:
+        assert read(folder / "templates" / "things.example.com" / "_settings.yaml") == {"clusterScope": True}
+        assert findings(folder) == []
+
+
+WORDS = st.sampled_from(["rel", "rel-web", "{{", "{{ x }}", "{%", "{#", "{", "}}", "%}", "{% raw %}", "{% endraw %}"])
+TEXTS = st.lists(
+    WORDS | st.sampled_from([" ", "\n", ":", "-", "#", '"', "'", "\t", "\\", "é"]) | st.text(max_size=3), max_size=8
+).map("".join)
+SAFE = TEXTS.filter(lambda text: not any("\ue000" <= each <= "\uf8ff" or "\ud800" <= each <= "\udfff" for each in text))
+YAML_SAFE = SAFE.filter(lambda text: all(each.isprintable() or each in "\n\t" for each in text))
+
+
+@pytest.mark.slow
+@settings(max_examples=30)
+@given(
+    data=st.dictionaries(st.sampled_from(["a", "b.c", "{{", "x-{%"]), YAML_SAFE, max_size=3),
+    name=st.sampled_from(["rel", "other"]),
+)
+def test_the_templates_give_the_manifests_again(data: dict[str, str], name: str) -> None:
+    body = manifest("ConfigMap", name, data=data)
+    with tempfile.TemporaryDirectory() as temporary, project(written(Path(temporary), body)) as folder:
+        found = rendered(folder)
+    # The name of the label is the instance, and comes before a name without it.
+    own = {"name": "rel" if name == "rel" else "rel-other"}
+    assert found == [{**body, "metadata": {**body["metadata"], **own}}]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("a: 1", "apiVersion is missing"),
+        ("", "there is no manifest in"),
+        (json.dumps(manifest("Pod", "x", metadata={"ownerReferences": [{"controller": True}]})), "no manifest is left"),
+    ],
+)
+def test_a_folder_without_usable_manifests_is_refused(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "in.yaml").write_text(content)
+    result = invoke(tmp_path, "new", "Thing", "--group=example.com", f"--from-manifests={tmp_path / 'in.yaml'}")
+    assert result.exit_code != 0
+    assert words in str(result.exception)
