@@ -21,6 +21,7 @@ from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.tests import TESTS as JINJA_TESTS
 from typer.main import get_command
 
+from docs.generate import promises
 from ssa_operator.cli.main import application_of
 from ssa_operator.objects.annotations import DEFAULT, PREFIX, Instructions
 from ssa_operator.objects.readiness.rules import ReadinessState
@@ -45,6 +46,7 @@ _WRAPPED: Mapping[str, Callable[..., Any]] = {
 """The functions of the filters that are not in OWN, because they accept template text as it is."""
 
 _NOTE = "<!-- `make docs` writes this page from the code. -->"
+_PROMISES = "What each module promises. The tests of a folder are in the folder of the same name in `tests/`."
 _JINJA = "https://jinja.palletsprojects.com/en/stable/templates/"
 _OBJECTS = "ssa_operator.objects"
 _RECORDS = "ssa_operator.reconcile.parent_records.rules"
@@ -56,7 +58,7 @@ PARENT_ANNOTATIONS = (
 """The constants of annotations that users set on a parent."""
 
 RECORDED = (
-    (_RECORDS, "FINALIZER"),
+    ("ssa_operator.objects.finalizers", "FINALIZER"),
     (_RECORDS, "INVENTORY_ANNOTATION"),
     (_RECORDS, "ONCE_ANNOTATION"),
     (_RECORDS, "HELD_PRUNE_ANNOTATION"),
@@ -92,6 +94,7 @@ def pages() -> Mapping[Path, str]:
         "metrics": ("Metrics", _metrics()),
         "environment": ("Environment variables", _environment()),
         "checks": ("Finding codes of check", _checks()),
+        "promises": ("Promises", [_PROMISES, *promises.sections(ROOT / "ssa_operator")]),
     }
     found = {FOLDER / f"{name}.md": _page(title, parts) for name, (title, parts) in made.items()}
     index = [f"- [{title}]({name}.md)" for name, (title, _) in made.items()]

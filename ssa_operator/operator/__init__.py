@@ -1,1 +1,1 @@
-"""The controllers: informers, the work queue, the reconcile of a parent, and the operator that runs them."""
+"""The process: template folders, the work queue, its workers, HTTP and metrics."""

@@ -1,1 +1,1 @@
-""""""
+"""What commands are made of, a room for each thing."""

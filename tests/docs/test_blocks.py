@@ -209,7 +209,7 @@ def test_no_row_of_a_table_is_for_a_block_that_is_gone() -> None:
 
 @pytest.mark.parametrize("command", command_outputs.BEGINNINGS)
 def test_a_test_compares_each_output_of_a_command(command: str) -> None:
-    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests" / "cli").glob("test_*.py")]
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
     assert any(re.search(rf"""shown\(["']{command}["']\)""", text) for text in texts)
 
 

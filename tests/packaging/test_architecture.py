@@ -1,15 +1,17 @@
-"""The architecture page names modules and functions that exist."""
+"""The pages of the architecture and the internals name modules and functions that exist."""
 
 from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 from tests.packaging.checkout import ROOT
 
 PACKAGE = ROOT / "ssa_operator"
-PAGE = (ROOT / "docs" / "architecture.md").read_text()
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+PAGE = ARCHITECTURE + (ROOT / "docs" / "internals.md").read_text()
 
 _MODULE = re.compile(r"`([a-z_]+(?:/[a-z_]+)*\.py)`")
 _FOLDER = re.compile(r"`([a-z_]+(?:/[a-z_]+)*/)`")
@@ -31,7 +33,8 @@ def defined(module: Path) -> set[str]:
 def test_every_module_and_folder_that_the_architecture_page_names_exists() -> None:
     named = {*_MODULE.findall(PAGE), *_FOLDER.findall(PAGE)}
     assert len(named) > 30
-    missing = [path for path in sorted(named) if not (PACKAGE / path).exists() and not (ROOT / path).exists()]
+    roles = {"rules.py", "memory.py", "requests.py"}
+    missing = [path for path in sorted(named - roles) if not (PACKAGE / path).exists() and not (ROOT / path).exists()]
     assert missing == []
 
 
@@ -44,3 +47,21 @@ def test_every_function_that_the_architecture_page_names_is_in_a_module_of_the_s
         named += len(functions)
         assert [name for name in functions if name not in known] == [], paragraph
     assert named > 20
+
+
+def test_the_architecture_page_is_short() -> None:
+    assert len(ARCHITECTURE.split()) <= 700
+    assert ARCHITECTURE.count("![") == 2
+
+
+def test_the_architecture_page_names_every_room_in_the_order_of_imports() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(each["layers"] for each in contracts if each["name"] == "Imports go down only")
+    rows = re.findall(r"^\| `(\w+)/` \|", ARCHITECTURE, re.MULTILINE)
+    assert rows == [room for layer in layers for room in layer.split(" | ")]
+    assert sorted(rows) == sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+
+
+def test_every_room_says_what_it_is() -> None:
+    without = [path for path in PACKAGE.rglob("__init__.py") if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert without == []

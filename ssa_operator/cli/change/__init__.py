@@ -1,1 +1,1 @@
-""""""
+"""Commands that show what an apply would change, and that apply."""

@@ -1,1 +1,1 @@
-""""""
+"""Commands that show what a cluster has, and why."""

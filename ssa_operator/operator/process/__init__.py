@@ -1,1 +1,1 @@
-""""""
+"""How a process starts, logs, stops and reports what holds it up."""

@@ -1,1 +1,4 @@
-""""""
+"""Templates that answer their own changes are slowed down, and the fields that go back and forth are named.
+
+The same holds for templates that rename their children again and again.
+"""

@@ -1,1 +1,1 @@
-"""Makes the report of a reconcile: the status of the parent, and Events."""
+"""The report of a reconcile: the status of the parent, and Events."""

@@ -1,1 +1,1 @@
-""""""
+"""Golden cases: a parent, what a cluster has, and the manifests that its templates render."""

@@ -1,1 +1,1 @@
-""""""
+"""The objects and namespaces that a command names."""

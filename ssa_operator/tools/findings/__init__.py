@@ -1,1 +1,1 @@
-""""""
+"""A finding: what is wrong, at which line, and what fixes it."""

@@ -1,1 +1,1 @@
-""""""
+"""Which manifests wait for which, as nodes and edges."""

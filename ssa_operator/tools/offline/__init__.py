@@ -1,1 +1,1 @@
-""""""
+"""Parents of files, rendered and judged without a cluster."""

@@ -1,1 +1,1 @@
-""""""
+"""The permissions that the folders of a project need."""

@@ -1,1 +1,1 @@
-""""""
+"""A parent, its children, and what Kubernetes made below them."""
