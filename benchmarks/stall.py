@@ -46,7 +46,7 @@ from ssa_operator.reconcile.field_conflicts.requests import observe_foreign_chan
 from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren, ConflictPolicy, find_field_changes
 from ssa_operator.reconcile.parent_view import ParentView
 from ssa_operator.reconcile.recreate.rules import Probe, proves_nothing
-from ssa_operator.reconcile.render_moment import Moment
+from ssa_operator.reconcile.render_moment import RenderMoment
 from ssa_operator.reconcile.render_turns import RenderTurns
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord, is_counted_as_change, is_same_apply
 from ssa_operator.rendering.folder.sources import Folder, load_all
@@ -301,7 +301,7 @@ async def _compared(applied: LiveObject, live: LiveObject) -> None:
 
 async def _workers(folder: Folder, count: int) -> None:
     turns = RenderTurns()
-    moment = Moment(lambda: cast("ParentView", OFFLINE))
+    moment = RenderMoment(lambda: cast("ParentView", OFFLINE))
     work = partial(render, folder, PARENT)
     await asyncio.gather(*(turns.run(str(number), moment, work) for number in range(count)))
 

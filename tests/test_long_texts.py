@@ -39,7 +39,7 @@ from ssa_operator.rendering.jinja.regex_filters import regex_replace, regex_sear
 from ssa_operator.rendering.values.manifest_values import UnfitValueError
 from ssa_operator.rendering.values.python_errors import translate_error
 from ssa_operator.rendering.yaml.to_yaml import scalar_text
-from ssa_operator.schema.cel.functions import FUNCTIONS, METHODS
+from ssa_operator.schema.cel.cel_functions import FUNCTIONS, METHODS
 from ssa_operator.schema.cel.syntax import CELSyntaxError, parse
 from ssa_operator.schema.cel.values import EvaluationError, UncheckedError
 from ssa_operator.schema.crd_schema import version_priority

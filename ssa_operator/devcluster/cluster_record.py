@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ssa_operator.devcluster.processes import Command
+from ssa_operator.devcluster.processes import ProcessCommand
 
 _NAME = "cluster.json"
 
@@ -30,9 +30,9 @@ class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True):
     commands: dict[str, tuple[str, ...]]
     """The arguments of each component, the program first."""
 
-    def command(self, name: str, directory: Path) -> Command:
+    def command(self, name: str, directory: Path) -> ProcessCommand:
         """The command that started the component `name`."""
-        return Command(name=name, argv=self.commands[name], log=directory / f"{name}.log", directory=directory)
+        return ProcessCommand(name=name, argv=self.commands[name], log=directory / f"{name}.log", directory=directory)
 
 
 def write(directory: Path, record: ClusterRecord) -> None:

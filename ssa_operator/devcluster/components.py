@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ssa_operator.devcluster.processes import Command
+from ssa_operator.devcluster.processes import ProcessCommand
 
 STAGES = Path(__file__).parent / "stages"
 AUDIT_POLICY = Path(__file__).parent / "audit-policy.yaml"
@@ -81,7 +81,7 @@ class ComponentOptions(Struct, frozen=True, kw_only=True):
         return ("--feature-gates=AllAlpha=false,AllBeta=false",) if self.stable_only else ()
 
 
-def storage(binaries: Path, layout: Layout, ports: Ports, options: ComponentOptions) -> tuple[Command, ...]:
+def storage(binaries: Path, layout: Layout, ports: Ports, options: ComponentOptions) -> tuple[ProcessCommand, ...]:
     """The components that have to be ready before the others start, in order. The folder `binaries` has them."""
     return (
         _command(binaries, layout, "etcd", *_etcd(layout, ports)),
@@ -89,7 +89,7 @@ def storage(binaries: Path, layout: Layout, ports: Ports, options: ComponentOpti
     )
 
 
-def clients(binaries: Path, layout: Layout, kwok_port: int, options: ComponentOptions) -> tuple[Command, ...]:
+def clients(binaries: Path, layout: Layout, kwok_port: int, options: ComponentOptions) -> tuple[ProcessCommand, ...]:
     """The components that are clients of the API server. The folder `binaries` has the programs."""
     return (
         _command(binaries, layout, "kube-controller-manager", *_controller_manager(layout, options)),
@@ -117,9 +117,9 @@ def clients(binaries: Path, layout: Layout, kwok_port: int, options: ComponentOp
     )
 
 
-def _command(binaries: Path, layout: Layout, name: str, *arguments: str) -> Command:
+def _command(binaries: Path, layout: Layout, name: str, *arguments: str) -> ProcessCommand:
     argv = (str(binaries / name), *arguments)
-    return Command(name=name, argv=argv, log=layout.log(name), directory=layout.directory)
+    return ProcessCommand(name=name, argv=argv, log=layout.log(name), directory=layout.directory)
 
 
 def _etcd(layout: Layout, ports: Ports) -> tuple[str, ...]:

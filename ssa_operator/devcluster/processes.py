@@ -37,7 +37,7 @@ class ProcessError(Exception):
     """A process could not be started, ended by itself, or could not be ended."""
 
 
-class Command(Struct, frozen=True, kw_only=True):
+class ProcessCommand(Struct, frozen=True, kw_only=True):
     """One process to start."""
 
     name: str
@@ -94,7 +94,7 @@ class ProcessGroup:
         finally:
             os.close(lock)
 
-    async def start(self, command: Command) -> int:
+    async def start(self, command: ProcessCommand) -> int:
         """Starts a process and returns its id. Raises ProcessError if it can't be run or the group has failed."""
         answer = await self._ask(
             {

@@ -28,7 +28,7 @@ NodeKey: TypeAlias = Identity | Question | SourceLocation
 """A manifest, an object that only a query names, or the first line of a file that waits as a whole."""
 
 
-class Node(Struct, frozen=True, kw_only=True):
+class GraphNode(Struct, frozen=True, kw_only=True):
     """A manifest, or an object that a template looks up."""
 
     key: NodeKey
@@ -60,7 +60,7 @@ class LabelledEdge(Struct, frozen=True, kw_only=True):
 class LabelledGraph(Struct, frozen=True, kw_only=True):
     """The nodes in the order of their applies, and the edges by dependent."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
     edges: tuple[LabelledEdge, ...]
     cycles: tuple[str, ...]
     """The cycles as messages show them: `Job/a -> ConfigMap/b -> Job/a`."""
@@ -92,10 +92,10 @@ def labelled_graph(rendered: Rendered, placed: Callable[[Identity], Identity]) -
         for target in (targets.of(dependency.query),)
     ]
     others = dict.fromkeys(edge.target for edge in edges if edge.target not in dependents)
-    nodes = {key: Node(key=key, label=str(key), manifest=False) for key in others}
+    nodes = {key: GraphNode(key=key, label=str(key), manifest=False) for key in others}
     for key, (location, _) in dependents.items():
         label = graph.label(key) if isinstance(key, Identity) else f"file {location.file}"
-        nodes[key] = Node(key=key, label=label, manifest=True, location=location, finalize_hook=key in hooks)
+        nodes[key] = GraphNode(key=key, label=label, manifest=True, location=location, finalize_hook=key in hooks)
     return LabelledGraph(
         nodes=tuple(nodes[key] for key in _in_order(nodes, edges)),
         edges=tuple(edges),

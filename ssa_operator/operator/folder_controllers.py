@@ -32,13 +32,13 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.event_router import EventRouter
 from ssa_operator.operator.metrics import Metrics
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.permissions.requests import PermissionReviewer
 from ssa_operator.operator.permissions.rules import admission_needs, http_needs
 from ssa_operator.operator.shards.rules import own_lease_needs
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.shards.selection import kept_parents
-from ssa_operator.rendering.folder.snapshot import FilesState, files_state
+from ssa_operator.rendering.folder.folder_snapshot import FilesState, files_state
 from ssa_operator.rendering.folder.sources import Folder, Sources, load_all, no_folder_message
 
 log = logging.getLogger("ssa_operator")

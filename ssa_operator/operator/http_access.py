@@ -28,7 +28,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.permission import Permission
-from ssa_operator.operator.options import listens_to_this_host
+from ssa_operator.operator.operator_options import listens_to_this_host
 
 log = logging.getLogger("ssa_operator")
 

@@ -33,7 +33,7 @@ from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.leadership.requests import Leadership
 from ssa_operator.operator.metrics import Metrics
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.permissions.rules import PermissionNeed
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shards.requests import ShardLeases
@@ -45,7 +45,7 @@ from ssa_operator.reconcile.observe import Observer
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.reconciler import Reconciler
 from ssa_operator.reconcile.status.events import loop_held
-from ssa_operator.reconcile.step_record import RecordedCoroutine, Step, StepRecord, record_tasks
+from ssa_operator.reconcile.step_record import RecordedCoroutine, RecordedStep, StepRecord, record_tasks
 
 if TYPE_CHECKING:
     from ssa_operator.operator.crd_installer import CRDInstaller
@@ -267,7 +267,7 @@ class Operator:
             await self._suspects.run(workers.reconcile_alone, workers.version_of)
         await asyncio.Event().wait()
 
-    def _on_held(self, step: Step, seconds: float) -> None:
+    def _on_held(self, step: RecordedStep, seconds: float) -> None:
         """A step held the event loop, and has ended."""
         log.error("%s: %s held the event loop for %.1f s", step, step.what, seconds)
         if step.handler:
@@ -327,9 +327,9 @@ class Operator:
 
     async def _warm_parent(self, key: ParentKey, parents: Parents, live: LiveObject) -> None:
         work = self._reconciler.warm(parents.parent(live), parents.state(live))
-        await self.recorded(Step(*key, live.metadata.generation or 0, parents.folder.digest), work)
+        await self.recorded(RecordedStep(*key, live.metadata.generation or 0, parents.folder.digest), work)
 
-    async def recorded(self, step: Step, work: Coroutine[Any, Any, Result]) -> Result:
+    async def recorded(self, step: RecordedStep, work: Coroutine[Any, Any, Result]) -> Result:
         """The result of work on a parent that is no reconcile, with its steps recorded."""
         if self._guard is None:
             return await work

@@ -19,12 +19,12 @@ from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.operator.event_router import EventRouter
 from ssa_operator.operator.folder_controllers import FolderControllers
 from ssa_operator.operator.metrics import Metrics
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.impersonation.reviews import AccountReviews
 from ssa_operator.reconcile.object_claims import ObjectClaims
-from ssa_operator.reconcile.shards.informer import OtherShards
+from ssa_operator.reconcile.shards.other_shards import OtherShards
 from ssa_operator.reconcile.status.event_requests import Recorder
 
 SYNC_DEADLINE = 60.0

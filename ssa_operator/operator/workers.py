@@ -37,7 +37,7 @@ from ssa_operator.objects.causes import APPLY_ALL, STATUS_ONLY, Cause
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.operator.metrics import Metrics
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.repeated_lines import RepeatedLines
 from ssa_operator.operator.suspected_parents.requests import AloneTurn, SuspectedParents
@@ -58,7 +58,7 @@ from ssa_operator.reconcile.settings import ApplyMode
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.status.requests import next_conflict_at
 from ssa_operator.reconcile.step import FailureReason
-from ssa_operator.reconcile.step_record import RecordedCoroutine, Step
+from ssa_operator.reconcile.step_record import RecordedCoroutine, RecordedStep
 
 log = logging.getLogger("ssa_operator")
 
@@ -159,7 +159,7 @@ class Workers:
         step = b""
         if self._suspects is not None:
             version = self.version_of(key) or Version(0, "")
-            step = Step(*key, version.generation, version.templates).encode()
+            step = RecordedStep(*key, version.generation, version.templates).encode()
             work = RecordedCoroutine(work, self._suspects.record, step)
         with reconciling(key, partial(self._after_render, key), self._tracer, step):
             try:

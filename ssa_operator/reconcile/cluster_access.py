@@ -29,7 +29,7 @@ from ssa_operator.reconcile.account_view import AccountView
 from ssa_operator.reconcile.impersonation.reviews import AccountReviews
 from ssa_operator.reconcile.impersonation.rules import account_of
 from ssa_operator.reconcile.replicas.rules import OthersReplicas
-from ssa_operator.reconcile.shards.informer import OtherShards
+from ssa_operator.reconcile.shards.other_shards import OtherShards
 from ssa_operator.reconcile.status.event_requests import Recorder
 
 

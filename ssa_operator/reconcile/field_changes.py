@@ -51,7 +51,7 @@ class ChangeCause(StrEnum):
     """The API server changes it: by a default, an allocation or admission."""
 
 
-class FieldOwner(Struct, frozen=True):
+class ChangedFieldOwner(Struct, frozen=True):
     """A field manager that owns a field."""
 
     manager: str
@@ -68,7 +68,7 @@ class FieldChange(Struct, frozen=True, kw_only=True):
 
     path: Path
     cause: ChangeCause
-    owners: tuple[FieldOwner, ...] = ()
+    owners: tuple[ChangedFieldOwner, ...] = ()
     """The other managers of the field before the apply."""
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class LeftField(Struct, frozen=True, kw_only=True):
     """A field that the operator gives up and that stays, because other managers own it too."""
 
     path: Path
-    owners: tuple[FieldOwner, ...]
+    owners: tuple[ChangedFieldOwner, ...]
     handed_over: bool = False
     """Whether it has its owner only because the operator gives it up, so that it stays."""
 
@@ -163,7 +163,7 @@ def _cause(
     new: object,
     ours_before: Tree | None,
     ours_after: Tree,
-    owners: Sequence[FieldOwner],
+    owners: Sequence[ChangedFieldOwner],
 ) -> ChangeCause:
     """The cause of a change. `ours_before` is None where the last apply was in another version: it may have owned any
     field that no other manager owns.
@@ -192,10 +192,13 @@ def _is_apply_of(entry: ManagedFields, manager: str) -> bool:
 
 def other_entries(
     live: LiveObject, manager: str = MANAGER, tree_of: TreeOf = field_tree
-) -> list[tuple[FieldOwner, Tree]]:
+) -> list[tuple[ChangedFieldOwner, Tree]]:
     """The entries of managedFields beside a manager's Apply entries, without those of the status."""
     return [
-        (FieldOwner(entry.manager, entry.operation, entry.subresource, entry.time), tree_of(bytes(entry.fields_v1)))
+        (
+            ChangedFieldOwner(entry.manager, entry.operation, entry.subresource, entry.time),
+            tree_of(bytes(entry.fields_v1)),
+        )
         for entry in live.managed_fields
         if entry.subresource != "status" and (entry.manager, entry.operation) != (manager, "Apply")
     ]
@@ -204,11 +207,11 @@ def other_entries(
 class Others:
     """Which of the other managers have the fields that are asked for."""
 
-    def __init__(self, entries: Sequence[tuple[FieldOwner, Tree]], paths: Iterable[Path]) -> None:
+    def __init__(self, entries: Sequence[tuple[ChangedFieldOwner, Tree]], paths: Iterable[Path]) -> None:
         self._owners = [owner for owner, _ in entries]
         self._fields = FieldOwners([tree for _, tree in entries], paths)
 
-    def covering(self, path: Path) -> tuple[FieldOwner, ...]:
+    def covering(self, path: Path) -> tuple[ChangedFieldOwner, ...]:
         """Those with a field, something below it, or a whole value that it is in."""
         return tuple(self._owners[at] for at in self._fields.covering(path))
 

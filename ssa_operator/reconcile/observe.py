@@ -56,7 +56,7 @@ from ssa_operator.reconcile.parent_records.lost_records import unknown_notice, w
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.parent_view import ParentView
 from ssa_operator.reconcile.plan import make_plan
-from ssa_operator.reconcile.render_moment import Moment
+from ssa_operator.reconcile.render_moment import RenderMoment
 from ssa_operator.reconcile.render_turns import RenderTurns
 from ssa_operator.reconcile.secrets.parent_secrets import with_render, with_status
 from ssa_operator.reconcile.settings import ApplyMode, ReconcileSettings
@@ -121,7 +121,7 @@ class Observer:
         they ask for, or that is not known.
         """
         await self._cluster.lookups.discover()
-        moment = Moment(lambda: self._view(parent, own_children(self._cluster.children, parent)))
+        moment = RenderMoment(lambda: self._view(parent, own_children(self._cluster.children, parent)))
         rendered = await self._render_in_turn(parent, moment)
         account = moment.view.account
         if account is not None and account.denies:
@@ -140,7 +140,7 @@ class Observer:
         await self._discover(turn.parent)
         parent = turn.parent
         for _ in range(ROUNDS):
-            moment = Moment(lambda: self._view(parent, children))
+            moment = RenderMoment(lambda: self._view(parent, children))
             own = await self._renders.run(
                 turn.uid, moment, lambda seen: render_status(parent.folder, parent.live.body, seen, ready_when)
             )
@@ -160,7 +160,7 @@ class Observer:
     async def rendered_at_creation(self, parent: Parent, observed: Observed) -> frozenset[Identity]:
         """The objects that the templates rendered when the parent was created, or would have rendered."""
         created = creation_time(parent.live.body["metadata"])
-        moment = Moment(
+        moment = RenderMoment(
             lambda: replace(self._view(parent, observed.children.own), now=self._now() if created is None else created)
         )
         earlier = make_plan(observed, await self._render_in_turn(parent, moment))
@@ -172,7 +172,7 @@ class Observer:
         view = replace(self._view(parent, observed.children.own), unlabelled=unlabelled)
         return render_traced(parent.folder, parent.live.body, view)
 
-    async def _render_in_turn(self, parent: Parent, moment: Moment, texts: ParsedTexts | None = None) -> Rendered:
+    async def _render_in_turn(self, parent: Parent, moment: RenderMoment, texts: ParsedTexts | None = None) -> Rendered:
         """The folder, rendered for a parent in its turn. With `texts`, long texts may be left to be parsed."""
 
         def rendered(seen: ClusterView) -> Rendered:
@@ -271,7 +271,7 @@ class Observer:
         for _ in range(ROUNDS + DEFERRALS):
             shown = children.shown_versions(turn.uid)
             known = {**deleted, **recorded, **_adoptable(parent, unlabelled.objects)}
-            moment = Moment(
+            moment = RenderMoment(
                 lambda known=known: replace(  # type: ignore[misc]
                     self._view(parent, (*own_children(children, parent), *recorded.values())), unlabelled=known
                 )
@@ -324,7 +324,9 @@ class Observer:
         self.follow(parent, Cause.TEMPLATE, moment.versions(versions), rendered.apis)
         return rendered, unlabelled, as_rendered
 
-    async def _verify_in_turn(self, parent: Parent, moment: Moment, rendered: Rendered, texts: ParsedTexts) -> Rendered:
+    async def _verify_in_turn(
+        self, parent: Parent, moment: RenderMoment, rendered: Rendered, texts: ParsedTexts
+    ) -> Rendered:
         """What was rendered, without what another render in its turn gives otherwise."""
 
         def checked(seen: ClusterView) -> Rendered:
@@ -521,7 +523,7 @@ def _adoptable(parent: Parent, unlabelled: Mapping[Identity, LiveObject]) -> dic
 
 
 def _as_rendered(
-    rendered: Rendered, moment: Moment, unlabelled: Mapping[Identity, LiveObject]
+    rendered: Rendered, moment: RenderMoment, unlabelled: Mapping[Identity, LiveObject]
 ) -> dict[Identity, LiveObject | None]:
     """What a render has just read: `ObservedChildren.as_rendered`."""
     references = {(query.kind, query.name) for query in rendered.asked if isinstance(query, Reference)}

@@ -89,7 +89,7 @@ from ssa_operator.reconcile.secrets.redacted_report import (
     with_left_out,
 )
 from ssa_operator.reconcile.settings import ReconcileSettings
-from ssa_operator.reconcile.shards.informer import REMEMBERED_SECONDS
+from ssa_operator.reconcile.shards.other_shards import REMEMBERED_SECONDS
 from ssa_operator.reconcile.status.events import children_orphaned, reported_verdict
 from ssa_operator.reconcile.status.report import (
     Report,

@@ -24,7 +24,7 @@ CallSoon = Callable[[Callable[[], None]], object]
 """Has the event loop's thread call a function."""
 
 
-class Moment:
+class RenderMoment:
     """The moment of one render. `look` gives the view of the caches as they are when it is called.
 
     `view` is the view of the last render that began.

@@ -27,7 +27,7 @@ from typing import TypeVar
 from ssa_operator.objects.cluster_view import ClusterView
 from ssa_operator.objects.context_values import set_within
 from ssa_operator.reconcile.context import current_step
-from ssa_operator.reconcile.render_moment import Moment
+from ssa_operator.reconcile.render_moment import RenderMoment
 from ssa_operator.reconcile.step_record import StepRecord
 from ssa_operator.rendering.values import limits
 
@@ -94,7 +94,7 @@ class RenderTurns:
         """Whether the event loop has polled its sockets since renders took SLOW seconds."""
         self._polled.set()
 
-    async def run(self, uid: str, moment: Moment, render: Callable[[ClusterView], Result]) -> Result:
+    async def run(self, uid: str, moment: RenderMoment, render: Callable[[ClusterView], Result]) -> Result:
         """What a parent's `render` gives for the view of the moment; it may be called again, in a thread.
 
         After a render nothing awaits: what was rendered is as new as the caches, or as `moment` tells. Raises
@@ -127,7 +127,9 @@ class RenderTurns:
             result, _ = await self._in_thread(work)
             return result
 
-    async def _render_in_thread(self, uid: str, moment: Moment, render: Callable[[ClusterView], Result]) -> Result:
+    async def _render_in_thread(
+        self, uid: str, moment: RenderMoment, render: Callable[[ClusterView], Result]
+    ) -> Result:
         call_soon = asyncio.get_running_loop().call_soon_threadsafe
         for _ in range(MOMENTS):
             view = moment.begin_in_thread(call_soon)

@@ -50,7 +50,7 @@ _NAME_LIMIT = 200
 T = TypeVar("T")
 
 
-class Step(NamedTuple):
+class RecordedStep(NamedTuple):
     """A step of a parent's reconcile, or of another task."""
 
     folder: str = ""
@@ -83,7 +83,7 @@ class Step(NamedTuple):
 class Running(NamedTuple):
     """A step that has not ended."""
 
-    step: Step
+    step: RecordedStep
     started: float
     """By the monotonic clock, which all processes of a host share. Of a render in a thread, the event loop's last turn.
     """
@@ -104,7 +104,7 @@ class StepRecord:
         self.left = tuple(step for step in left if not step.handler)
         self._open: list[tuple[bytes, float]] = []
         """The steps that run, each within the one before, with the moment from which on each counts."""
-        self.on_held: Callable[[Step, float], None] = lambda *_: None
+        self.on_held: Callable[[RecordedStep, float], None] = lambda *_: None
         self._used: float | None = None
         """The processor time of the event loop's thread at its last turn during a render in a thread, None without one.
         """
@@ -145,7 +145,7 @@ class StepRecord:
         if self._open:
             step, started = self._open[-1]
             if step[_LENGTH.size] == 0:  # no folder
-                # As `Step.encode` gives it, at a third of its time: each event of a watch comes here.
+                # As `RecordedStep.encode` gives it, at a third of its time: each event of a watch comes here.
                 handler = step[step.rfind(b"\0") + 1 :]
                 text = b"\0%b\0%b\x000\0\0%b" % (namespace.encode(), name.encode(), handler)
                 step = _LENGTH.pack(len(text[:_LIMIT])) + text[:_LIMIT]
@@ -232,9 +232,9 @@ def _mapped(path: Path) -> mmap.mmap:
         os.close(descriptor)
 
 
-def _step(text: bytes) -> Step:
+def _step(text: bytes) -> RecordedStep:
     folder, namespace, name, generation, templates, handler = text.decode(errors="replace").split("\0")
-    return Step(folder, namespace, name, int(generation), templates, handler)
+    return RecordedStep(folder, namespace, name, int(generation), templates, handler)
 
 
 class RecordedCoroutine(Coroutine[Any, Any, T]):
@@ -269,7 +269,7 @@ class RecordedCoroutine(Coroutine[Any, Any, T]):
         name = task.get_name() if task is not None else ""
         if not name or name.startswith(_UNNAMED):
             name = getattr(self._coroutine, "__qualname__", name)
-        self._step = Step(handler=name.replace("\0", "")[:_NAME_LIMIT]).encode()
+        self._step = RecordedStep(handler=name.replace("\0", "")[:_NAME_LIMIT]).encode()
         return self._step
 
     def close(self) -> None:

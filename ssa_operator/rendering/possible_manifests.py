@@ -31,7 +31,7 @@ from ssa_operator.objects.template_contents import (
 )
 from ssa_operator.rendering.folder.sources import Folder
 from ssa_operator.rendering.jinja.expansion import Condition, Expansion, ExpansionError
-from ssa_operator.rendering.jinja.possible_values import Branch, Entries, Items, Piece, Texts, Value
+from ssa_operator.rendering.jinja.possible_values import Branch, Entries, Piece, PossibleItems, Texts, Value
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues
@@ -198,7 +198,7 @@ def _documents(lines: Iterable[_Line]) -> Iterator[list[_Line]]:
 # Documents.
 
 
-class _Field(Struct, frozen=True, kw_only=True):
+class _FieldRead(Struct, frozen=True, kw_only=True):
     """A field of a document, in one branch."""
 
     key: str
@@ -269,7 +269,7 @@ class _Document:
             if not items.block and items.line.text.split(":", 1)[1].strip() != "[]":
                 self._report("the items of this List are computed", items.line.location)
 
-    def _manifest(self, group_kind: GroupKind, kind: _Field, branch: Branch) -> PossibleManifest:
+    def _manifest(self, group_kind: GroupKind, kind: _FieldRead, branch: Branch) -> PossibleManifest:
         lines = [line for line in self._lines if _compatible(line.branch, branch)]
         recreate = _annotation_values(lines, "recreate")
         prune = _annotation_values(lines, "prune")
@@ -327,22 +327,22 @@ class _Document:
             found += given
         return tuple(found)
 
-    def _values(self, key: str) -> list[_Field]:
+    def _values(self, key: str) -> list[_FieldRead]:
         return [each for each in self._fields if each.key == key]
 
-    def _compatible(self, key: str, branch: Branch) -> list[_Field]:
+    def _compatible(self, key: str, branch: Branch) -> list[_FieldRead]:
         return [each for each in self._values(key) if _compatible(each.branch, branch)]
 
     def _report(self, message: str, location: SourceLocation) -> None:
         self._unknown[UnknownPart(message, location)] = None
 
 
-def _fields(lines: Sequence[_Line]) -> list[_Field]:
+def _fields(lines: Sequence[_Line]) -> list[_FieldRead]:
     """The fields of the outermost mapping in these lines."""
     if not lines:
         return []
     depth = min(line.indent for line in lines)
-    found: list[_Field] = []
+    found: list[_FieldRead] = []
     for at, line in enumerate(lines):
         key = _KEY.match(line.text.rstrip()) if line.indent == depth else None
         if key is None or key["item"]:
@@ -351,11 +351,11 @@ def _fields(lines: Sequence[_Line]) -> list[_Field]:
             itertools.takewhile(lambda each: each.indent > depth or each.text[depth:].startswith("- "), lines[at + 1 :])
         )
         options, complete = line.options(key["value"] or "")
-        found.append(_Field(key=key["key"], options=options, complete=complete, line=line, block=block))
+        found.append(_FieldRead(key=key["key"], options=options, complete=complete, line=line, block=block))
     return found
 
 
-def _children(parent: _Field) -> list[_Field]:
+def _children(parent: _FieldRead) -> list[_FieldRead]:
     """The fields of the mapping in a field's block."""
     return _fields(parent.block)
 
@@ -366,7 +366,7 @@ def _compatible(one: Branch, other: Branch) -> bool:
     return all(arms.get(number, arm) == arm for number, arm in other)
 
 
-def _matching(kind: _Field, api_versions: Sequence[_Field]) -> list[_Field]:
+def _matching(kind: _FieldRead, api_versions: Sequence[_FieldRead]) -> list[_FieldRead]:
     """The apiVersions of a kind: those of its own branch, otherwise all that can be in the same render."""
     own = [each for each in api_versions if each.branch == kind.branch]
     return own or [each for each in api_versions if _compatible(each.branch, kind.branch)]
@@ -394,7 +394,7 @@ def _mentions(hole: Piece, key: str) -> bool:
 
 
 def _has_key(value: Value | None, key: str) -> bool:
-    if isinstance(value, Items):
+    if isinstance(value, PossibleItems):
         return any(_has_key(each, key) for each in value.values)
     return isinstance(value, Entries) and any(name == key or _has_key(below, key) for name, below in value.values)
 
@@ -405,7 +405,7 @@ def _manifest_values(hole: Piece) -> Iterator[PossibleManifest]:
 
 
 def _manifests_in(value: Value | None, location: SourceLocation) -> Iterator[PossibleManifest]:
-    if isinstance(value, Items):
+    if isinstance(value, PossibleItems):
         for each in value.values:
             yield from _manifests_in(each, location)
     if not isinstance(value, Entries):

@@ -22,7 +22,7 @@ from ssa_operator.schema.metadata_validation import validate_embedded, validate_
 from ssa_operator.schema.pruning import prune
 from ssa_operator.schema.rule_validation import has_rules, validate_rules
 from ssa_operator.schema.scale_validation import validate_scale
-from ssa_operator.schema.validation import validate, validate_lists
+from ssa_operator.schema.schema_validation import validate, validate_lists
 
 BLOCKING = frozenset(
     {ErrorType.NOT_SUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE}

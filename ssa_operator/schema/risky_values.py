@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ssa_operator.schema.crd_schema import Schema
-from ssa_operator.schema.validation import validate, validate_lists
+from ssa_operator.schema.schema_validation import validate, validate_lists
 
 _LABEL_LIMIT = 63
 _NAME_LIMIT = 253

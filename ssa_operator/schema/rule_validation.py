@@ -19,7 +19,7 @@ from typing import Any
 from ssa_operator.objects.source_location import FieldPath, parse_field
 from ssa_operator.schema.cel.cost import CostError, limited
 from ssa_operator.schema.cel.evaluation import evaluate
-from ssa_operator.schema.cel.syntax import CELSyntaxError, Node, names, parse
+from ssa_operator.schema.cel.syntax import CELSyntaxError, Expression, names, parse
 from ssa_operator.schema.cel.values import (
     NONE,
     EvaluationError,
@@ -129,7 +129,7 @@ def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
     if not rule.get("messageExpression"):
         return ""
     try:
-        node: Node = parse(str(rule["messageExpression"]))
+        node: Expression = parse(str(rule["messageExpression"]))
         found = evaluate(node, variables)
     except (CostError, UncheckedError, EvaluationError, CELSyntaxError, TypeError, ValueError, ArithmeticError):
         return ""

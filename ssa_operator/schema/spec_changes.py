@@ -119,7 +119,7 @@ def changed(parent: Mapping[str, Any], change: SpecChange) -> dict[str, Any]:
     return found
 
 
-class _Kind(StrEnum):
+class _ChangeKind(StrEnum):
     """What a drawn change is meant to be."""
 
     VALID = "valid"
@@ -129,14 +129,14 @@ class _Kind(StrEnum):
     """The schema refuses it."""
 
 
-_DRAWN = (*[_Kind.VALID] * 5, *[_Kind.RISKY] * 3, *[_Kind.INVALID] * 2)
+_DRAWN = (*[_ChangeKind.VALID] * 5, *[_ChangeKind.RISKY] * 3, *[_ChangeKind.INVALID] * 2)
 """Of ten changes, how many are meant to be of a kind."""
 
 
 def draw_change(parent: Mapping[str, Any], schema: Schema, chance: Chance) -> SpecChange | None:
     """A change of a parent, None if the schema declares no field that can change."""
     fields = list(changeable_fields(parent, schema))
-    for kind in dict.fromkeys((chance.choice(_DRAWN), *_Kind)):
+    for kind in dict.fromkeys((chance.choice(_DRAWN), *_ChangeKind)):
         options = [
             (path, values)
             for path, inner, before, required in fields
@@ -160,17 +160,17 @@ def changeable_fields(parent: Mapping[str, Any], schema: Schema) -> Iterator[tup
                 yield field
 
 
-def _candidates(path: FieldPath, schema: Schema, before: Any, *, required: bool, kind: _Kind) -> list[Any]:
+def _candidates(path: FieldPath, schema: Schema, before: Any, *, required: bool, kind: _ChangeKind) -> list[Any]:
     """The values that a field can have instead of the present one; REMOVED if it can be left out."""
     match kind:
-        case _Kind.VALID:
+        case _ChangeKind.VALID:
             found = [value for value in _valid_values(schema, before) if _differs(value, before)]
-        case _Kind.RISKY:
+        case _ChangeKind.RISKY:
             name = next((part for part in reversed(path) if isinstance(part, str)), "")
             return list(risky_values(name, schema, before))
-        case _Kind.INVALID:
+        case _ChangeKind.INVALID:
             found = [value for value in _invalid_values(schema) if _differs(value, before)]
-    if before is not None and required is (kind is _Kind.INVALID):
+    if before is not None and required is (kind is _ChangeKind.INVALID):
         found.append(REMOVED)
     return found
 

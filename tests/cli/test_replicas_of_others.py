@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.kube.api.client import Client
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from tests.cli.process import run
 from tests.operator.harness import ECHOES, Desk, echo, operating, other_than
 

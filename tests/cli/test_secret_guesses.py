@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.kube.api.client import Client
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from tests.cli.process import run
 from tests.operator.harness import ECHOES, ROOT, Desk, echo, only, operating
 

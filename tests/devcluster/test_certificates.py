@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from ssa_operator.devcluster import credentials
+from ssa_operator.devcluster import credential_files as credentials
 from ssa_operator.devcluster.components import Layout
 from ssa_operator.kube.auth.certificate_authority import CertificateAuthority, CertificateSubject
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.devcluster import processes
-from ssa_operator.devcluster.processes import Command, ProcessError, ProcessGroup
+from ssa_operator.devcluster.processes import ProcessCommand, ProcessError, ProcessGroup
 from tests.devcluster.waiting import until
 
 STARTER = """
 import asyncio, os, sys
 from pathlib import Path
-from ssa_operator.devcluster.processes import Command, ProcessGroup
+from ssa_operator.devcluster.processes import ProcessCommand, ProcessGroup
 
 async def main():
     directory = Path(sys.argv[1])
@@ -26,7 +26,7 @@ async def main():
     for name in ("one", "two"):
         # The shell's own child is a grandchild of the supervisor.
         argv = ("/bin/sh", "-c", "sleep 1000 & wait")
-        command = Command(name=name, argv=argv, log=directory / name, directory=directory)
+        command = ProcessCommand(name=name, argv=argv, log=directory / name, directory=directory)
         print(await group.start(command), flush=True)
     if sys.argv[2] == "detach":
         await group.detach()
@@ -65,8 +65,8 @@ async def until_gone(directory: Path) -> None:
     await until(lambda: not processes.is_alive(directory))
 
 
-def sleeper(directory: Path, script: str = "sleep 1000 & wait", *, task: bool = False) -> Command:
-    return Command(
+def sleeper(directory: Path, script: str = "sleep 1000 & wait", *, task: bool = False) -> ProcessCommand:
+    return ProcessCommand(
         name="one", argv=("/bin/sh", "-c", script), log=directory / "one.log", directory=directory, task=task
     )
 
@@ -129,7 +129,7 @@ async def test_a_process_that_ends_by_itself_ends_the_others_and_is_named_with_t
     tmp_path: Path,
 ) -> None:
     group = ProcessGroup(tmp_path)
-    other = Command(name="two", argv=("sleep", "1000"), log=tmp_path / "two.log", directory=tmp_path)
+    other = ProcessCommand(name="two", argv=("sleep", "1000"), log=tmp_path / "two.log", directory=tmp_path)
     await group.start(other)
     await group.start(sleeper(tmp_path, "echo something is wrong; exit 3"))
     await until_gone(tmp_path)
@@ -155,7 +155,7 @@ async def test_a_task_may_end(tmp_path: Path) -> None:
 
 async def test_one_process_can_be_stopped_and_started_again(tmp_path: Path) -> None:
     group = ProcessGroup(tmp_path)
-    command = Command(name="one", argv=("sleep", "1000"), log=tmp_path / "one.log", directory=tmp_path)
+    command = ProcessCommand(name="one", argv=("sleep", "1000"), log=tmp_path / "one.log", directory=tmp_path)
     first = await group.start(command)
     await group.stop("one")
     assert await group.running() == frozenset()
@@ -166,7 +166,7 @@ async def test_one_process_can_be_stopped_and_started_again(tmp_path: Path) -> N
 
 async def test_a_missing_program_is_named(tmp_path: Path) -> None:
     group = ProcessGroup(tmp_path)
-    missing = Command(name="one", argv=("/nowhere/etcd",), log=tmp_path / "one.log", directory=tmp_path)
+    missing = ProcessCommand(name="one", argv=("/nowhere/etcd",), log=tmp_path / "one.log", directory=tmp_path)
     with pytest.raises(ProcessError, match="/nowhere/etcd"):
         await group.start(missing)
     await group.end()

@@ -16,7 +16,7 @@ from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.operator import crd_installation as crds
 from ssa_operator.operator.http import Server
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from tests.devcluster.waiting import until
 from tests.examples.example_catalog import GALLERY, NAMES, ROOT
 from tests.examples.printed_roles import Grant, MakeAccount, token_of

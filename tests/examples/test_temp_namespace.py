@@ -13,7 +13,7 @@ import pytest
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.operator import crd_installation as crds
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from tests.examples.example_catalog import GALLERY
 from tests.operator.harness import Desk, operating
 

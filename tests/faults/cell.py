@@ -32,7 +32,7 @@ from ssa_operator.kube.api.transport import Response
 from ssa_operator.kube.auth import credentials
 from ssa_operator.objects.json_encoding import encode
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from tests.faults.proxy import FaultProxy
 from tests.faults.story import (
     CHANGED_CHILD,

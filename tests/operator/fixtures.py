@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from ssa_operator.operator import operator as operator_module
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from tests.installed_crds import install_crds
 from tests.operator.harness import ECHOES, ROOT, Desk, MakeOptions, Operate, administrator, operating
 from tests.operator.wall_clock import SteppingClock

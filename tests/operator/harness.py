@@ -41,7 +41,7 @@ from ssa_operator.objects.json_encoding import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.http import _view
 from ssa_operator.operator.operator import Operator
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.reconciler import Reconciled
 from ssa_operator.reconcile.status.report import Report

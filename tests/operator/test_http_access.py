@@ -25,7 +25,7 @@ from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.operator import http_access
 from ssa_operator.operator.http import Server
 from ssa_operator.operator.operator import Operator
-from ssa_operator.operator.options import Options, listens_to_this_host
+from ssa_operator.operator.operator_options import Options, listens_to_this_host
 from ssa_operator.operator.serving_certificate import CertificateError, CertificateFiles, ServingCertificate
 from tests.devcluster.waiting import until
 from tests.operator.harness import ECHOES, Desk, MakeOptions, Operate, echo

@@ -19,7 +19,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness.rules import Readiness, ReadinessState
 from ssa_operator.operator.metrics import Metrics
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.workers import DENIED_RETRIES, Workers
 from ssa_operator.reconcile.outcome import Outcome, Result

@@ -29,7 +29,7 @@ from ssa_operator.objects.shards import Shard
 from ssa_operator.operator.leadership.requests import Leadership, LeadershipLost
 from ssa_operator.operator.leadership.rules import LeaseTiming
 from ssa_operator.operator.operator import Operator
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.rendering.folder.installation import Installation
 from tests.operator.harness import Desk, administrator, is_ready, uid
 from tests.perturbations.history import (

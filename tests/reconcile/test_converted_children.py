@@ -12,7 +12,7 @@ import pytest
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from tests.cli.process import run
 from tests.operator.conversion_webhook import ConversionWebhook, conversion_webhook
 from tests.operator.harness import (

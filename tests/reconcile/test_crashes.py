@@ -25,7 +25,7 @@ from ssa_operator.kube.api.transport import Response
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.operator import operator as operators
 from ssa_operator.operator.operator import Operator
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.reconcile.parent_records.rules import GENERATED_VALUES_ANNOTATION
 from tests.operator.harness import ECHOES, ROLE, ROLES, Desk, MakeOptions, administrator, echo, holds, only, uid
 

@@ -26,7 +26,7 @@ from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord
 from ssa_operator.reconcile.secrets.masked_object import Mask
 from ssa_operator.reconcile.step import Action, Step
-from ssa_operator.schema.validation import validate
+from ssa_operator.schema.schema_validation import validate
 from ssa_operator.tools.plan.object_changes import object_changes
 from tests.instruction_counts import is_linear
 from tests.objects.example_objects import made

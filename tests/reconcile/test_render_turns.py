@@ -16,13 +16,13 @@ from ssa_operator.objects.cluster_view import ClusterView
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.reconcile import render_turns
 from ssa_operator.reconcile.context import reconciling
-from ssa_operator.reconcile.render_moment import Moment
+from ssa_operator.reconcile.render_moment import RenderMoment
 from ssa_operator.reconcile.render_turns import Pace, Postponed, RenderTurns, let_renders_wait, paced
-from ssa_operator.reconcile.step_record import HELD, Step, StepRecord
+from ssa_operator.reconcile.step_record import HELD, RecordedStep, StepRecord
 from ssa_operator.rendering.values import limits
 from tests.devcluster.waiting import until
 
-STEP = Step("echoes.example.com", "default", "web", 3, "digest")
+STEP = RecordedStep("echoes.example.com", "default", "web", 3, "digest")
 
 KIND = GroupKind("", "Secret")
 
@@ -39,8 +39,8 @@ class Caches:
         return self.kinds.get(kind)
 
 
-def moment(caches: Any = None) -> Moment:
-    return Moment(lambda: caches)
+def moment(caches: Any = None) -> RenderMoment:
+    return RenderMoment(lambda: caches)
 
 
 class LongRender:
@@ -248,7 +248,7 @@ async def test_a_render_in_a_thread_is_recorded_with_the_turns_of_the_event_loop
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(render_turns, "BEAT", 0.001)
-    now, held, beats, go_on = [1.0], list[tuple[Step, float]](), set[float](), threading.Event()
+    now, held, beats, go_on = [1.0], list[tuple[RecordedStep, float]](), set[float](), threading.Event()
     record = StepRecord(StepRecord.open()._memory, lambda: now[0])
     record.on_held = lambda step, seconds: held.append((step, seconds))
     identities = list[int]()
@@ -276,10 +276,10 @@ async def test_a_render_in_a_thread_is_recorded_with_the_turns_of_the_event_loop
 
 async def test_a_step_that_a_thread_held_up_is_not_named() -> None:
     """The event loop's own step may be on its way when a thread takes the interpreter's lock for long."""
-    now, held = [1.0], list[Step]()
+    now, held = [1.0], list[RecordedStep]()
     record = StepRecord(StepRecord.open()._memory, lambda: now[0])
     record.on_held = lambda step, _: held.append(step)
-    other = Step("echoes.example.com", "default", "other", 1, "digest").encode()
+    other = RecordedStep("echoes.example.com", "default", "other", 1, "digest").encode()
     with record.in_thread(STEP.encode()) as beat:
         record.begin(other)
         now[0] += 3 * HELD

@@ -9,10 +9,10 @@ import pytest
 
 from ssa_operator.objects.cluster_view import OfflineClusterView
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.rendering.jinja.coverage import Coverage
+from ssa_operator.rendering.jinja.coverage import TemplateCoverage
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.rendering.render import render_traced
-from ssa_operator.tools.cases.case_runs import Project, differences, load_project, render_case
+from ssa_operator.tools.cases.case_runs import CaseProject, differences, load_project, render_case
 from ssa_operator.tools.cases.golden_cases import CASES, find_cases, read_case
 
 ROOT = Path(__file__).parent.parent.parent
@@ -24,7 +24,7 @@ PROJECTS = [
 
 
 @functools.cache
-def load(project: Path) -> Project:
+def load(project: Path) -> CaseProject:
     return load_project([project / "templates"], [project / "crds"])
 
 
@@ -65,7 +65,7 @@ def test_every_template_folder_has_a_case(project: Path) -> None:
 @pytest.mark.more_cases
 @pytest.mark.parametrize("project", PROJECTS, ids=lambda project: project.name)
 def test_coverage_changes_no_render(project: Path) -> None:
-    coverage = Coverage()
+    coverage = TemplateCoverage()
     measured = load_project([project / "templates"], [project / "crds"], coverage=coverage)
     for path in find_cases(project / CASES, measured.sources.folders):
         case = read_case(path)

@@ -14,7 +14,7 @@ import yaml
 
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
-from ssa_operator.reconcile.status.own_status import own_status, undeclared_fields
+from ssa_operator.reconcile.status.author_status import own_status, undeclared_fields
 from ssa_operator.rendering.jinja.folder_files import FolderFiles
 from ssa_operator.rendering.jinja.templates import Surroundings, Templates
 from ssa_operator.rendering.render import render, render_status

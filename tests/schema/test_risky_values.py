@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.schema.risky_values import risky_values
-from ssa_operator.schema.validation import validate, validate_lists
+from ssa_operator.schema.schema_validation import validate, validate_lists
 
 TEXT = {"type": "string"}
 LABELS = {"type": "object", "additionalProperties": TEXT}

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ssa_operator.cli.options import (
+from ssa_operator.cli.output_option import OutputOption
+from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
     Kubeconfig,
@@ -29,7 +30,6 @@ from ssa_operator.cli.options import (
     installation_of,
     namespace_of,
 )
-from ssa_operator.cli.output_option import OutputOption
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.given_folders import check_folders
@@ -119,7 +119,7 @@ class _Run:
         from msgspec.structs import replace
 
         from ssa_operator.kube.api.discovery import RESTMapper
-        from ssa_operator.operator.options import Options
+        from ssa_operator.operator.operator_options import Options
         from ssa_operator.operator.process.connection import connect
         from ssa_operator.tools.connection.watched_namespaces import namespaces_of_documents, watched_namespaces
         from ssa_operator.tools.offline.file_parents import opened
@@ -179,7 +179,7 @@ def _progress(parents: FileParents, *, quiet: bool) -> Iterator[Callable[[], Non
         with _live_tree(parents, console) as draw:
             yield draw
     else:
-        yield _Lines(parents)
+        yield _ProgressLines(parents)
 
 
 @contextlib.contextmanager
@@ -202,7 +202,7 @@ def _live_tree(parents: FileParents, console: Console) -> Iterator[Callable[[], 
         yield lambda: screen.update(draw(), refresh=True)
 
 
-class _Lines:
+class _ProgressLines:
     """Prints a line when the state of a parent changes."""
 
     def __init__(self, parents: FileParents) -> None:

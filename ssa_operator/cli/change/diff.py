@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ssa_operator.cli.options import (
+from ssa_operator.cli.output_option import OutputOption
+from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
     Kubeconfig,
@@ -17,7 +18,6 @@ from ssa_operator.cli.options import (
     installation_of,
     namespace_of,
 )
-from ssa_operator.cli.output_option import OutputOption
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.given_folders import check_folders
 from ssa_operator.tools.terminal.output_format import OutputFormat
@@ -25,7 +25,7 @@ from ssa_operator.tools.terminal.output_format import OutputFormat
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ssa_operator.operator.options import Options
+    from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process.connection import Target
     from ssa_operator.tools.plan.changes import ParentChanges
     from ssa_operator.tools.plan.previews import NamedParent, PreviewSession
@@ -58,7 +58,7 @@ def diff(
 
     Exit code 0: nothing. 1: there are differences. 2: an error, or a manifest that is refused.
     """
-    from ssa_operator.operator.options import Options
+    from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process import connection
 
     check_folders(templates)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ssa_operator.cli.options import (
+from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
     Kubeconfig,
@@ -26,7 +26,7 @@ from ssa_operator.operator.process.given_folders import check_folders
 
 if TYPE_CHECKING:
     from ssa_operator.informers.parent import Parent
-    from ssa_operator.operator.options import Options
+    from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process.connection import Target
     from ssa_operator.tools.plan.changes import ParentChanges
     from ssa_operator.tools.plan.plan_summary import PlanSummary
@@ -88,7 +88,7 @@ def plan(
 
     Exit code 0: the plan is made, with or without changes. 1: templates or manifests fail. 2: an error.
     """
-    from ssa_operator.operator.options import Options
+    from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process import connection
 
     check_folders(templates)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ssa_operator.cli.application import Application
-from ssa_operator.cli.options import Name, example
 from ssa_operator.cli.output_option import OutputOption
+from ssa_operator.cli.shared_options import Name, example
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.tools.dev.cluster_progress import command_errors, show_progress

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ssa_operator.cli.application import Application
-from ssa_operator.cli.options import CRDS, Context, Crds, Kubeconfig, Timeout, example
+from ssa_operator.cli.shared_options import CRDS, Context, Crds, Kubeconfig, Timeout, example
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.given_folders import check_crd_folders

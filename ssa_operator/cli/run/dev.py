@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ssa_operator.cli.options import (
+from ssa_operator.cli.shared_options import (
     CRDS,
     LISTEN,
     TEMPLATES,

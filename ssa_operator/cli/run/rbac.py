@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from ssa_operator.cli.options import (
+from ssa_operator.cli.shared_options import (
     TEMPLATES,
     AdmissionService,
     Context,
@@ -39,7 +39,7 @@ from ssa_operator.tools.offline.project_folders import crds_of, examples_of
 from ssa_operator.tools.terminal.output_format import OutputFormat
 
 if TYPE_CHECKING:
-    from ssa_operator.operator.permissions.rbac_roles import Account, Role, Rule
+    from ssa_operator.operator.permissions.rbac_roles import Account, PolicyRule, Role
     from ssa_operator.operator.permissions.rules import PermissionNeed
     from ssa_operator.tools.permissions.needed_permissions import Files, NeededPermissions, OperatorSettings
 
@@ -364,7 +364,7 @@ def _role_lines(role: Role) -> list[str]:
     ]
 
 
-def _rule_lines(rule: Rule) -> list[str]:
+def _rule_lines(rule: PolicyRule) -> list[str]:
     """A rule as YAML, after comments with its purposes and the files that need it."""
     files: dict[str, set[str]] = {}
     for need in rule.needs:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ssa_operator.cli.options import (
+from ssa_operator.cli.shared_options import (
     CRDS,
     LISTEN,
     TEMPLATES,
@@ -34,7 +34,7 @@ from ssa_operator.operator.process.log_format import LogFormat, LogLevel
 
 if TYPE_CHECKING:
     from ssa_operator.operator.serving_certificate import CertificateFiles
-    from ssa_operator.reconcile.step_record import Step
+    from ssa_operator.reconcile.step_record import RecordedStep
 
 
 def register(app: typer.Typer) -> None:
@@ -153,7 +153,7 @@ def run(
     """Run the operator until interrupted. It renders and applies the templates of every parent."""
     from ssa_operator.operator.process import watchdog
 
-    async def save(step: Step, process: str, long: bool) -> None:
+    async def save(step: RecordedStep, process: str, long: bool) -> None:
         from ssa_operator.objects.shards import Shard
         from ssa_operator.operator.process import connection, session
 
@@ -179,7 +179,7 @@ def run(
     import_aiohttp()
     from ssa_operator.objects.shards import Shard, ShardError
     from ssa_operator.operator.leadership.rules import LeaseTiming
-    from ssa_operator.operator.options import Options
+    from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process import connection, session
     from ssa_operator.reconcile.settings import ApplyMode
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ssa_operator.cli.options import (
+from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
     Kubeconfig,
@@ -92,7 +92,7 @@ async def _blamed(
     namespace: str,
     target: Target,
 ) -> list[BlamedObject]:
-    from ssa_operator.operator.options import Options
+    from ssa_operator.operator.operator_options import Options
     from ssa_operator.tools.blame.blamed_object import blamed_children, select_child
     from ssa_operator.tools.plan import previews
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ssa_operator.cli.options import (
+from ssa_operator.cli.output_option import OutputOption
+from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
     Kubeconfig,
@@ -16,7 +17,6 @@ from ssa_operator.cli.options import (
     example,
     namespaces_of,
 )
-from ssa_operator.cli.output_option import OutputOption
 from ssa_operator.operator.process.given_folders import check_folders
 from ssa_operator.tools.terminal.output_format import OutputFormat
 
@@ -59,7 +59,7 @@ def status(
     from ssa_operator.tools.dev import live_display
     from ssa_operator.tools.terminal import printing
     from ssa_operator.tools.tree.listings import Listings, Lists, Watches
-    from ssa_operator.tools.tree.parents import list_parents, parent_entries
+    from ssa_operator.tools.tree.parent_entries import list_parents, parent_entries
 
     check_folders(templates)
     namespaces, wanted = namespaces_of(namespace), parse_references(parents or (), names=False)

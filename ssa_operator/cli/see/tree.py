@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ssa_operator.cli.options import TEMPLATES, Context, Kubeconfig, Namespace, Templates, Watch, example, namespace_of
 from ssa_operator.cli.output_option import OutputOption
+from ssa_operator.cli.shared_options import (
+    TEMPLATES,
+    Context,
+    Kubeconfig,
+    Namespace,
+    Templates,
+    Watch,
+    example,
+    namespace_of,
+)
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.tools.terminal.output_format import OutputFormat
 
@@ -22,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ssa_operator.kube.api.discovery import RESTMapper
-    from ssa_operator.rendering.folder.settings import Settings
+    from ssa_operator.rendering.folder.folder_settings import Settings
     from ssa_operator.tools.connection.object_reference import FoundObject
     from ssa_operator.tools.tree.listings import Listings
     from ssa_operator.tools.tree.owned_objects import Owner
@@ -116,7 +125,7 @@ async def object_tree(
     """
     from ssa_operator.reconcile.status.previous_status import reported_children
     from ssa_operator.tools.tree.owned_objects import Owner, object_data, owned_objects
-    from ssa_operator.tools.tree.parents import ListedParent, parent_entries
+    from ssa_operator.tools.tree.parent_entries import ListedParent, parent_entries
     from ssa_operator.tools.tree.tree_view import conditions_of, entry
 
     live = found.live

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ssa_operator.cli.options import (
+from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
     CrdsOfTemplates,
@@ -96,7 +96,7 @@ async def _read(reference: ObjectReference, templates: Sequence[Path], namespace
 
     from ssa_operator.objects.cluster_view import Lookup, Selection
     from ssa_operator.objects.live_object import LiveObject
-    from ssa_operator.operator.options import Options
+    from ssa_operator.operator.operator_options import Options
     from ssa_operator.tools.cases.captured_case import LiveCase
     from ssa_operator.tools.plan import previews
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ssa_operator.cli.options import (
+from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
     CrdsOfTemplates,
@@ -88,8 +88,8 @@ def check(
     Every example is rendered as if its children were ready, so that all of its documents are checked.
     """
     from ssa_operator.objects.messages import counted
+    from ssa_operator.tools.findings.finding_formats import write_findings
     from ssa_operator.tools.findings.findings import Severity
-    from ssa_operator.tools.findings.formats import write_findings
     from ssa_operator.tools.schemas.target_schemas import target_schemas
 
     if explain:
@@ -130,12 +130,12 @@ def _findings(inputs: _Inputs) -> list[Finding]:
 
     from ssa_operator.rendering.folder.sources import load_all
     from ssa_operator.tools.checks.crd_rules import check_crds
-    from ssa_operator.tools.checks.template_checks import Project, check_templates
+    from ssa_operator.tools.checks.template_checks import CheckedProject, check_templates
     from ssa_operator.tools.offline.parent_documents import read_objects
     from ssa_operator.tools.offline.template_folders import crd_kinds, read_crds
 
     definitions = read_crds(inputs.crds)
-    project = Project(
+    project = CheckedProject(
         sources=load_all(inputs.templates, installation=inputs.installation, partial=True),
         kinds=crd_kinds(definitions),
         examples=read_objects(list(inputs.examples)),

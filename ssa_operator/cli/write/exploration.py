@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process import connection, session, streams
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.shared_informers import ParentError

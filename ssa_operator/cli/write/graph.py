@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ssa_operator.cli.options import (
+from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
     CrdsOfTemplates,
@@ -85,7 +85,7 @@ def graph(
 
     check_folders(templates)
     within = namespace_of(namespace)
-    files = offline_graph.Files(
+    files = offline_graph.GraphFiles(
         templates=templates,
         crds=crds_of(templates, crds),
         examples=examples_of(examples, templates),
@@ -107,7 +107,7 @@ def graph(
 def _live_graph(
     reference: ObjectReference, templates: Sequence[Path], installation: Installation, namespace: str, target: Target
 ) -> DrawnGraph:
-    from ssa_operator.operator.options import Options
+    from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process import connection
     from ssa_operator.tools.graph.live_graph import live_graph
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ssa_operator.cli.options import TEMPLATES, example
 from ssa_operator.cli.output_option import OutputOption
+from ssa_operator.cli.shared_options import TEMPLATES, example
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import CommandError, writing
 from ssa_operator.tools.terminal.output_format import OutputFormat
@@ -142,7 +142,7 @@ def new(
     begin with, or those that --from-manifests gives. Existing files are never overwritten.
     """
     from ssa_operator.tools.scaffold.names import ScaffoldError
-    from ssa_operator.tools.scaffold.project import Request, parts
+    from ssa_operator.tools.scaffold.project import NewRequest, parts
 
     sources = {"--field": field, "--from-example": from_example, "--from-crd": from_crd}
     given = [name for name, value in {**sources, "--from-manifests": from_manifests}.items() if value]
@@ -152,7 +152,7 @@ def new(
         raise CommandError("--instance names what --from-manifests replaces; use it with that option", code=2)
     if project is not None and (templates or crds or examples):
         raise CommandError("--project has its own folders; leave out --templates, --crds and --examples", code=2)
-    request = Request(
+    request = NewRequest(
         kind=kind,
         group=group,
         plural=plural,
@@ -223,7 +223,7 @@ def _files(made: Parts, folders: Folders, from_crd: Path | None) -> dict[Path, s
     """The text of each file to write."""
     from ssa_operator.rendering.folder.contained_files import read_text
     from ssa_operator.tools.cases.golden_cases import PARENT
-    from ssa_operator.tools.scaffold.template_text import yaml_document
+    from ssa_operator.tools.scaffold.escaped_text import yaml_document
 
     names = made.names
     crd = yaml_document(made.crd) if from_crd is None else read_text(from_crd)

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ssa_operator.cli.options import (
+from ssa_operator.cli.output_option import OutputOption
+from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
     CrdsOfTemplates,
@@ -30,7 +31,6 @@ from ssa_operator.cli.options import (
     installation_of,
     namespace_of,
 )
-from ssa_operator.cli.output_option import OutputOption
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.given_folders import check_folders
@@ -40,12 +40,12 @@ from ssa_operator.tools.terminal.output_format import OutputFormat
 if TYPE_CHECKING:
     from ssa_operator.objects.render_result import Document
     from ssa_operator.objects.source_location import SourceLocation
-    from ssa_operator.operator.options import Options
+    from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process.connection import Target
     from ssa_operator.reconcile.step import Step
     from ssa_operator.rendering.folder.installation import Installation
     from ssa_operator.rendering.folder.sources import Sources
-    from ssa_operator.tools.offline.offline_parent import CreatedParent
+    from ssa_operator.tools.offline.offline_parent import ReturnedParent
     from ssa_operator.tools.offline.rendered_parents import RenderedParents
 
 
@@ -166,7 +166,7 @@ def _render_offline(
     return found
 
 
-def _warn(created: CreatedParent) -> None:
+def _warn(created: ReturnedParent) -> None:
     """Name what the API server removes from a parent, and what can't be checked without it."""
     for pruned in created.pruned:
         streams.error(f"warning: {pruned}")
@@ -181,7 +181,7 @@ def _render_live(
     namespace: str,
     target: Target,
 ) -> RenderedParents:
-    from ssa_operator.operator.options import Options
+    from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process import connection
 
     options = Options(templates=tuple(templates), installation=installation)

@@ -10,12 +10,12 @@ from ssa_operator.kube.api.errors import Unreachable
 from ssa_operator.objects.json_decoding import decoder
 
 
-class _Version(msgspec.Struct):
+class _ServerVersion(msgspec.Struct):
     major: str
     minor: str
 
 
-_decode = decoder(_Version)
+_decode = decoder(_ServerVersion)
 
 
 async def read_version(client: Client) -> str:

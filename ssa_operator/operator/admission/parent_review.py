@@ -32,7 +32,7 @@ from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.plan import steps_of
 from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
 from ssa_operator.reconcile.step import FailureReason
-from ssa_operator.reconcile.step_record import Step
+from ssa_operator.reconcile.step_record import RecordedStep
 
 HANDLER = "admission"
 """What logs call the judgement of a parent."""
@@ -54,7 +54,7 @@ class ParentReview:
             return ()
         metadata = request.object["metadata"]
         name = str(metadata.get("name") or metadata.get("generateName") or "")
-        step = Step(parents.folder.name, str(metadata.get("namespace") or ""), name, handler=HANDLER)
+        step = RecordedStep(parents.folder.name, str(metadata.get("namespace") or ""), name, handler=HANDLER)
         return await self._operator.recorded(step, self._new_problems(parents, request, request.object))
 
     async def _new_problems(

@@ -26,13 +26,13 @@ from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.objects.json_encoding import encode
 from ssa_operator.objects.secret_fields import SecretFields
-from ssa_operator.operator.admission.certificates import (
+from ssa_operator.operator.admission.parent_review import ParentReview
+from ssa_operator.operator.admission.shared_certificate import (
     CertificateStore,
     OwnCertificate,
     SharedCertificate,
     WebhookCertificate,
 )
-from ssa_operator.operator.admission.parent_review import ParentReview
 from ssa_operator.operator.admission.webhook_configuration import (
     JudgedResource,
     WebhookAddress,

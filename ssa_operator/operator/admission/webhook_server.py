@@ -20,8 +20,8 @@ import msgspec
 from aiohttp import web
 
 from ssa_operator.operator.admission import rules as admission
-from ssa_operator.operator.admission.certificates import WebhookCertificate
 from ssa_operator.operator.admission.parent_review import ParentReview
+from ssa_operator.operator.admission.shared_certificate import WebhookCertificate
 from ssa_operator.operator.http_connections import Connections, track_request
 from ssa_operator.operator.serving_certificate import ServerContext
 

@@ -27,7 +27,7 @@ class Account(Struct, frozen=True, kw_only=True):
     namespace: str
 
 
-class Rule(Struct, frozen=True, kw_only=True):
+class PolicyRule(Struct, frozen=True, kw_only=True):
     """One rule of a role."""
 
     group: str
@@ -50,7 +50,7 @@ class Role(Struct, frozen=True, kw_only=True):
     name: str
     namespace: str = ""
     """'' for a ClusterRole."""
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
 
     @property
     def kind(self) -> str:
@@ -69,7 +69,7 @@ def roles(needs: Iterable[PermissionNeed], account: Account) -> tuple[Role, ...]
     )
 
 
-def _rules(permissions: Sequence[Permission], needs: Sequence[PermissionNeed]) -> Iterable[Rule]:
+def _rules(permissions: Sequence[Permission], needs: Sequence[PermissionNeed]) -> Iterable[PolicyRule]:
     verbs: dict[tuple[str, str, str], set[str]] = {}
     for each in permissions:
         verbs.setdefault((each.group, each.resource, each.name), set()).add(each.verb)
@@ -89,7 +89,7 @@ def _rules(permissions: Sequence[Permission], needs: Sequence[PermissionNeed]) -
                 for verb in given
             )
         ]
-        yield Rule(group=group, resource=resource, verbs=given, names=restricted, needs=tuple(served))
+        yield PolicyRule(group=group, resource=resource, verbs=given, names=restricted, needs=tuple(served))
 
 
 def verb_order(verb: str) -> tuple[int, str]:

@@ -37,7 +37,7 @@ from ssa_operator.objects.shards import Shard
 from ssa_operator.operator.leadership.requests import Leadership, LeadershipLost
 from ssa_operator.operator.leadership.rules import LeaseTiming
 from ssa_operator.operator.operator import Operator, StepGuard
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.permissions.rules import LEASE
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.connection import Target, connect
@@ -48,7 +48,7 @@ from ssa_operator.operator.shards.requests import shard_lease_labels
 from ssa_operator.operator.shards.rules import lease_name
 from ssa_operator.operator.suspected_parents.requests import SuspectStore
 from ssa_operator.operator.suspected_parents.rules import Version, with_held
-from ssa_operator.reconcile.step_record import Step
+from ssa_operator.reconcile.step_record import RecordedStep
 from ssa_operator.rendering.folder.installation import Installation
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def suspect_store(transport: Transport, installation: Installation, shard: Shard
 
 
 async def save_suspect(
-    step: Step, process: str, *, long: bool, target: Target, installation: Installation, shard: Shard | None
+    step: RecordedStep, process: str, *, long: bool, target: Target, installation: Installation, shard: Shard | None
 ) -> None:
     """Write a step that held the operator of this name up, or in which it died, to the record. Raises ApiError and
     CredentialsError.

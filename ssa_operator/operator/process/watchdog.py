@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ssa_operator.operator.process import streams
-from ssa_operator.reconcile.step_record import HELD, Running, Step, StepRecord
+from ssa_operator.reconcile.step_record import HELD, RecordedStep, Running, StepRecord
 
 POLL_INTERVAL = 0.25
 """Seconds between two looks at the step record."""
@@ -48,7 +48,7 @@ _LIBRARIES = re.compile(r"/site-packages/|/lib/python[0-9.]{1,9}/")
 
 OWN_CODE = "/ssa_operator/"
 
-Save = Callable[[Step, str, bool], Awaitable[None]]
+Save = Callable[[RecordedStep, str, bool], Awaitable[None]]
 """Writes a step of the process of this name to the record in the cluster. The last argument: whether it took long."""
 
 
@@ -106,7 +106,7 @@ def _watch(
     operator: int,
     alive: int,
     stack: int,
-    save: Callable[[Step, bool], Awaitable[None]],
+    save: Callable[[RecordedStep, bool], Awaitable[None]],
     configure_logging: Callable[[], None],
 ) -> None:
     """Look at the record until the operator has ended."""
@@ -176,7 +176,12 @@ def _name(running: Running, place: str, *, gone: bool) -> None:
 
 
 def _save(
-    record: StepRecord, running: Running, save: Callable[[Step, bool], Awaitable[None]], *, long: bool, gone: bool
+    record: StepRecord,
+    running: Running,
+    save: Callable[[RecordedStep, bool], Awaitable[None]],
+    *,
+    long: bool,
+    gone: bool,
 ) -> None:
     """Save the step in a process of its own, so that the memory for it is free again."""
     record.being_saved = True

@@ -39,7 +39,7 @@ from ssa_operator.operator.suspected_parents.rules import (
     without,
     write_suspects,
 )
-from ssa_operator.reconcile.step_record import Step, StepRecord
+from ssa_operator.reconcile.step_record import RecordedStep, StepRecord
 
 log = logging.getLogger("ssa_operator")
 
@@ -207,7 +207,7 @@ class SuspectedParents:
         """A suspect has an event: it may have changed, and be due."""
         self._changed.set()
 
-    def on_held(self, step: Step) -> None:
+    def on_held(self, step: RecordedStep) -> None:
         """A step of a parent held the event loop, and has ended."""
         self._held.add(ParentKey(step.folder, step.namespace, step.name))
 
@@ -293,7 +293,7 @@ class SuspectedParents:
             self._metrics.suspected_parents.labels(*key).set(1)
 
 
-def _with_steps(steps: Iterable[Step], now: float, process: str, suspects: Suspects) -> Suspects:
+def _with_steps(steps: Iterable[RecordedStep], now: float, process: str, suspects: Suspects) -> Suspects:
     for step in steps:
         key, version = (step.folder, step.namespace, step.name), Version(step.generation, step.templates)
         suspects = with_held(suspects, key, version, now, process, certain=False)

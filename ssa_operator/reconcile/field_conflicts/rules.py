@@ -60,7 +60,7 @@ class ConflictPolicy(Struct, frozen=True, kw_only=True):
     """The least time that the other must leave a revert alone until the conflict is over."""
 
 
-class FieldChange(Struct, frozen=True, kw_only=True):
+class ConflictingChange(Struct, frozen=True, kw_only=True):
     """The fields of the operator's that one other manager changed or removed."""
 
     manager: str = ""
@@ -85,7 +85,7 @@ class FieldChange(Struct, frozen=True, kw_only=True):
 class ForeignChange(Struct, frozen=True):
     """One change of an object by others: its changed fields, or no fields where the object was deleted."""
 
-    field_changes: tuple[FieldChange, ...] = ()
+    field_changes: tuple[ConflictingChange, ...] = ()
 
     @property
     def deleted(self) -> bool:
@@ -177,7 +177,7 @@ class ConflictHistory(Struct, frozen=True, kw_only=True):
             return f"{summary}: it applies other templates to the same parent; {DIVIDE_PARENTS}"
         return f"{summary}; remove it from the template, or stop the other manager"
 
-    def repeated_changes(self) -> tuple[FieldChange, ...]:
+    def repeated_changes(self) -> tuple[ConflictingChange, ...]:
         """What each manager changed more than once; everything where no field changed twice."""
         counts: Counter[tuple[str, str, str, str]] = Counter(
             (change.manager, change.operation, change.subresource, field)
@@ -196,7 +196,7 @@ class ConflictHistory(Struct, frozen=True, kw_only=True):
             if count >= least:
                 fields.setdefault((manager, operation, subresource), []).append(field)
         return tuple(
-            FieldChange(
+            ConflictingChange(
                 manager=by[0], operation=by[1], subresource=by[2], fields=tuple(filter(None, names)), others=others[by]
             )
             for by, names in fields.items()
@@ -212,7 +212,7 @@ def find_foreign_change(record: ApplyRecord, live: LiveObject | None) -> Foreign
 
 def find_field_changes(
     own_entry: bytes, last_applied: LiveObject, live: LiveObject, subresource: str = ""
-) -> tuple[FieldChange, ...]:
+) -> tuple[ConflictingChange, ...]:
     """Which manager changed which of the fields in the operator's managedFields entry `own_entry`.
 
     Another operator with the same field manager leaves the entry's fields, and changes its time.
@@ -227,7 +227,7 @@ def find_field_changes(
     if fields and (time != time_before or altered or not missing):
         return (_field_change((MANAGER, "Apply", subresource), {*missing, *altered}),)
     if not live.managed_fields:
-        return (FieldChange(fields=("metadata.managedFields",)),)
+        return (ConflictingChange(fields=("metadata.managedFields",)),)
     found: dict[tuple[str, str, str], list[Path]] = {}
     owners = managers_of(live, missing, subresource == "status", time_before.decode(), trees)
     for path, owner in zip(missing, owners, strict=True):
@@ -335,14 +335,14 @@ def update_histories(
     return found
 
 
-def _field_change(by: tuple[str, str, str], paths: Collection[Path]) -> FieldChange:
+def _field_change(by: tuple[str, str, str], paths: Collection[Path]) -> ConflictingChange:
     """The change of some fields by a manager, its operation and a subresource."""
     texts = tuple(path_text(path) for path in sorted(paths)[:RECORDED_FIELDS])
     others = len(paths) - len(texts)
-    return FieldChange(manager=by[0], operation=by[1], subresource=by[2], fields=texts, others=others)
+    return ConflictingChange(manager=by[0], operation=by[1], subresource=by[2], fields=texts, others=others)
 
 
-def _listed(change: FieldChange, confidential: bool) -> str:
+def _listed(change: ConflictingChange, confidential: bool) -> str:
     if confidential or not change.fields:
         return "fields that ssa-operator applies"
     count = len(change.fields) + change.others - _LISTED_FIELDS

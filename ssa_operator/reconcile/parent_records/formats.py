@@ -78,7 +78,7 @@ class AppliedEntry(Struct, frozen=True, forbid_unknown_fields=True):
 _Value = TypeVar("_Value")
 
 
-class Format(Struct, Generic[_Value], frozen=True):
+class RecordFormat(Struct, Generic[_Value], frozen=True):
     """The format of one annotation."""
 
     name: str

@@ -37,14 +37,14 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.parent_records.formats import (
     AppliedEntry,
     Entry,
-    Format,
     HeldEntry,
+    RecordFormat,
     ReplicasEntry,
     encoded_record,
     identity_entry,
     inventory_entry,
 )
-from ssa_operator.reconcile.replicas.rules import OthersReplicas, Owner, without_operator
+from ssa_operator.reconcile.replicas.rules import OthersReplicas, ReplicasOwner, without_operator
 
 INVENTORY_ANNOTATION = f"{PREFIX}inventory"
 """The annotation with the children that have no owner reference, so that the operator can delete them."""
@@ -348,7 +348,7 @@ def _replicas_entry(identity: Identity, replicas: OthersReplicas) -> dict[str, A
 
 
 def _others_replicas(entry: ReplicasEntry) -> OthersReplicas:
-    owners = (Owner(each.manager, each.operation, each.subresource) for each in entry.owners)
+    owners = (ReplicasOwner(each.manager, each.operation, each.subresource) for each in entry.owners)
     return without_operator(OthersReplicas(entry.replicas, tuple(owners)))
 
 
@@ -357,12 +357,12 @@ def _escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-_INVENTORY = Format(INVENTORY_ANNOTATION, decoder(list[Entry]))
-_ONCE = Format(ONCE_ANNOTATION, decoder(dict[str, str]))
-_HELD_PRUNE = Format(HELD_PRUNE_ANNOTATION, decoder(HeldEntry))
-_GENERATED_VALUES = Format(GENERATED_VALUES_ANNOTATION, decoder(list[Entry]))
-_REPLICAS = Format(REPLICAS_ANNOTATION, decoder(list[ReplicasEntry]))
-_APPLIED = Format(APPLIED_ANNOTATION, decoder(AppliedEntry))
+_INVENTORY = RecordFormat(INVENTORY_ANNOTATION, decoder(list[Entry]))
+_ONCE = RecordFormat(ONCE_ANNOTATION, decoder(dict[str, str]))
+_HELD_PRUNE = RecordFormat(HELD_PRUNE_ANNOTATION, decoder(HeldEntry))
+_GENERATED_VALUES = RecordFormat(GENERATED_VALUES_ANNOTATION, decoder(list[Entry]))
+_REPLICAS = RecordFormat(REPLICAS_ANNOTATION, decoder(list[ReplicasEntry]))
+_APPLIED = RecordFormat(APPLIED_ANNOTATION, decoder(AppliedEntry))
 
 _SHARED_LENGTH = 1000
 """Characters of the records that are decoded once for all parents that have the same."""

@@ -48,7 +48,7 @@ class _Metadata(Struct, frozen=True, rename="camel"):
     creation_timestamp: str | None = None
 
 
-class _Series(Struct, frozen=True, rename="camel"):
+class _EventSeries(Struct, frozen=True, rename="camel"):
     last_observed_time: str | None = None
 
 
@@ -65,7 +65,7 @@ class ObjectEvent(Struct, frozen=True, rename="camel"):
     message: str | None = None
     last_timestamp: str | None = None
     event_time: str | None = None
-    series: _Series | None = None
+    series: _EventSeries | None = None
     source: _Source | None = None
     reporting_component: str | None = None
 

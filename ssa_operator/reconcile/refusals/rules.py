@@ -32,7 +32,7 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.objects.quantity import amounts, is_percentage
 from ssa_operator.objects.source_location import FieldPath, parse_field
-from ssa_operator.reconcile.field_changes import FieldOwner, Others, covers, differences, other_entries, owned_by
+from ssa_operator.reconcile.field_changes import ChangedFieldOwner, Others, covers, differences, other_entries, owned_by
 from ssa_operator.reconcile.immutable_fields.rules import ROOT, immutable_fields, mutable_fields, spelled
 from ssa_operator.reconcile.merged_outcomes import merged
 from ssa_operator.reconcile.refusals.field_claims import gives_up
@@ -72,7 +72,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     """A field that may make way for the manifest (`kept` is None), or a value that may stay."""
 
     steps: Path
-    owners: tuple[FieldOwner, ...] = ()
+    owners: tuple[ChangedFieldOwner, ...] = ()
     kept: KeptValue | None = None
     live: Any = None
     """The live value of one that may stay."""

@@ -44,7 +44,7 @@ ScalePaths: TypeAlias = Callable[[str], FieldPath | None]
 """The field that the subresource `scale` of a kind writes, by the kind's version; None without the subresource."""
 
 
-class Owner(Struct, frozen=True, order=True):
+class ReplicasOwner(Struct, frozen=True, order=True):
     """A field manager that owns a number."""
 
     manager: str
@@ -54,18 +54,18 @@ class Owner(Struct, frozen=True, order=True):
 
     def is_entry(self, entry: Mapping[str, Any]) -> bool:
         """Whether an entry of managedFields is this owner's."""
-        return self == Owner(entry.get("manager", ""), entry.get("operation", ""), entry.get("subresource", ""))
+        return self == ReplicasOwner(entry.get("manager", ""), entry.get("operation", ""), entry.get("subresource", ""))
 
 
-_OPERATOR = Owner(MANAGER, "Apply")
-_HANDOVER = Owner(HANDOVER_MANAGER, "Update")
+_OPERATOR = ReplicasOwner(MANAGER, "Apply")
+_HANDOVER = ReplicasOwner(HANDOVER_MANAGER, "Update")
 
 
 class OthersReplicas(Struct, frozen=True):
     """The number of replicas that others set in an object which the operator deletes and recreates."""
 
     number: int
-    owners: tuple[Owner, ...] = ()
+    owners: tuple[ReplicasOwner, ...] = ()
     """Its owners, none if nobody owned it."""
 
 
@@ -75,7 +75,7 @@ class Handover(Struct, frozen=True, kw_only=True):
     path: FieldPath
     """The field, in the version of the manifest."""
     number: int
-    owners: tuple[Owner, ...]
+    owners: tuple[ReplicasOwner, ...]
     """The owners from now on."""
     own_path: FieldPath
     """The field in the version of the operator's entry of managedFields."""
@@ -179,17 +179,17 @@ def _left_path(manifest: Manifest, paths: ScalePaths) -> FieldPath | None:
     return path
 
 
-def _owners_after(live: LiveObject, paths: ScalePaths, path: FieldPath) -> tuple[Owner, ...]:
+def _owners_after(live: LiveObject, paths: ScalePaths, path: FieldPath) -> tuple[ReplicasOwner, ...]:
     """The owners of the number in the object that takes the place of a live one."""
     owners = _owners_of(live, paths, path)
     others = tuple(owner for owner in owners if owner != _OPERATOR)[:OWNERS_LIMIT]
     return others or ((_HANDOVER,) if owners else ())
 
 
-def _owners_of(live: LiveObject, paths: ScalePaths, path: FieldPath) -> tuple[Owner, ...]:
+def _owners_of(live: LiveObject, paths: ScalePaths, path: FieldPath) -> tuple[ReplicasOwner, ...]:
     return tuple(
         dict.fromkeys(
-            Owner(entry.get("manager", ""), entry.get("operation", ""), entry.get("subresource", ""))
+            ReplicasOwner(entry.get("manager", ""), entry.get("operation", ""), entry.get("subresource", ""))
             for entry in managed_entries(live)
             if is_owned(entry["fieldsV1"], _steps(_path_in(entry.get("apiVersion", ""), paths, path)))
         )
@@ -236,7 +236,9 @@ def _without(tree: Tree, steps: Path) -> Tree:
     return {**left, head: below} if below else left
 
 
-def _with_owner(entries: Iterable[dict[str, Any]], owner: Owner, api_version: str, tree: Tree) -> list[dict[str, Any]]:
+def _with_owner(
+    entries: Iterable[dict[str, Any]], owner: ReplicasOwner, api_version: str, tree: Tree
+) -> list[dict[str, Any]]:
     found = list(entries)
     for at, entry in enumerate(found):
         if owner.is_entry(entry) and entry.get("apiVersion", "") == api_version:

@@ -21,7 +21,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.nested_parents.rules import Ancestors
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.shards.informer import OtherShards
+from ssa_operator.reconcile.shards.other_shards import OtherShards
 
 log = logging.getLogger("ssa_operator")
 

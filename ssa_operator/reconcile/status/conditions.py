@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import bounded
+from ssa_operator.reconcile.status.author_status import ConditionType, OwnStatus
 from ssa_operator.reconcile.status.child_status import ChildStatus
-from ssa_operator.reconcile.status.own_status import ConditionType, OwnStatus
 from ssa_operator.reconcile.status.verdict import Verdict
 
 ENTRY_LIMIT = 512

@@ -22,9 +22,9 @@ from ssa_operator.reconcile.finalization.stuck_deletions import removal_advice
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.refusals.memory import refusal_notice
+from ssa_operator.reconcile.status.author_status import OPERATOR_TYPES, OwnStatus, last_status, own_status
 from ssa_operator.reconcile.status.child_status import ChildStatus, child_statuses, existing_child, with_waiting_causes
 from ssa_operator.reconcile.status.conditions import make_status
-from ssa_operator.reconcile.status.own_status import OPERATOR_TYPES, OwnStatus, last_status, own_status
 from ssa_operator.reconcile.status.verdict import (
     ReadyReason,
     Verdict,

@@ -29,9 +29,9 @@ from ssa_operator.reconcile.child_history import next_revert_at
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.field_conflicts.rules import ConflictPolicy
 from ssa_operator.reconcile.parent_state import ParentState
+from ssa_operator.reconcile.status.author_status import OwnStatus, undeclared_fields
 from ssa_operator.reconcile.status.child_status import kept_text
 from ssa_operator.reconcile.status.events import events, newly_kept, status_refused, status_undeclared
-from ssa_operator.reconcile.status.own_status import OwnStatus, undeclared_fields
 from ssa_operator.reconcile.status.report import Report, with_notice
 from ssa_operator.reconcile.status.status_conflicts import conflict_message
 from ssa_operator.reconcile.status.status_history import after_match, after_write, next_status_at, observe_status

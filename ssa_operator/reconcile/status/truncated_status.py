@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.json_encoding import encode
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.status.author_status import OPERATOR_TYPES, ConditionType
 from ssa_operator.reconcile.status.conditions import with_transition_time
-from ssa_operator.reconcile.status.own_status import OPERATOR_TYPES, ConditionType
 
 
 class Omission(IntEnum):

@@ -25,7 +25,7 @@ from pathlib import Path
 from msgspec import Struct
 from watchfiles import awatch
 
-from ssa_operator.rendering.folder.snapshot import FilesState, FolderState, ReadState, files_state, folder_state
+from ssa_operator.rendering.folder.folder_snapshot import FilesState, FolderState, ReadState, files_state, folder_state
 from ssa_operator.rendering.folder.standstill import Standstill
 
 log = logging.getLogger("ssa_operator")

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ssa_operator.rendering.folder.settings import DEFAULT, SETTINGS, Settings, parse_settings
-from ssa_operator.rendering.folder.snapshot import read_snapshot
+from ssa_operator.rendering.folder.folder_settings import DEFAULT, SETTINGS, Settings, parse_settings
+from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
 from ssa_operator.rendering.yaml.nodes import DocumentError
 
 RESOURCE_NAME = re.compile(r"[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*")

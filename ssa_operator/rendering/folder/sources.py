@@ -22,11 +22,11 @@ from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.objects.visible_text import visible_line
+from ssa_operator.rendering.folder.folder_settings import DEFAULT, SETTINGS, Settings, parse_settings
+from ssa_operator.rendering.folder.folder_snapshot import FolderSnapshot, read_snapshot
 from ssa_operator.rendering.folder.installation import Installation, Overrides, folder_values, read_overrides
 from ssa_operator.rendering.folder.resource_settings import RESOURCE_NAME
-from ssa_operator.rendering.folder.settings import DEFAULT, SETTINGS, Settings, parse_settings
-from ssa_operator.rendering.folder.snapshot import Snapshot, read_snapshot
-from ssa_operator.rendering.jinja.coverage import Coverage
+from ssa_operator.rendering.jinja.coverage import TemplateCoverage
 from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
 from ssa_operator.rendering.jinja.templates import SHARED, STATUS, VALUES, LoadError, Surroundings, Templates
 from ssa_operator.rendering.values.manifest_values import json_text
@@ -74,7 +74,7 @@ def load_all(
     previous: Sources | None = None,
     installation: Installation = NO_INSTALLATION,
     *,
-    coverage: Coverage | None = None,
+    coverage: TemplateCoverage | None = None,
     partial: bool = False,
 ) -> Sources:
     """Read and compile several templates folders. A folder that fails keeps its state in `previous`. `coverage` records
@@ -109,7 +109,7 @@ class _Given(Struct, frozen=True):
 
     installation: Installation
     overrides: Overrides
-    coverage: Coverage | None
+    coverage: TemplateCoverage | None
     partial: bool
     """Whether a folder that fails is compiled without the files at fault."""
 
@@ -176,7 +176,7 @@ def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
 class _Read(Struct, frozen=True):
     """What was read for all folders of a templates folder."""
 
-    snapshot: Snapshot
+    snapshot: FolderSnapshot
     given: _Given
 
 
@@ -248,7 +248,7 @@ def _is_in(folder: str, path: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
-def _data(name: str, snapshot: Snapshot) -> dict[str, bytes | str]:
+def _data(name: str, snapshot: FolderSnapshot) -> dict[str, bytes | str]:
     """The files that the templates of a folder can read, by the names that they use."""
     found: dict[str, bytes | str] = {}
     for path, content in snapshot.data.items():

@@ -17,7 +17,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.rendering.folder.snapshot import FolderState
+from ssa_operator.rendering.folder.folder_snapshot import FolderState
 
 SETTLED = 0.5
 """Seconds."""

@@ -60,7 +60,7 @@ class FileCoverage(Struct, frozen=True, kw_only=True):
         return self.total - len(self.missed_lines) - len(self.missed_branches)
 
 
-class Coverage:
+class TemplateCoverage:
     """Records what the renders of templates reach. Templates that several folders import count once."""
 
     def __init__(self, folder: str = "") -> None:
@@ -105,7 +105,7 @@ def _place(branch: Branch) -> tuple[int, str]:
     return branch.line, branch.missed
 
 
-def mark_template(tree: nodes.Template, file: str, coverage: Coverage) -> nodes.Template:
+def mark_template(tree: nodes.Template, file: str, coverage: TemplateCoverage) -> nodes.Template:
     """The syntax tree of a template with marks at its statements and branches."""
     marker = _Marker(file, coverage)
     tree.body = marker.block(tree.body)
@@ -117,7 +117,7 @@ def mark_template(tree: nodes.Template, file: str, coverage: Coverage) -> nodes.
 class _Marker(NodeTransformer):
     """Adds marks to one template: `block` to statements, `visit` to inline conditions."""
 
-    def __init__(self, file: str, coverage: Coverage) -> None:
+    def __init__(self, file: str, coverage: TemplateCoverage) -> None:
         self._file = file
         self._coverage = coverage
 

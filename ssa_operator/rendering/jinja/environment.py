@@ -25,7 +25,7 @@ from jinja2.visitor import NodeTransformer
 
 from ssa_operator.rendering.jinja import syntax_limits
 from ssa_operator.rendering.jinja.code_generator import CodeGenerator
-from ssa_operator.rendering.jinja.coverage import Coverage, mark_template
+from ssa_operator.rendering.jinja.coverage import TemplateCoverage, mark_template
 from ssa_operator.rendering.jinja.filters import FILTERS, PLACING, TESTS, text_as_string
 from ssa_operator.rendering.jinja.functions import (
     ACCEPTS_TRACKED,
@@ -201,7 +201,7 @@ class Environment(ImmutableSandboxedEnvironment):
         sources: Mapping[str, str],
         resolve_name: Callable[[str], str],
         queries_cluster: bool,
-        coverage: Coverage | None = None,
+        coverage: TemplateCoverage | None = None,
     ) -> None:
         """`sources` are template texts by name; `resolve_name` returns the full name of an imported template;
         `queries_cluster` is whether one of them calls a function that queries the cluster; `coverage` records what

@@ -30,17 +30,17 @@ from ssa_operator.rendering.jinja.functions import VARIABLES
 from ssa_operator.rendering.jinja.possible_values import (
     PARENTS_NAMESPACE,
     UNKNOWN,
+    AnyValue,
     Body,
     Branch,
     Entries,
     Fragment,
-    Items,
     Module,
     ParentField,
     Piece,
+    PossibleItems,
     Scope,
     Texts,
-    Unknown,
     Value,
     bounded,
     concatenated,
@@ -182,7 +182,7 @@ class Expansion:
     def _files(self, expression: nodes.Expr, scope: Scope, line: int) -> list[str]:
         """The files that an import or include may name."""
         value = self._value(expression, scope)
-        values = value.values if isinstance(value, Items) else (value,)
+        values = value.values if isinstance(value, PossibleItems) else (value,)
         found: list[str] = []
         for each in values:
             options, complete = (each.options, each.complete) if isinstance(each, Texts) else (frozenset[str](), False)
@@ -273,7 +273,7 @@ class Expansion:
 
     def _for(self, node: nodes.For, scope: Scope) -> None:
         value = self._value(node.iter, scope)
-        items = value.values if isinstance(value, Items) and len(value.values) <= _ITEMS_LIMIT else (UNKNOWN,)
+        items = value.values if isinstance(value, PossibleItems) and len(value.values) <= _ITEMS_LIMIT else (UNKNOWN,)
         for item in items:
             own = dict(scope)
             self._assign(node.target, item, own)
@@ -343,7 +343,7 @@ class Expansion:
         if isinstance(target, nodes.Name):
             scope[target.name] = value
         elif isinstance(target, nodes.Tuple):
-            values = value.values if isinstance(value, Items) else ()
+            values = value.values if isinstance(value, PossibleItems) else ()
             if len(values) != len(target.items):
                 values = (UNKNOWN,) * len(target.items)
             for each, part in zip(target.items, values, strict=True):
@@ -398,7 +398,7 @@ class Expansion:
                 return value.get(name)
             case ParentField():
                 return self._field((*value.path, name), node.lineno)
-            case Items() if name.isdecimal() and len(name) < _DIGITS and int(name) < len(value.values):
+            case PossibleItems() if name.isdecimal() and len(name) < _DIGITS and int(name) < len(value.values):
                 return value.values[int(name)]
         return UNKNOWN
 
@@ -407,8 +407,8 @@ class Expansion:
 
     def _sum(self, node: nodes.Add, scope: Scope) -> Value:
         left, right = self._value(node.left, scope), self._value(node.right, scope)
-        if isinstance(left, Items) and isinstance(right, Items):
-            return bounded(Items((*left.values, *right.values)))
+        if isinstance(left, PossibleItems) and isinstance(right, PossibleItems):
+            return bounded(PossibleItems((*left.values, *right.values)))
         return concatenated([left, right])
 
     def _choice(self, node: nodes.CondExpr, scope: Scope) -> Value:
@@ -420,7 +420,7 @@ class Expansion:
         return self._joined(self._value(node.left, scope), self._value(node.right, scope))
 
     def _list(self, node: nodes.List | nodes.Tuple, scope: Scope) -> Value:
-        return bounded(Items(tuple(self._value(each, scope) for each in node.items)))
+        return bounded(PossibleItems(tuple(self._value(each, scope) for each in node.items)))
 
     def _mapping(self, node: nodes.Dict, scope: Scope) -> Value:
         entries = [(self._value(each.key, scope), self._value(each.value, scope)) for each in node.items]
@@ -459,7 +459,9 @@ class Expansion:
             case "trim" | filters.PLACE_FIRST if isinstance(value, Fragment):
                 return value
             case "items" if isinstance(value, Entries):
-                return Items(tuple(Items((Texts(frozenset({key})), each)) for key, each in value.values))
+                return PossibleItems(
+                    tuple(PossibleItems((Texts(frozenset({key})), each)) for key, each in value.values)
+                )
             case "lower" | "upper" | "capitalize" | "title" | "trim" if isinstance(value, Texts):
                 change = {"trim": str.strip}.get(node.name) or getattr(str, node.name)
                 return Texts(frozenset(map(change, value.options)), value.complete)
@@ -473,7 +475,7 @@ class Expansion:
 
     def _with_default(self, value: Value, arguments: Sequence[Value]) -> Value:
         default = arguments[0] if arguments else Texts(frozenset({""}))
-        if isinstance(value, Unknown | ParentField):
+        if isinstance(value, AnyValue | ParentField):
             return Texts(default.options, complete=False) if isinstance(default, Texts) else UNKNOWN
         return value
 
@@ -493,7 +495,7 @@ class Expansion:
         target = self._value(node.node, scope)
         if isinstance(target, Body):
             return self._macro_result(target, arguments, named, caller, node.lineno)
-        if isinstance(target, Unknown) and _names_import(node.node, scope):
+        if isinstance(target, AnyValue) and _names_import(node.node, scope):
             self._report("the called macro is computed", node.lineno)
         return UNKNOWN
 

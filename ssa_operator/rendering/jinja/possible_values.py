@@ -35,7 +35,7 @@ Branch: TypeAlias = tuple[tuple[int, int], ...]
 """The conditions around a piece of text: the number of each condition, and the number of its arm."""
 
 
-class Unknown(Struct, frozen=True):
+class AnyValue(Struct, frozen=True):
     """A value that only a render knows."""
 
 
@@ -52,7 +52,7 @@ class ParentField(Struct, frozen=True):
     path: tuple[str, ...]
 
 
-class Items(Struct, frozen=True):
+class PossibleItems(Struct, frozen=True):
     """A list with these items."""
 
     values: tuple[Value, ...]
@@ -89,10 +89,10 @@ class Fragment(Struct, frozen=True, eq=False):
     pieces: tuple[Piece, ...]
 
 
-Value: TypeAlias = Unknown | Texts | ParentField | Items | Entries | Body | Module | Fragment
+Value: TypeAlias = AnyValue | Texts | ParentField | PossibleItems | Entries | Body | Module | Fragment
 Scope: TypeAlias = dict[str, Value]
 
-UNKNOWN = Unknown()
+UNKNOWN = AnyValue()
 PARENTS_NAMESPACE = Texts(frozenset({PARENT_NAMESPACE}))
 
 
@@ -113,18 +113,18 @@ def data_value(data: Any) -> Value:
     if isinstance(data, Mapping):
         return Entries(tuple((key, data_value(item)) for key, item in data.items()))
     if isinstance(data, list):
-        return Items(tuple(map(data_value, data)))
+        return PossibleItems(tuple(map(data_value, data)))
     text = str(data).lower() if isinstance(data, bool) else str(data)
     return Texts(frozenset({text})) if data is not None and _PLAIN.fullmatch(text) else UNKNOWN
 
 
-def bounded(value: Items | Entries) -> Value:
+def bounded(value: PossibleItems | Entries) -> Value:
     """The list or mapping, UNKNOWN if it is too large. It counts its parts one by one, up to the limit."""
     pending: list[Value] = [value]
     count = 0
     while pending:
         part = pending.pop()
-        if isinstance(part, Items):
+        if isinstance(part, PossibleItems):
             pending += part.values
         elif isinstance(part, Entries):
             pending += [item for _, item in part.values]

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.rendering.jinja.coverage import Coverage
+from ssa_operator.rendering.jinja.coverage import TemplateCoverage
 from ssa_operator.rendering.jinja.environment import Environment
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS
 from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
@@ -87,7 +87,7 @@ class Templates:
         files: Mapping[str, str],
         digest: str,
         surroundings: Surroundings | None = None,
-        coverage: Coverage | None = None,
+        coverage: TemplateCoverage | None = None,
         unread: Collection[str] | None = None,
     ) -> None:
         """Compile `files` (text by path below the templates folder), also those in `_shared`. `coverage` records what

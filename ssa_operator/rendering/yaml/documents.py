@@ -59,10 +59,10 @@ def parse(source: MarkedText | StaticText) -> tuple[Node, ...]:
 
     Raises DocumentError if the text is no YAML that manifests can have.
     """
-    return tuple(_Parser(source).documents())
+    return tuple(_YamlParser(source).documents())
 
 
-class _Parser:
+class _YamlParser:
     """Builds nodes from libyaml's events."""
 
     def __init__(self, source: MarkedText | StaticText) -> None:

@@ -15,9 +15,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ssa_operator.schema.cel.cel_functions import FUNCTIONS, METHODS, NAMESPACES
 from ssa_operator.schema.cel.cost import spend, spend_reading
-from ssa_operator.schema.cel.functions import FUNCTIONS, METHODS, NAMESPACES
-from ssa_operator.schema.cel.syntax import Node, Uint
+from ssa_operator.schema.cel.syntax import Expression, Uint
 from ssa_operator.schema.cel.values import (
     INT_LIMIT,
     NONE,
@@ -43,7 +43,7 @@ from ssa_operator.schema.cel.values import (
 Variables = Mapping[str, Any]
 
 
-def evaluate(node: Node, variables: Variables) -> Any:
+def evaluate(node: Expression, variables: Variables) -> Any:
     """The value of an expression. Raises EvaluationError, and UncheckedError where it is unknown offline."""
     spend()
     try:
@@ -52,7 +52,7 @@ def evaluate(node: Node, variables: Variables) -> Any:
         raise UncheckedError("an expression that is nested too deeply") from error
 
 
-def _literal(node: Node, _variables: Variables) -> Any:
+def _literal(node: Expression, _variables: Variables) -> Any:
     return node.value
 
 
@@ -62,7 +62,7 @@ _TYPE_NAMES = frozenset(
 _LONG_TYPE_NAMES = {"duration": "google.protobuf.Duration", "timestamp": "google.protobuf.Timestamp"}
 
 
-def _name(node: Node, variables: Variables) -> Any:
+def _name(node: Expression, variables: Variables) -> Any:
     if node.value in variables:
         found = variables[node.value]
         if isinstance(found, EvaluationError):
@@ -73,7 +73,7 @@ def _name(node: Node, variables: Variables) -> Any:
     raise UncheckedError(f"the variable {node.value}")
 
 
-def _select(node: Node, variables: Variables) -> Any:
+def _select(node: Expression, variables: Variables) -> Any:
     assert node.target is not None
     if (dotted := _dotted(node)) in _LONG_TYPE_NAMES.values():
         return TypeValue(dotted)
@@ -92,7 +92,7 @@ def _key(target: Any, name: str) -> str:
     return target.key_of(name) if isinstance(target, TypedMap) else name
 
 
-def _index(node: Node, variables: Variables) -> Any:
+def _index(node: Expression, variables: Variables) -> Any:
     assert node.target is not None
     target, key = evaluate(node.target, variables), evaluate(node.parts[0], variables)
     if isinstance(target, Optional) or node.optional:
@@ -120,7 +120,7 @@ def _optional_get(target: Any, key_of: Callable[[Any], Any]) -> Optional:
     return Optional(_at(target, key), True) if there else NONE
 
 
-def _not(node: Node, variables: Variables) -> Any:
+def _not(node: Expression, variables: Variables) -> Any:
     return not _boolean(evaluate(node.parts[0], variables))
 
 
@@ -130,7 +130,7 @@ def _boolean(value: Any) -> bool:
     return value
 
 
-def _negate(node: Node, variables: Variables) -> Any:
+def _negate(node: Expression, variables: Variables) -> Any:
     value = evaluate(node.parts[0], variables)
     if isinstance(value, Duration):
         return Duration(-value.nanoseconds)
@@ -139,12 +139,12 @@ def _negate(node: Node, variables: Variables) -> Any:
     return in_range(-value)
 
 
-def _conditional(node: Node, variables: Variables) -> Any:
+def _conditional(node: Expression, variables: Variables) -> Any:
     condition, yes, no = node.parts
     return evaluate(yes if _boolean(evaluate(condition, variables)) else no, variables)
 
 
-def _list(node: Node, variables: Variables) -> Any:
+def _list(node: Expression, variables: Variables) -> Any:
     found = []
     for position, part in enumerate(node.parts):
         value = evaluate(part, variables)
@@ -155,7 +155,7 @@ def _list(node: Node, variables: Variables) -> Any:
     return found
 
 
-def _map(node: Node, variables: Variables) -> Any:
+def _map(node: Expression, variables: Variables) -> Any:
     found: dict[Any, Any] = {}
     for position, (key_node, value_node) in enumerate(zip(node.parts[::2], node.parts[1::2], strict=True)):
         key, value = evaluate(key_node, variables), evaluate(value_node, variables)
@@ -171,15 +171,15 @@ def _map(node: Node, variables: Variables) -> Any:
 # ---- operators
 
 
-def _and(node: Node, variables: Variables) -> bool:
+def _and(node: Expression, variables: Variables) -> bool:
     return _decided((_lazily(part, variables) for part in node.parts), by=False)
 
 
-def _or(node: Node, variables: Variables) -> bool:
+def _or(node: Expression, variables: Variables) -> bool:
     return _decided((_lazily(part, variables) for part in node.parts), by=True)
 
 
-def _lazily(node: Node, variables: Variables) -> Callable[[], Any]:
+def _lazily(node: Expression, variables: Variables) -> Callable[[], Any]:
     return lambda: evaluate(node, variables)
 
 
@@ -207,7 +207,7 @@ def in_range(value: Any) -> Any:
     return value
 
 
-def _binary(node: Node, variables: Variables) -> Any:
+def _binary(node: Expression, variables: Variables) -> Any:
     left, right = (evaluate(part, variables) for part in node.parts)
     match node.kind:
         case "==":
@@ -301,7 +301,7 @@ def _float_quotient(left: float, right: float) -> float:
 # ---- calls and macros
 
 
-def _dotted(node: Node | None) -> str:
+def _dotted(node: Expression | None) -> str:
     """`a.b` for names joined by dots; '' for anything else."""
     if node is None:
         return ""
@@ -312,7 +312,7 @@ def _dotted(node: Node | None) -> str:
     return ""
 
 
-def _call(node: Node, variables: Variables) -> Any:
+def _call(node: Expression, variables: Variables) -> Any:
     name, target = node.value, node.target
     if target is None:
         if name == "has":
@@ -340,7 +340,7 @@ def _applied(function: Callable[..., Any], arguments: list[Any]) -> Any:
     return found
 
 
-def _has(node: Node, variables: Variables) -> bool:
+def _has(node: Expression, variables: Variables) -> bool:
     if len(node.parts) != 1 or node.parts[0].kind != "select":
         raise UncheckedError("has without a field")
     selected = node.parts[0]
@@ -351,7 +351,7 @@ def _has(node: Node, variables: Variables) -> bool:
     return map_has(target, _key(target, selected.value))
 
 
-def _entries(node: Node, variables: Variables, count: int) -> Iterator[Variables]:
+def _entries(node: Expression, variables: Variables, count: int) -> Iterator[Variables]:
     """The variables for each item of the range; `count` is that of the variables before the expressions."""
     assert node.target is not None
     target = evaluate(node.target, variables)
@@ -379,30 +379,30 @@ def _held(target: Any, key: Any) -> Any:
         return error
 
 
-def _quantifier(count: int, by: bool) -> Callable[[Node, Variables], bool]:
-    def apply(node: Node, variables: Variables) -> bool:
+def _quantifier(count: int, by: bool) -> Callable[[Expression, Variables], bool]:
+    def apply(node: Expression, variables: Variables) -> bool:
         return _decided((_lazily(node.parts[count], each) for each in _entries(node, variables, count)), by=by)
 
     return apply
 
 
-def _exactly_one(count: int) -> Callable[[Node, Variables], bool]:
-    def apply(node: Node, variables: Variables) -> bool:
+def _exactly_one(count: int) -> Callable[[Expression, Variables], bool]:
+    def apply(node: Expression, variables: Variables) -> bool:
         entries = _entries(node, variables, count)
         return sum(_boolean(evaluate(node.parts[count], each)) for each in entries) == 1
 
     return apply
 
 
-def _filter(node: Node, variables: Variables) -> list[Any]:
+def _filter(node: Expression, variables: Variables) -> list[Any]:
     entries = _entries(node, variables, 1)
     return [evaluate(node.parts[0], each) for each in entries if _boolean(evaluate(node.parts[1], each))]
 
 
-def _transformed(count: int, *, conditional: bool) -> Callable[[Node, Variables], list[Any]]:
+def _transformed(count: int, *, conditional: bool) -> Callable[[Expression, Variables], list[Any]]:
     """The list of what an expression makes of each item that fits."""
 
-    def apply(node: Node, variables: Variables) -> list[Any]:
+    def apply(node: Expression, variables: Variables) -> list[Any]:
         return [
             evaluate(node.parts[-1], each)
             for each in _entries(node, variables, count)
@@ -412,8 +412,8 @@ def _transformed(count: int, *, conditional: bool) -> Callable[[Node, Variables]
     return apply
 
 
-def _transformed_map(*, conditional: bool, entries: bool) -> Callable[[Node, Variables], dict[Any, Any]]:
-    def apply(node: Node, variables: Variables) -> dict[Any, Any]:
+def _transformed_map(*, conditional: bool, entries: bool) -> Callable[[Expression, Variables], dict[Any, Any]]:
+    def apply(node: Expression, variables: Variables) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
         for each in _entries(node, variables, 2):
             if conditional and not _boolean(evaluate(node.parts[2], each)):
@@ -428,8 +428,8 @@ def _transformed_map(*, conditional: bool, entries: bool) -> Callable[[Node, Var
     return apply
 
 
-def _optional_map(*, flat: bool) -> Callable[[Node, Variables], Any]:
-    def apply(node: Node, variables: Variables) -> Any:
+def _optional_map(*, flat: bool) -> Callable[[Expression, Variables], Any]:
+    def apply(node: Expression, variables: Variables) -> Any:
         assert node.target is not None
         target = evaluate(node.target, variables)
         if not isinstance(target, Optional):
@@ -442,7 +442,7 @@ def _optional_map(*, flat: bool) -> Callable[[Node, Variables], Any]:
     return apply
 
 
-def _sort_by(node: Node, variables: Variables) -> list[Any]:
+def _sort_by(node: Expression, variables: Variables) -> list[Any]:
     from_keys = [(evaluate(node.parts[1], each), each[node.parts[0].value]) for each in _entries(node, variables, 1)]
     return [item for _, item in sorted(from_keys, key=_ordered_key)]
 
@@ -452,7 +452,7 @@ def _ordered_key(pair: tuple[Any, Any]) -> Any:
     return pair[0]
 
 
-_MACROS: Mapping[str, Mapping[int, Callable[[Node, Variables], Any]]] = {
+_MACROS: Mapping[str, Mapping[int, Callable[[Expression, Variables], Any]]] = {
     "all": {2: _quantifier(1, False), 3: _quantifier(2, False)},
     "exists": {2: _quantifier(1, True), 3: _quantifier(2, True)},
     "exists_one": {2: _exactly_one(1)},
@@ -474,7 +474,7 @@ _MACROS: Mapping[str, Mapping[int, Callable[[Node, Variables], Any]]] = {
 }
 """The macros by name and number of arguments."""
 
-_RULES: Mapping[str, Callable[[Node, Variables], Any]] = {
+_RULES: Mapping[str, Callable[[Expression, Variables], Any]] = {
     "literal": _literal,
     "name": _name,
     "select": _select,

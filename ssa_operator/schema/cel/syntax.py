@@ -23,21 +23,21 @@ class CELSyntaxError(Exception):
     """A text is no CEL expression."""
 
 
-class Node(Struct, frozen=True):
+class Expression(Struct, frozen=True):
     """A part of an expression."""
 
     kind: str
     """literal, name, select, index, call, list, map, not, negate, conditional, or a binary operator."""
     value: Any = None
     """The literal, the name of a variable, field or function."""
-    parts: tuple[Node, ...] = ()
+    parts: tuple[Expression, ...] = ()
     optional: frozenset[int] = frozenset()
     """The positions of optional entries (`[?a]`), and 0 for an optional select or index (`a.?b`)."""
-    target: Node | None = None
+    target: Expression | None = None
     """The receiver of a call, or what a select or index reads."""
 
 
-def names(node: Node) -> Iterator[str]:
+def names(node: Expression) -> Iterator[str]:
     """All names of variables in an expression."""
     if node.kind == "name":
         yield node.value
@@ -69,7 +69,7 @@ class _Token(Struct, frozen=True):
 
 
 @lru_cache(maxsize=4096)
-def parse(text: str) -> Node:
+def parse(text: str) -> Expression:
     """The expression of a text. Raises CELSyntaxError."""
     parser = _Parser(list(_tokens(text)))
     try:
@@ -119,7 +119,7 @@ class _Parser:
         if not self._accept(operator):
             raise CELSyntaxError(f"expected {operator} and found {self.peek().text}")
 
-    def expression(self) -> Node:
+    def expression(self) -> Expression:
         self._depth += 1
         if self._depth > _DEPTH_LIMIT:
             raise CELSyntaxError("the expression is nested too deeply")
@@ -127,34 +127,34 @@ class _Parser:
         if self._accept("?"):
             yes = self._binary(0)
             self._expect(":")
-            condition = Node("conditional", parts=(condition, yes, self.expression()))
+            condition = Expression("conditional", parts=(condition, yes, self.expression()))
         self._depth -= 1
         return condition
 
     _LEVELS = (("||",), ("&&",), ("==", "!=", "<=", ">=", "<", ">", "in"), ("+", "-"), ("*", "/", "%"))
 
-    def _binary(self, level: int) -> Node:
+    def _binary(self, level: int) -> Expression:
         if level == len(self._LEVELS):
             return self._unary()
         left = self._binary(level + 1)
         while operator := self._accept(*self._LEVELS[level]):
-            left = Node(operator, parts=(left, self._binary(level + 1)))
+            left = Expression(operator, parts=(left, self._binary(level + 1)))
         return left
 
-    def _unary(self) -> Node:
+    def _unary(self) -> Expression:
         if self._accept("!"):
-            return Node("not", parts=(self._unary(),))
+            return Expression("not", parts=(self._unary(),))
         if self._accept("-"):
             token = self.peek()
             if token.kind in ("int", "float"):
                 literal = self._member()
                 if literal.kind == "literal" and isinstance(literal.value, (int, float)):
-                    return Node("literal", -literal.value)
-                return Node("negate", parts=(literal,))
-            return Node("negate", parts=(self._unary(),))
+                    return Expression("literal", -literal.value)
+                return Expression("negate", parts=(literal,))
+            return Expression("negate", parts=(self._unary(),))
         return self._member()
 
-    def _member(self) -> Node:
+    def _member(self) -> Expression:
         node = self._primary()
         while True:
             if self._accept("."):
@@ -164,40 +164,40 @@ class _Parser:
                     raise CELSyntaxError(f"expected a field and found {token.text}")
                 name = token.text.strip("`")
                 if not optional and token.kind == "name" and self._accept("("):
-                    node = Node("call", name, self._items(")")[0], target=node)
+                    node = Expression("call", name, self._items(")")[0], target=node)
                 else:
-                    node = Node("select", name, target=node, optional=optional)
+                    node = Expression("select", name, target=node, optional=optional)
             elif self._accept("["):
                 optional = frozenset({0}) if self._accept("?") else frozenset[int]()
-                node = Node("index", parts=(self.expression(),), target=node, optional=optional)
+                node = Expression("index", parts=(self.expression(),), target=node, optional=optional)
                 self._expect("]")
             else:
                 return node
 
-    def _primary(self) -> Node:
+    def _primary(self) -> Expression:
         if self._accept("("):
             inner = self.expression()
             self._expect(")")
             return inner
         if self._accept("["):
-            return Node("list", None, *self._items("]"))
+            return Expression("list", None, *self._items("]"))
         if self._accept("{"):
             return self._map()
         self._accept(".")
         token = self._next()
         if token.kind in _LITERALS:
-            return Node("literal", _LITERALS[token.kind](token.text))
+            return Expression("literal", _LITERALS[token.kind](token.text))
         if token.kind != "name" or token.text in RESERVED:
             raise CELSyntaxError(f"unexpected {token.text}")
         if token.text in _CONSTANTS:
-            return Node("literal", _CONSTANTS[token.text])
+            return Expression("literal", _CONSTANTS[token.text])
         if self._accept("("):
-            return Node("call", token.text, self._items(")")[0])
-        return Node("name", token.text)
+            return Expression("call", token.text, self._items(")")[0])
+        return Expression("name", token.text)
 
-    def _items(self, end: str) -> tuple[tuple[Node, ...], frozenset[int]]:
+    def _items(self, end: str) -> tuple[tuple[Expression, ...], frozenset[int]]:
         """The expressions up to a bracket, and the positions of the optional ones."""
-        found: list[Node] = []
+        found: list[Expression] = []
         optional: set[int] = set()
         while not self._accept(end):
             if end == "]" and self._accept("?"):
@@ -208,8 +208,8 @@ class _Parser:
                 break
         return tuple(found), frozenset(optional)
 
-    def _map(self) -> Node:
-        found: list[Node] = []
+    def _map(self) -> Expression:
+        found: list[Expression] = []
         optional: set[int] = set()
         while not self._accept("}"):
             if self._accept("?"):
@@ -220,7 +220,7 @@ class _Parser:
             if not self._accept(","):
                 self._expect("}")
                 break
-        return Node("map", None, tuple(found), frozenset(optional))
+        return Expression("map", None, tuple(found), frozenset(optional))
 
 
 class Uint(int):

@@ -21,7 +21,7 @@ _BLOCK = re.compile(r"[!-~][ -~\t]*(?:\n[ -~\t]*)*", re.ASCII)
 """Texts that a literal block scalar keeps as they are: the first line isn't empty and isn't indented."""
 
 
-class Line(Struct, frozen=True):
+class AnnotatedLine(Struct, frozen=True):
     """A line of YAML."""
 
     text: str
@@ -29,7 +29,7 @@ class Line(Struct, frozen=True):
     """The field whose value the line shows, None for a line without one."""
 
 
-def yaml_lines(value: Any, path: FieldPath = ()) -> Iterator[Line]:
+def yaml_lines(value: Any, path: FieldPath = ()) -> Iterator[AnnotatedLine]:
     """The lines of a value in block style."""
     if isinstance(value, Mapping) and value:
         for key, item in value.items():
@@ -37,26 +37,26 @@ def yaml_lines(value: Any, path: FieldPath = ()) -> Iterator[Line]:
     elif isinstance(value, list) and value:
         for at, item in enumerate(value):
             first, *rest = yaml_lines(item, (*path, at))
-            yield Line(f"- {first.text}", first.field)
-            yield from (Line(f"  {line.text}" if line.text else "", line.field) for line in rest)
+            yield AnnotatedLine(f"- {first.text}", first.field)
+            yield from (AnnotatedLine(f"  {line.text}" if line.text else "", line.field) for line in rest)
     else:
         yield from _scalar("", value, path)
 
 
-def _entry(key: str, value: Any, path: FieldPath) -> Iterator[Line]:
+def _entry(key: str, value: Any, path: FieldPath) -> Iterator[AnnotatedLine]:
     if isinstance(value, (Mapping, list)) and value:
-        yield Line(key)
+        yield AnnotatedLine(key)
         for line in yaml_lines(value, path):
-            yield Line(f"  {line.text}" if line.text else "", line.field)
+            yield AnnotatedLine(f"  {line.text}" if line.text else "", line.field)
     else:
         yield from _scalar(f"{key} ", value, path)
 
 
-def _scalar(start: str, value: Any, path: FieldPath) -> Iterator[Line]:
+def _scalar(start: str, value: Any, path: FieldPath) -> Iterator[AnnotatedLine]:
     """The line of a scalar. A text of several lines becomes a literal block scalar, if that keeps it as it is."""
     if not isinstance(value, str) or "\n" not in value or not _BLOCK.fullmatch(value) or value.endswith("\n\n"):
-        yield Line(f"{start}{scalar_text(value)}", path)
+        yield AnnotatedLine(f"{start}{scalar_text(value)}", path)
         return
     lines = value.removesuffix("\n").split("\n")
-    yield Line(f"{start}{'|' if value.endswith(chr(10)) else '|-'}", path)
-    yield from (Line(f"  {line}" if line else "") for line in lines)
+    yield AnnotatedLine(f"{start}{'|' if value.endswith(chr(10)) else '|-'}", path)
+    yield from (AnnotatedLine(f"  {line}" if line else "") for line in lines)

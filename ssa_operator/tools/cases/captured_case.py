@@ -25,7 +25,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, ContentFields, fields_of_child, hidden_in_live
 from ssa_operator.tools.cases.case_mask import CaseMask
-from ssa_operator.tools.cases.case_runs import Project, render_case, write_files
+from ssa_operator.tools.cases.case_runs import CaseProject, render_case, write_files
 from ssa_operator.tools.cases.golden_cases import CHILDREN, NOW, OTHERS, PARENT, read_case
 from ssa_operator.tools.plan.preview import Planned
 from ssa_operator.tools.plan.snapshot_mask import aligned
@@ -78,7 +78,7 @@ class CapturedCase:
         }
         write_files((path / name, text) for name, text in texts.items())
 
-    def align(self, path: Path, project: Project) -> None:
+    def align(self, path: Path, project: CaseProject) -> None:
         """Write the case, with what the templates make of a Secret's content made of its stand-ins: a checksum, for
         instance. Raises CommandError if it can't be rendered.
         """

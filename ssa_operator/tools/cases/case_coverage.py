@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.rendering.jinja.coverage import Coverage, FileCoverage
+from ssa_operator.rendering.jinja.coverage import FileCoverage, TemplateCoverage
 from ssa_operator.tools.cases.case_suites import Suite
 
 
@@ -40,7 +40,7 @@ class CoverageReport(Struct, frozen=True, kw_only=True):
 
 def with_coverage(suites: Sequence[Suite]) -> list[Suite]:
     """The suites, each of which records its coverage."""
-    return [dataclasses.replace(suite, coverage=Coverage(suite.folder)) for suite in suites]
+    return [dataclasses.replace(suite, coverage=TemplateCoverage(suite.folder)) for suite in suites]
 
 
 def coverage_report(suites: Sequence[Suite]) -> CoverageReport:

@@ -25,7 +25,7 @@ from ssa_operator.reconcile.secrets.masked_object import Mask
 from ssa_operator.rendering.folder.contained_files import remove, write_bytes
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.sources import NO_INSTALLATION, Sources, load_all
-from ssa_operator.rendering.jinja.coverage import Coverage
+from ssa_operator.rendering.jinja.coverage import TemplateCoverage
 from ssa_operator.tools.cases.golden_cases import (
     EXPECTED,
     EXPECTED_FILES,
@@ -44,7 +44,7 @@ from ssa_operator.tools.offline.template_folders import CRDKind, cluster_scoped,
 from ssa_operator.tools.terminal.canonical_yaml import canonical_text
 
 
-class Project(Struct, frozen=True, kw_only=True):
+class CaseProject(Struct, frozen=True, kw_only=True):
     """The templates and CRDs that cases are rendered with."""
 
     sources: Sources
@@ -56,11 +56,11 @@ def load_project(
     templates: Sequence[Path],
     crds: Sequence[Path],
     installation: Installation = NO_INSTALLATION,
-    coverage: Coverage | None = None,
-) -> Project:
+    coverage: TemplateCoverage | None = None,
+) -> CaseProject:
     """The project of these folders; `coverage` records what the cases reach. Raises CommandError for an invalid CRD."""
     sources = load_all(templates, installation=installation, coverage=coverage)
-    return Project(sources=sources, kinds=read_crd_kinds(crds))
+    return CaseProject(sources=sources, kinds=read_crd_kinds(crds))
 
 
 class CaseOutput(Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class FileDifference(Struct, frozen=True, kw_only=True):
     """What the file should hold; '' if it should be missing."""
 
 
-def render_case(case: Case, project: Project) -> CaseOutput:
+def render_case(case: Case, project: CaseProject) -> CaseOutput:
     """What the parent of a case renders.
 
     Raises CommandError if its templates don't load, or if its parent is not one of its template folder.
@@ -182,7 +182,7 @@ def _identity(document: Mapping[str, Any]) -> Identity:
     return Identity(group, str(document.get("kind", "")), named.get("namespace") or "", str(named.get("name", "")))
 
 
-def update_case(path: Path, project: Project) -> tuple[Path, ...]:
+def update_case(path: Path, project: CaseProject) -> tuple[Path, ...]:
     """Write the expected files of the case in a folder that differ, and remove those that are no longer needed.
 
     The result are the files that were written or removed. Raises CommandError for an invalid case, and writes nothing.

@@ -21,8 +21,15 @@ from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.resource_settings import RESOURCE_NAME
-from ssa_operator.rendering.jinja.coverage import Coverage
-from ssa_operator.tools.cases.case_runs import FileDifference, Project, differences, load_project, render_case, write
+from ssa_operator.rendering.jinja.coverage import TemplateCoverage
+from ssa_operator.tools.cases.case_runs import (
+    CaseProject,
+    FileDifference,
+    differences,
+    load_project,
+    render_case,
+    write,
+)
 from ssa_operator.tools.cases.golden_cases import CASES, INVALID, PARENT, case_name, find_cases, read_case
 from ssa_operator.tools.offline.project_folders import crds_of
 
@@ -39,7 +46,7 @@ class Suite:
     """The only template folder whose cases run; '' for all."""
     case: str = ""
     """The name of the only case; '' for all."""
-    coverage: Coverage | None = field(default=None, compare=False)
+    coverage: TemplateCoverage | None = field(default=None, compare=False)
     """Records what the cases reach."""
 
     @property
@@ -159,12 +166,12 @@ def run_suites(
     return list(results.values())
 
 
-def load_suite(suite: Suite) -> Project:
+def load_suite(suite: Suite) -> CaseProject:
     """The templates and CRDs of a suite. Raises CommandError for an invalid CRD."""
     return load_project(suite.templates, suite.crds, suite.installation, suite.coverage)
 
 
-def suite_cases(suite: Suite, project: Project) -> list[Path]:
+def suite_cases(suite: Suite, project: CaseProject) -> list[Path]:
     """The cases of a suite. Raises CommandError if the templates folder can't be read, or has no templates for some."""
     if project.sources.problems and not project.sources.folders:
         raise CommandError("\n".join(map(str, project.sources.problems)), code=INVALID)
@@ -185,7 +192,7 @@ def _nothing_found(suites: Sequence[Suite], names: Sequence[str], seen: Sequence
     return f"there are no golden cases; capture one, or write parent.yaml into a folder {where}/<case>"
 
 
-def run_case(path: Path, project: Project, *, update: bool = False, salt: bytes = b"") -> CaseResult:
+def run_case(path: Path, project: CaseProject, *, update: bool = False, salt: bytes = b"") -> CaseResult:
     """Run one case; with `update`, write the expected files that differ."""
     began = time.perf_counter()
     try:

@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 from ssa_operator.rendering.folder.contained_files import is_within, project_of
+from ssa_operator.rendering.folder.folder_snapshot import FolderState
 from ssa_operator.rendering.folder.hot_reload import changes
-from ssa_operator.rendering.folder.snapshot import FolderState
 
 
 async def changes_of(roots: Iterable[Path], files: Iterable[Path]) -> AsyncIterator[None]:

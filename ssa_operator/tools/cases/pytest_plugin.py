@@ -21,11 +21,11 @@ import pytest
 if TYPE_CHECKING:
     from _pytest._code.code import ExceptionInfo, TerminalRepr
 
-    from ssa_operator.tools.cases.case_runs import Project
+    from ssa_operator.tools.cases.case_runs import CaseProject
 
 OPTION = "ssa_operator_cases"
 
-_PROJECTS = pytest.StashKey[dict[Path, "Project"]]()
+_PROJECTS = pytest.StashKey[dict[Path, "CaseProject"]]()
 _SALT = pytest.StashKey[bytes]()
 
 
@@ -68,7 +68,7 @@ class CaseItem(pytest.Item):
         if result.state is not CaseState.PASSED:
             raise CaseError(result.problem or difference_text(result))
 
-    def _project(self, root: Path) -> Project:
+    def _project(self, root: Path) -> CaseProject:
         from ssa_operator.tools.cases.case_runs import load_project
 
         known = self.config.stash[_PROJECTS]

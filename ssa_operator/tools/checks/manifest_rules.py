@@ -54,23 +54,23 @@ _NEVER_WRITTEN = frozenset(
 """
 
 
-class _Field(Struct, frozen=True):
+class _ManifestField(Struct, frozen=True):
     """A field of a manifest, with its path."""
 
     document: Document
     path: FieldPath
     value: Any
 
-    def __getitem__(self, part: str | int) -> _Field:
+    def __getitem__(self, part: str | int) -> _ManifestField:
         """A part of it; its value is None where there is none."""
         value = None
         if isinstance(self.value, Mapping):
             value = self.value.get(part)
         elif isinstance(self.value, list) and isinstance(part, int):
             value = self.value[part]
-        return _Field(self.document, (*self.path, part), value)
+        return _ManifestField(self.document, (*self.path, part), value)
 
-    def items(self) -> Iterator[_Field]:
+    def items(self) -> Iterator[_ManifestField]:
         """The items of a list; none if it is no list."""
         if isinstance(self.value, list):
             yield from (self[position] for position in range(len(self.value)))
@@ -122,7 +122,7 @@ def _selector_mismatches(documents: Sequence[Document]) -> Iterable[Finding]:
     for document in documents:
         if document.body["kind"] not in _SELECTING or not _is_builtin(document, "apps"):
             continue
-        selector = _Field(document, (), document.body)["spec"]["selector"]
+        selector = _ManifestField(document, (), document.body)["spec"]["selector"]
         labels = _pod(document)["metadata"]["labels"].mapping
         if selector.value is not None and not selects(selector.mapping, labels):
             yield selector.finding("selector-mismatch", "doesn't match the labels of spec.template")
@@ -141,7 +141,7 @@ def _unknown_ports(documents: Sequence[Document]) -> Iterable[Finding]:
 
 
 def _unknown_target_ports(service: Document, documents: Sequence[Document]) -> Iterable[Finding]:
-    spec = _Field(service, (), service.body)["spec"]
+    spec = _ManifestField(service, (), service.body)["spec"]
     selector = spec["selector"].mapping
     pods = [pod for pod in _pods(documents) if selector and selects({"matchLabels": selector}, _labels(pod))]
     known = {name for pod in pods for name in _port_names(_containers(pod))}
@@ -153,7 +153,7 @@ def _unknown_target_ports(service: Document, documents: Sequence[Document]) -> I
 
 def _unknown_volumes(documents: Sequence[Document]) -> Iterable[Finding]:
     for pod in _pods(documents):
-        claims = _Field(pod.document, (), pod.document.body)["spec"]["volumeClaimTemplates"]
+        claims = _ManifestField(pod.document, (), pod.document.body)["spec"]["volumeClaimTemplates"]
         known = {claim["metadata"]["name"].value for claim in claims.items()}
         known |= {volume["name"].value for volume in pod["spec"]["volumes"].items()}
         for container in _containers(pod):
@@ -165,7 +165,7 @@ def _unknown_volumes(documents: Sequence[Document]) -> Iterable[Finding]:
 
 def _statuses_never_written(documents: Sequence[Document], not_awaited: Container[GroupKind]) -> Iterable[Finding]:
     for document in documents:
-        body = _Field(document, (), document.body)
+        body = _ManifestField(document, (), document.body)
         annotations = body["metadata"]["annotations"].mapping
         if document.identity.group_kind not in _NEVER_WRITTEN or document.identity.group_kind in not_awaited:
             continue
@@ -195,36 +195,36 @@ def _is_builtin(document: Document, group: str) -> bool:
     return document.identity.group == group
 
 
-def _pods(documents: Iterable[Document]) -> Iterator[_Field]:
+def _pods(documents: Iterable[Document]) -> Iterator[_ManifestField]:
     for document in documents:
         if document.body["kind"] in _TEMPLATES and document.identity.group in ("", "apps", "batch"):
             yield _pod(document)
 
 
-def _pod(document: Document) -> _Field:
-    pod = _Field(document, (), document.body)
+def _pod(document: Document) -> _ManifestField:
+    pod = _ManifestField(document, (), document.body)
     for part in _TEMPLATES[document.body["kind"]]:
         pod = pod[part]
     return pod
 
 
-def _labels(pod: _Field) -> Mapping[str, Any]:
+def _labels(pod: _ManifestField) -> Mapping[str, Any]:
     return pod["metadata"]["labels"].mapping
 
 
-def _containers(pod: _Field) -> Iterator[_Field]:
+def _containers(pod: _ManifestField) -> Iterator[_ManifestField]:
     for field in _CONTAINERS:
         yield from pod["spec"][field].items()
 
 
-def _port_names(containers: Iterable[_Field]) -> Iterator[str]:
+def _port_names(containers: Iterable[_ManifestField]) -> Iterator[str]:
     for container in containers:
         for port in container["ports"].items():
             if isinstance(port["name"].value, str):
                 yield port["name"].value
 
 
-def _handler_ports(container: _Field) -> Iterator[_Field]:
+def _handler_ports(container: _ManifestField) -> Iterator[_ManifestField]:
     handlers = [container[name] for name in _HANDLERS]
     handlers += [container["lifecycle"][name] for name in ("postStart", "preStop")]
     for handler in handlers:

@@ -29,11 +29,11 @@ from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Document, RenderProblem
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.reconcile.status.author_status import own_status, undeclared_fields
 from ssa_operator.reconcile.status.child_status import kept_text
-from ssa_operator.reconcile.status.own_status import own_status, undeclared_fields
 from ssa_operator.reconcile.step import Action
-from ssa_operator.rendering.folder.settings import SETTINGS
-from ssa_operator.rendering.folder.snapshot import read_snapshot
+from ssa_operator.rendering.folder.folder_settings import SETTINGS
+from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
 from ssa_operator.rendering.folder.sources import Folder, Sources, no_folder_message
 from ssa_operator.rendering.jinja.templates import SHARED, Templates
 from ssa_operator.rendering.possible_manifests import template_contents
@@ -65,7 +65,7 @@ SHOWN_IN_VARIANTS = frozenset(
 """The codes of warnings about the variants of an example; of all others only errors are reported."""
 
 
-class Project(Struct, frozen=True, kw_only=True):
+class CheckedProject(Struct, frozen=True, kw_only=True):
     """What `check` looks at."""
 
     sources: Sources
@@ -92,7 +92,7 @@ class Project(Struct, frozen=True, kw_only=True):
         return {found: scale_path(kind.definition) for found, kind in self.kinds.items()}
 
 
-def check_templates(roots: Sequence[Path], project: Project) -> list[Finding]:
+def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Finding]:
     """The findings in the templates folders of a project; their locations are relative to these folders."""
     folders = [folder for folder in project.sources.folders.values() if folder.templates]
     trees = {folder.name: _syntax_trees(folder.templates) for folder in folders if folder.templates}
@@ -152,7 +152,7 @@ def _line(finding: Finding) -> tuple[str, int] | None:
     return None if finding.location is None else (finding.location.file, finding.location.line)
 
 
-def check_examples(project: Project) -> list[Finding]:
+def check_examples(project: CheckedProject) -> list[Finding]:
     """The findings of all folders."""
     findings = [_of_problem("template-error", problem) for problem in project.sources.problems]
     for folder in project.sources.folders.values():
@@ -190,7 +190,7 @@ def check_examples(project: Project) -> list[Finding]:
     return list(dict.fromkeys(findings))
 
 
-def _ready_cluster(project: Project) -> OfflineCluster:
+def _ready_cluster(project: CheckedProject) -> OfflineCluster:
     return OfflineCluster(sources=project.sources, kinds=project.kinds, now=project.now, built_in_readiness=True)
 
 
@@ -212,7 +212,7 @@ def check_example(cluster: OfflineCluster, parent: Document) -> list[Finding]:
     return [*invalid, *undeclared]
 
 
-def check_template_fields(project: Project, trees: Mapping[str, Mapping[str, nodes.Template]]) -> list[Finding]:
+def check_template_fields(project: CheckedProject, trees: Mapping[str, Mapping[str, nodes.Template]]) -> list[Finding]:
     """The findings about the fields of parents that templates read, by the schemas of the CRDs. `trees` are the syntax
     trees of folders.
     """
@@ -228,7 +228,7 @@ def check_template_fields(project: Project, trees: Mapping[str, Mapping[str, nod
     return check_fields(folders)
 
 
-def _parents(project: Project) -> tuple[list[Document], list[Document]]:
+def _parents(project: CheckedProject) -> tuple[list[Document], list[Document]]:
     """The examples that have a template folder, and the others."""
     parents: list[Document] = []
     others: list[Document] = []
@@ -274,7 +274,9 @@ def _all_ready(
     return found
 
 
-def _played(project: Project, manifest: Document, objects: Mapping[Identity, LiveObject]) -> OfflineParent | None:
+def _played(
+    project: CheckedProject, manifest: Document, objects: Mapping[Identity, LiveObject]
+) -> OfflineParent | None:
     """A manifest as a parent, None if it has no folder or can't be rendered."""
     kind = project.kinds.get(group_kind(manifest))
     if kind is None or kind.folder not in project.sources.folders:
@@ -303,7 +305,7 @@ def _with_status(parent: OfflineParent) -> LiveObject:
     return LiveObject.of(body)
 
 
-def _findings_of(parent: OfflineParent, project: Project) -> Iterator[Finding]:
+def _findings_of(parent: OfflineParent, project: CheckedProject) -> Iterator[Finding]:
     # The problems of a folder that doesn't load are findings of their own.
     known = parent.folder.problems
     yield from (
@@ -335,7 +337,7 @@ def _settings(folder: Folder) -> str:
     return f"{folder.name}/{SETTINGS.partition('.')[0]}."
 
 
-def _of_variants(project: Project, parent: Document, complete: OfflineParent) -> Iterator[Finding]:
+def _of_variants(project: CheckedProject, parent: Document, complete: OfflineParent) -> Iterator[Finding]:
     """The errors of the variants of an example that its CRD allows, and what only a variant may show: an autoscaler is
     often optional. The children of the example are there.
     """
@@ -358,7 +360,7 @@ def _of_variants(project: Project, parent: Document, complete: OfflineParent) ->
                 yield replace(finding, subject=f"{finding.subject} {subject}".strip())
 
 
-def _dropped(parent: OfflineParent, project: Project) -> Iterable[Finding]:
+def _dropped(parent: OfflineParent, project: CheckedProject) -> Iterable[Finding]:
     """What the operator doesn't write of the status."""
     live = parent.observed.parent
     kind = project.kinds.get(live.identity.group_kind)

@@ -41,13 +41,13 @@ from ssa_operator.reconcile.observe import RECONCILE_AT
 from ssa_operator.reconcile.status.event_requests import EVENTS
 from ssa_operator.reconcile.suspension.rules import ANNOTATION as SUSPEND
 from ssa_operator.tools.dev.dev_cluster import LocalCluster
-from ssa_operator.tools.dev.dev_screen import Request, Row, Scene, ScreenState, draw, on_key
+from ssa_operator.tools.dev.dev_screen import KeyRequest, Row, Scene, ScreenState, draw, on_key
 from ssa_operator.tools.dev.keyboard import keyboard
 from ssa_operator.tools.terminal import printing
 from ssa_operator.tools.tree.listings import Watches
 from ssa_operator.tools.tree.owned_objects import Owner, owned_objects
+from ssa_operator.tools.tree.parent_entries import child_data
 from ssa_operator.tools.tree.parent_events import event_time
-from ssa_operator.tools.tree.parents import child_data
 from ssa_operator.tools.tree.tree_view import condition, entry, not_ready_since
 
 AS_DEV = "ssa-operator-dev"
@@ -94,7 +94,7 @@ class DevConsole:
                         with contextlib.suppress(TimeoutError):
                             key = await asyncio.wait_for(keys.get(), REDRAW)
                             self._state, request = on_key(self._state, key, rows, scene)
-                            if request is Request.QUIT:
+                            if request is KeyRequest.QUIT:
                                 stop.set()
                             elif request is not None:
                                 await self._do(request, rows[self._state.at(rows)], console.width)
@@ -141,18 +141,18 @@ class DevConsole:
         found = [child_data(each, live.get(identity) if identity else None, since, now) for each, identity in children]
         return parent | {"resources": found}
 
-    async def _do(self, request: Request, row: Row, width: int) -> None:
+    async def _do(self, request: KeyRequest, row: Row, width: int) -> None:
         """Do what a key asks for. The result is the screen's notice, or a text that it opens."""
         found = self._find(row.parent)
         if found is None:
             return
         resource, identity = found
-        if request in (Request.DIFF, Request.BLAME):
+        if request in (KeyRequest.DIFF, KeyRequest.BLAME):
             child = f"{row.line.kind}/{row.line.name.rpartition('/')[2]}" if row.is_child else ""
             self._start(request, resource, identity, child, width)
             return
         value: str | None
-        if request is Request.PAUSE:
+        if request is KeyRequest.PAUSE:
             annotation, value = SUSPEND, None if row.suspended else "true"
             notice = f"{identity} is {'resumed' if row.suspended else 'paused'}"
         else:
@@ -174,12 +174,12 @@ class DevConsole:
                 return informer.served.resource, live.identity
         return None
 
-    def _start(self, request: Request, resource: Resource, identity: Identity, child: str, width: int) -> None:
+    def _start(self, request: KeyRequest, resource: Resource, identity: Identity, child: str, width: int) -> None:
         """Start a command for a parent, and for one of its children."""
         if self._command is not None and not self._command.done():
             return
         words = [request.value, f"{resource.name}/{identity.name}"]
-        words += [child] if child and request is Request.BLAME else []
+        words += [child] if child and request is KeyRequest.BLAME else []
         options = [f"--templates={folder}" for folder in self.templates] + [
             f"--kubeconfig={self.cluster.cluster.kubeconfig}"
         ]

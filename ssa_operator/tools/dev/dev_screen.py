@@ -37,7 +37,7 @@ KEYS = "↑↓ select  p pause  r re-apply  d diff  b blame  e events  l log  q 
 PAGER_KEYS = "↑↓ scroll  q back"
 
 
-class Request(StrEnum):
+class KeyRequest(StrEnum):
     """What a key asks of the session."""
 
     PAUSE = "pause"
@@ -47,7 +47,13 @@ class Request(StrEnum):
     QUIT = "quit"
 
 
-_REQUESTS = {"p": Request.PAUSE, "r": Request.APPLY, "d": Request.DIFF, "b": Request.BLAME, "q": Request.QUIT}
+_REQUESTS = {
+    "p": KeyRequest.PAUSE,
+    "r": KeyRequest.APPLY,
+    "d": KeyRequest.DIFF,
+    "b": KeyRequest.BLAME,
+    "q": KeyRequest.QUIT,
+}
 _MOVES = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -10, "pagedown": 10, "home": -(10**6), "end": 10**6}
 
 
@@ -132,7 +138,7 @@ class ScreenState(Struct, frozen=True, kw_only=True):
         return replace(self, pager=tuple(text.splitlines()) or ("(nothing)",), title=title, offset=0, notice="")
 
 
-def on_key(state: ScreenState, key: str, rows: Sequence[Row], scene: Scene) -> tuple[ScreenState, Request | None]:
+def on_key(state: ScreenState, key: str, rows: Sequence[Row], scene: Scene) -> tuple[ScreenState, KeyRequest | None]:
     """The screen after a key, and what the key asks for."""
     if state.pager is not None:
         if key in ("q", "escape", "enter"):
@@ -148,7 +154,7 @@ def on_key(state: ScreenState, key: str, rows: Sequence[Row], scene: Scene) -> t
     if key == "l":
         return state.opened("Log, newest first", "\n".join(reversed(scene.log))), None
     request = _REQUESTS.get(key)
-    if request is not None and request is not Request.QUIT and not rows[state.at(rows)].parent:
+    if request is not None and request is not KeyRequest.QUIT and not rows[state.at(rows)].parent:
         return replace(state, notice=f"select an object to {request}"), None
     return state, request
 

@@ -29,7 +29,7 @@ from ssa_operator.objects.json_encoding import encode
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Document
 from ssa_operator.operator.operator import Operator
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process import connection, session, streams
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.rendering.folder.installation import Installation

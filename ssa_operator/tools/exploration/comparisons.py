@@ -13,7 +13,7 @@ import re
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.tools.exploration.child_comparison import ChildState, children_differences
-from ssa_operator.tools.exploration.results import Failure, Phase, Rule, Settled
+from ssa_operator.tools.exploration.results import ExplorationRule, Failure, Phase, Settled
 
 _TEMPLATE_LINE = re.compile(r"\.ya?ml(\.j2)?:\d+")
 
@@ -21,13 +21,13 @@ _TEMPLATE_LINE = re.compile(r"\.ya?ml(\.j2)?:\d+")
 def own_failure(state: Settled, step: int) -> Failure | None:
     """The rule that a state breaks whatever the states before were."""
     if state.crash:
-        return Failure(rule=Rule.CRASH, step=step, message=f"a reconcile ended with {state.crash}")
+        return Failure(rule=ExplorationRule.CRASH, step=step, message=f"a reconcile ended with {state.crash}")
     if state.endless:
         message = f"reconciles of the same spec change {state.endless}"
-        return Failure(rule=Rule.ENDLESS, step=step, message=message)
+        return Failure(rule=ExplorationRule.ENDLESS, step=step, message=message)
     if state.unnamed:
         message = f"the status doesn't name {', '.join(state.unnamed)}: {state.message}"
-        return Failure(rule=Rule.UNNAMED, step=step, message=message)
+        return Failure(rule=ExplorationRule.UNNAMED, step=step, message=message)
     return None
 
 
@@ -61,12 +61,12 @@ def broken_by_invalid(before: Settled, after: Settled, step: int) -> Failure | N
         if children:
             named = ", ".join(sorted(child.name for child in children))
             message = f"the change {what}, and {verb} {named}: {after.message}"
-            return Failure(rule=Rule.BROKEN, step=step, message=message)
+            return Failure(rule=ExplorationRule.BROKEN, step=step, message=message)
     same = [name for name in kept if name in theirs]
     differences = children_differences([theirs[name] for name in same], [ours[name] for name in same])
     if differences:
         message = f"the change {what}, and still changes children: {after.message}"
-        return Failure(rule=Rule.BROKEN, step=step, message=message, differences=tuple(differences))
+        return Failure(rule=ExplorationRule.BROKEN, step=step, message=message, differences=tuple(differences))
     return None
 
 

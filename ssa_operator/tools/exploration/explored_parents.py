@@ -37,7 +37,7 @@ from ssa_operator.reconcile.status.report import Report
 from ssa_operator.tools.exploration.child_comparison import Names, child_state
 from ssa_operator.tools.exploration.comparisons import unnamed_failures
 from ssa_operator.tools.exploration.namespaces import Namespaces
-from ssa_operator.tools.exploration.results import Phase, Settled, Subject
+from ssa_operator.tools.exploration.results import ExploredObject, Phase, Settled
 from ssa_operator.tools.offline.file_parents import FileParents
 
 QUIET = 0.4
@@ -91,7 +91,7 @@ class ExploredParents:
         """The parents and namespaces that could not be deleted."""
         parents.on_reconciled = self._reconciled
 
-    async def open(self, subject: Subject) -> ExploredParent:
+    async def open(self, subject: ExploredObject) -> ExploredParent:
         """A parent that is not applied yet, in a namespace with the objects beside it. Raises ApiError."""
         self._count += 1
         name = f"explore-{self._token}-{self._count:04}"
@@ -126,7 +126,7 @@ class ExploredParents:
         await self.until_quiet(beside)
 
     async def apply(
-        self, explored: ExploredParent, subject: Subject, body: Mapping[str, Any], unready: float = UNREADY_QUIET
+        self, explored: ExploredParent, subject: ExploredObject, body: Mapping[str, Any], unready: float = UNREADY_QUIET
     ) -> Settled:
         """Apply a spec, wait until the parent is settled, and return its state. Raises ApiError and ParentError."""
         metadata = {**body["metadata"], "name": explored.key.name}
@@ -170,7 +170,7 @@ class ExploredParents:
                 await asyncio.wait_for(explored.event.wait(), min(quiet, UNREADY_QUIET) / 4)
         return not any(map(_is_endless, explored.writes.values()))
 
-    async def state(self, explored: ExploredParent, subject: Subject) -> Settled:
+    async def state(self, explored: ExploredParent, subject: ExploredObject) -> Settled:
         """The present state of a parent, and of its children."""
         parent = self._parents.parents.get(explored.key)
         if parent is None:

@@ -19,7 +19,7 @@ from ssa_operator.schema.spec_changes import PatchError, SpecChange, changed
 from ssa_operator.tools.exploration.comparisons import broken_by_invalid, own_failure
 from ssa_operator.tools.exploration.explored_parents import ExploredParent, ExploredParents
 from ssa_operator.tools.exploration.new_parents import NewParents
-from ssa_operator.tools.exploration.results import Failure, Phase, Played, Rule, Settled, Subject
+from ssa_operator.tools.exploration.results import ExplorationRule, ExploredObject, Failure, Phase, Played, Settled
 
 
 class Explorer:
@@ -30,7 +30,7 @@ class Explorer:
         self._new = NewParents(parents)
 
     async def play(
-        self, subject: Subject, next_change: Callable[[Mapping[str, Any]], SpecChange | None], steps: int
+        self, subject: ExploredObject, next_change: Callable[[Mapping[str, Any]], SpecChange | None], steps: int
     ) -> Played:
         """Play a sequence until a rule is broken or so many changes are played. Raises ApiError and ParentError."""
         played = Played()
@@ -60,7 +60,7 @@ class Explorer:
     async def _step(
         self,
         explored: ExploredParent,
-        subject: Subject,
+        subject: ExploredObject,
         played: Played,
         good: Mapping[str, Any],
         body: Mapping[str, Any],
@@ -93,7 +93,7 @@ class Explorer:
     async def _check_rollback(
         self,
         explored: ExploredParent,
-        subject: Subject,
+        subject: ExploredObject,
         before: Settled,
         after: Settled,
         good: Mapping[str, Any],
@@ -102,16 +102,18 @@ class Explorer:
         after = await self._with_more_time(explored, subject, after, before.phase)
         if after.phase is not before.phase and Phase.READY in (before.phase, after.phase) and after.comparable:
             message = f"after the last good spec is back it is {after.phase}, and was {before.phase}: {after.message}"
-            return Failure(rule=Rule.ROLLBACK, step=number, message=message)
+            return Failure(rule=ExplorationRule.ROLLBACK, step=number, message=message)
         found = await self._check(explored, subject, after, good, number)
-        if found is None or found.rule not in (Rule.DIFFERS, Rule.STUCK):
+        if found is None or found.rule not in (ExplorationRule.DIFFERS, ExplorationRule.STUCK):
             return found
-        return replace(found, rule=Rule.ROLLBACK, message=f"after the last good spec is back: {found.message}")
+        return replace(
+            found, rule=ExplorationRule.ROLLBACK, message=f"after the last good spec is back: {found.message}"
+        )
 
     async def _check(
         self,
         explored: ExploredParent,
-        subject: Subject,
+        subject: ExploredObject,
         state: Settled,
         body: Mapping[str, Any],
         number: int,
@@ -134,17 +136,21 @@ class Explorer:
             new = await self._new.state(subject, body, than=state.phase)
         if state.phase is not new.phase:
             message = f"it is {state.phase}: {state.message}; a new parent is {new.phase}: {new.message}"
-            return Failure(rule=Rule.STUCK, step=number, message=message)
+            return Failure(rule=ExplorationRule.STUCK, step=number, message=message)
         if compare and (differences := await self._new.differences(subject, body, state.children)):
             message = f"its children differ from those of a new {subject.parent.body['kind']} with the same spec"
-            return Failure(rule=Rule.DIFFERS, step=number, message=message, differences=tuple(differences))
+            return Failure(rule=ExplorationRule.DIFFERS, step=number, message=message, differences=tuple(differences))
         if again := await self._parents.reconcile_again(explored):
-            return Failure(rule=Rule.REPEATED, step=number, message=f"a second reconcile changes children: {again}")
+            return Failure(
+                rule=ExplorationRule.REPEATED, step=number, message=f"a second reconcile changes children: {again}"
+            )
         if explored.crash:
-            return Failure(rule=Rule.CRASH, step=number, message=explored.crash)
+            return Failure(rule=ExplorationRule.CRASH, step=number, message=explored.crash)
         return None
 
-    async def _with_more_time(self, explored: ExploredParent, subject: Subject, state: Settled, than: Phase) -> Settled:
+    async def _with_more_time(
+        self, explored: ExploredParent, subject: ExploredObject, state: Settled, than: Phase
+    ) -> Settled:
         """The state of a parent that is not ready, once it had more time: a busy machine may only be late."""
         if state.phase is not Phase.UNREADY or than is Phase.UNREADY:
             return state

@@ -27,14 +27,14 @@ from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.rendering.folder.sources import Folder
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.schema.spec_changes import SpecChange, draw_change
-from ssa_operator.tools.cases.case_runs import Project
+from ssa_operator.tools.cases.case_runs import CaseProject
 from ssa_operator.tools.cases.case_suites import Suite, suite_cases
 from ssa_operator.tools.cases.golden_cases import CASES, INVALID, read_case
 from ssa_operator.tools.exploration.explored_folder import ExploredFolder, FoundFailure
 from ssa_operator.tools.exploration.explored_kinds import ExploredKind, with_read_metadata, with_room_for_metadata
 from ssa_operator.tools.exploration.explored_sequences import PATTERN, ExploredSequence, read_sequence
 from ssa_operator.tools.exploration.explorer import Explorer, from_changes
-from ssa_operator.tools.exploration.results import Failure, Played, Rule, Subject
+from ssa_operator.tools.exploration.results import ExplorationRule, ExploredObject, Failure, Played
 from ssa_operator.tools.exploration.shortest_sequence import shortest_sequence
 from ssa_operator.tools.offline.parent_documents import read_objects
 from ssa_operator.tools.offline.project_folders import examples_of
@@ -69,7 +69,7 @@ class FolderExploration:
     """Explores one template folder."""
 
     def __init__(
-        self, explorer: Explorer, suite: Suite, project: Project, folder: Folder, options: SequenceOptions
+        self, explorer: Explorer, suite: Suite, project: CaseProject, folder: Folder, options: SequenceOptions
     ) -> None:
         self._explorer = explorer
         self._suite = suite
@@ -109,13 +109,13 @@ class FolderExploration:
             given = examples_of(None, self._suite.templates)
         return read_objects(given)
 
-    def _subject(self, kind: ExploredKind, parent: Document, examples: Sequence[Document]) -> Subject:
+    def _subject(self, kind: ExploredKind, parent: Document, examples: Sequence[Document]) -> ExploredObject:
         """The parent, with the examples that its templates look up beside it."""
         metadata = {key: parent.body["metadata"][key] for key in _KEPT_METADATA if key in parent.body["metadata"]}
         body = {key: value for key, value in parent.body.items() if key != "status"} | {"metadata": metadata}
         looked_up = looked_up_objects(self._contents, parent, examples)
         shared = [each for each in looked_up if self._is_shared(each)]
-        return Subject(
+        return ExploredObject(
             folder=self._folder.name,
             parent=replace(parent, body=with_room_for_metadata(body, self._contents)),
             beside=tuple(each for each in looked_up if each not in shared),
@@ -178,7 +178,7 @@ class FolderExploration:
             if played.failure is not None:
                 await self._report(subject, played, self._cases / f"explored-{options.seed}-{number}.yaml")
 
-    async def _play(self, subject: Subject, draw: Callable[[Any], Any], steps: int, name: str) -> Played:
+    async def _play(self, subject: ExploredObject, draw: Callable[[Any], Any], steps: int, name: str) -> Played:
         played = await self._explorer.play(subject, draw, steps)
         if played.invalid and not played.changes:
             return played
@@ -189,14 +189,14 @@ class FolderExploration:
             streams.error(f"{name}: {counted(len(played.changes), 'change')}: {result}")
         return played
 
-    async def _replay(self, subject: Subject, changes: Sequence[SpecChange], path: Path) -> None:
+    async def _replay(self, subject: ExploredObject, changes: Sequence[SpecChange], path: Path) -> None:
         played = await self._play(subject, from_changes(changes), len(changes), str(path))
         if played.invalid:
             raise CommandError(f"{path}: can't be played: {played.invalid}", code=INVALID)
         if played.failure is not None:
             self._found.failures.append(FoundFailure(failure=played.failure, changes=played.changes, path=path))
 
-    async def _report(self, subject: Subject, played: Played, path: Path) -> None:
+    async def _report(self, subject: ExploredObject, played: Played, path: Path) -> None:
         """Repeat a failure, shorten its sequence, and keep it."""
         failure = played.failure
         assert failure is not None
@@ -208,7 +208,7 @@ class FolderExploration:
 
         again = await play(played.changes)
         if again.failure is None or again.failure.rule is not failure.rule:
-            if failure.rule is not Rule.CRASH:
+            if failure.rule is not ExplorationRule.CRASH:
                 self._found.unrepeated.append(f"{failure.rule}: {failure.message}")
                 return
             again = played

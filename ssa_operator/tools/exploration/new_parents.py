@@ -19,7 +19,7 @@ from ssa_operator.tools.exploration.child_comparison import (
     variation,
 )
 from ssa_operator.tools.exploration.explored_parents import UNREADY_QUIET, ExploredParents
-from ssa_operator.tools.exploration.results import Phase, Settled, Subject
+from ssa_operator.tools.exploration.results import ExploredObject, Phase, Settled
 
 
 class NewParents:
@@ -30,7 +30,7 @@ class NewParents:
         self._states: dict[bytes, Settled] = {}
         self._variations: dict[bytes, Variation] = {}
 
-    async def state(self, subject: Subject, body: Mapping[str, Any], than: Phase | None = None) -> Settled:
+    async def state(self, subject: ExploredObject, body: Mapping[str, Any], than: Phase | None = None) -> Settled:
         """The state of a new parent with a spec. If it is not ready and another phase than the one it is compared with,
         another new parent gets more time: a busy machine may only be late. Raises ApiError and ParentError.
         """
@@ -43,7 +43,7 @@ class NewParents:
         return self._states[key]
 
     async def differences(
-        self, subject: Subject, body: Mapping[str, Any], children: tuple[ChildState, ...]
+        self, subject: ExploredObject, body: Mapping[str, Any], children: tuple[ChildState, ...]
     ) -> list[ChildDifference]:
         """How children differ from those of a new parent with a spec. Raises ApiError and ParentError."""
         key, new = _key(subject, body), await self.state(subject, body)
@@ -54,7 +54,9 @@ class NewParents:
             found = children_differences(children, new.children, self._variations[key])
         return found
 
-    async def _create(self, subject: Subject, body: Mapping[str, Any], unready: float = UNREADY_QUIET) -> Settled:
+    async def _create(
+        self, subject: ExploredObject, body: Mapping[str, Any], unready: float = UNREADY_QUIET
+    ) -> Settled:
         explored = await self._parents.open(subject)
         try:
             return await self._parents.apply(explored, subject, body, unready)
@@ -62,7 +64,7 @@ class NewParents:
             self._parents.remove_later(explored)
 
 
-def _key(subject: Subject, body: Mapping[str, Any]) -> bytes:
+def _key(subject: ExploredObject, body: Mapping[str, Any]) -> bytes:
     """Equal for parents whose children should be the same."""
     metadata = body["metadata"]
     own = {name: metadata.get(name) for name in ("labels", "annotations")}

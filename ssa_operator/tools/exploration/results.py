@@ -12,7 +12,7 @@ from ssa_operator.schema.spec_changes import SpecChange
 from ssa_operator.tools.exploration.child_comparison import ChildDifference, ChildState
 
 
-class Rule(StrEnum):
+class ExplorationRule(StrEnum):
     """What a sequence breaks."""
 
     DIFFERS = "DiffersFromNew"
@@ -46,7 +46,7 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class ExploredObject:
     """What is explored: the parent that every sequence begins with, and what is beside it."""
 
     folder: str
@@ -63,7 +63,7 @@ class Subject:
 class Failure:
     """A rule that a sequence breaks."""
 
-    rule: Rule
+    rule: ExplorationRule
     step: int
     """The position of the change, 0 for the parent as it begins."""
     message: str

@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ssa_operator.schema.spec_changes import REMOVED, SpecChange, simpler
-from ssa_operator.tools.exploration.results import Played, Rule
+from ssa_operator.tools.exploration.results import ExplorationRule, Played
 
 Play = Callable[[Sequence[SpecChange]], Awaitable[Played]]
 
 
-async def shortest_sequence(played: Played, rule: Rule, play: Play, attempts: int) -> Played:
+async def shortest_sequence(played: Played, rule: ExplorationRule, play: Play, attempts: int) -> Played:
     """The shortest sequence that was found. `played` breaks the rule."""
     best, changed = played, True
     tried: set[str] = {str(played.changes)}

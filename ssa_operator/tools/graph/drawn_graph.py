@@ -17,14 +17,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct, field
 from rich.text import Text
 
-from ssa_operator.objects.labelled_graph import LabelledEdge, LabelledGraph, Node, NodeKey
+from ssa_operator.objects.labelled_graph import GraphNode, LabelledEdge, LabelledGraph, NodeKey
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.tools.tree.tree_view import COLOURS
 
 
-class ChildState(Struct, frozen=True):
+class DrawnState(Struct, frozen=True):
     """A live child as `status.resources` reports it."""
 
     state: str
@@ -41,12 +41,12 @@ class DrawnGraph(Struct, frozen=True, kw_only=True):
     """Where the parent comes from, '' for the user's own."""
     problems: tuple[str, ...] = ()
     """The problems of its templates, and its cycles."""
-    states: Mapping[NodeKey, ChildState] = field(default_factory=dict)
+    states: Mapping[NodeKey, DrawnState] = field(default_factory=dict)
     """The states of the manifests' live objects; none offline."""
 
-    def state(self, node: Node) -> ChildState:
+    def state(self, node: GraphNode) -> DrawnState:
         """The state of a node, '' without one."""
-        return self.states.get(node.key, ChildState(""))
+        return self.states.get(node.key, DrawnState(""))
 
 
 _FILLS = {
@@ -174,7 +174,7 @@ def _names(graph: LabelledGraph) -> Mapping[NodeKey, str]:
     return {node.key: f"n{at}" for at, node in enumerate(graph.nodes)}
 
 
-def _node_lines(drawn: DrawnGraph, node: Node) -> list[str]:
+def _node_lines(drawn: DrawnGraph, node: GraphNode) -> list[str]:
     hook = "finalize hook" if node.finalize_hook else ""
     return [line for line in (node.label, hook, drawn.state(node).state) if line]
 
@@ -184,7 +184,7 @@ def _label_lines(edge: LabelledEdge) -> list[str]:
     return edge.label.replace(", ", ",\n").split("\n")
 
 
-def _fill(drawn: DrawnGraph, node: Node) -> str:
+def _fill(drawn: DrawnGraph, node: GraphNode) -> str:
     if not node.manifest:
         return _LOOKUP_FILL
     return _FILLS[COLOURS.get(drawn.state(node).state, "")]

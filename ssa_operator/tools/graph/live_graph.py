@@ -16,14 +16,14 @@ from ssa_operator.objects.identity import Identity, read_identity
 from ssa_operator.objects.labelled_graph import LabelledGraph, NodeKey, labelled_graph
 from ssa_operator.objects.secret_fields import HIDDEN, ParentSecrets
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process.connection import Target
 from ssa_operator.reconcile.secrets.redacted_report import NOT_SHOWN
 from ssa_operator.tools.connection.object_reference import ObjectReference
-from ssa_operator.tools.graph.drawn_graph import ChildState, DrawnGraph
+from ssa_operator.tools.graph.drawn_graph import DrawnGraph, DrawnState
 from ssa_operator.tools.plan import previews
 from ssa_operator.tools.tree.listings import Lists
-from ssa_operator.tools.tree.parents import ListedParent, parent_entries
+from ssa_operator.tools.tree.parent_entries import ListedParent, parent_entries
 
 
 async def live_graph(reference: ObjectReference, options: Options, namespace: str, target: Target) -> DrawnGraph:
@@ -40,8 +40,8 @@ async def live_graph(reference: ObjectReference, options: Options, namespace: st
     problems = [str(problem) for problem in planned.rendered.problems]
     graph = _redacted(graph, planned.secrets)
     problems += [f"{live.identity} has a dependency cycle: {each}" for each in graph.cycles]
-    states: Mapping[NodeKey, ChildState] = {
-        identity: ChildState(str(each.get("state", "")), str(each.get("message", "")))
+    states: Mapping[NodeKey, DrawnState] = {
+        identity: DrawnState(str(each.get("state", "")), str(each.get("message", "")))
         for each in entry["resources"]
         if (identity := read_identity(each)) is not None
     }

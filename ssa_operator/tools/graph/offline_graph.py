@@ -41,7 +41,7 @@ from ssa_operator.tools.offline.template_folders import (
 )
 
 
-class Files(Struct, frozen=True, kw_only=True):
+class GraphFiles(Struct, frozen=True, kw_only=True):
     """The files of a command."""
 
     templates: Sequence[Path]
@@ -63,14 +63,14 @@ def is_file(arguments: Sequence[str]) -> bool:
     )
 
 
-def graphs_of_files(paths: Sequence[Path], files: Files) -> list[DrawnGraph]:
+def graphs_of_files(paths: Sequence[Path], files: GraphFiles) -> list[DrawnGraph]:
     """The graph of each parent in the files. Raises CommandError."""
     parents = read_parents(paths)
     offline = _Offline.read(files)
     return [offline.graph(parent) for parent in parents]
 
 
-def graph_of_kind(word: str, files: Files) -> DrawnGraph:
+def graph_of_kind(word: str, files: GraphFiles) -> DrawnGraph:
     """The graph of a kind's first example. Raises CommandError if no template folder is for the kind."""
     offline = _Offline.read(files)
     folder = offline.folder_named(word)
@@ -101,7 +101,7 @@ class _Offline(Struct, frozen=True, kw_only=True):
     kinds: Mapping[GroupKind, CRDKind]
 
     @classmethod
-    def read(cls, files: Files) -> _Offline:
+    def read(cls, files: GraphFiles) -> _Offline:
         return cls(sources=load_all(files.templates, installation=files.installation), kinds=read_crd_kinds(files.crds))
 
     def folder_named(self, word: str) -> Folder:
@@ -143,7 +143,7 @@ class _Offline(Struct, frozen=True, kw_only=True):
         return DrawnGraph(title=str(identity), note=note, graph=graph, problems=tuple(dict.fromkeys(problems)))
 
 
-def _example_files(files: Files) -> Iterator[Path]:
+def _example_files(files: GraphFiles) -> Iterator[Path]:
     """The files with examples, those directly in a folder first."""
     for root in files.examples:
         if root.is_file():

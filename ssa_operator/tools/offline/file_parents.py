@@ -34,7 +34,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Document, Rendered
 from ssa_operator.objects.secret_fields import ParentSecrets
 from ssa_operator.operator.metrics import Metrics
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shared_informers import ParentError, SharedInformers
 from ssa_operator.operator.workers import Workers

@@ -31,7 +31,7 @@ from ssa_operator.reconcile.step import Step
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.folder.sources import Folder, Sources
 from ssa_operator.rendering.render import render, render_status
-from ssa_operator.tools.offline.offline_parent import OFFLINE_UID, CreatedParent, RefusedParentError, created_parent
+from ssa_operator.tools.offline.offline_parent import OFFLINE_UID, RefusedParentError, ReturnedParent, created_parent
 from ssa_operator.tools.offline.template_folders import CRDKind, cluster_scoped, custom_kinds, find_folder
 
 
@@ -39,7 +39,7 @@ class OfflineParent(Struct, frozen=True, kw_only=True):
     """A rendered and planned parent."""
 
     folder: Folder
-    created: CreatedParent
+    created: ReturnedParent
     """The parent as the API server returns it."""
     observed: Observed
     rendered: Rendered
@@ -90,7 +90,7 @@ class OfflineCluster:
         folder, created = self._created(parent)
         return folder, created.body
 
-    def _created(self, parent: Document) -> tuple[Folder, CreatedParent]:
+    def _created(self, parent: Document) -> tuple[Folder, ReturnedParent]:
         folder = find_folder(parent.body, self.sources, self.kinds)
         created = created_parent(parent, folder, self.kinds, self.now, self.namespace)
         if created.errors:

@@ -28,7 +28,7 @@ from ssa_operator.tools.offline.template_folders import CRDKind, as_served, clus
 OFFLINE_UID = "00000000-0000-0000-0000-000000000000"
 
 
-class ParentError(Struct, frozen=True, kw_only=True):
+class OfflineParentError(Struct, frozen=True, kw_only=True):
     """A reason for which the API server would refuse a parent."""
 
     location: SourceLocation
@@ -50,13 +50,13 @@ class PrunedField(Struct, frozen=True, kw_only=True):
         return f"{self.location}: {self.message}, and the API server removes it{hint}"
 
 
-class CreatedParent(Struct, frozen=True, kw_only=True):
+class ReturnedParent(Struct, frozen=True, kw_only=True):
     """A parent as the API server returns it."""
 
     name: str
     """Its kind and name."""
     body: dict[str, Any]
-    errors: tuple[ParentError, ...] = ()
+    errors: tuple[OfflineParentError, ...] = ()
     """Why the API server would refuse it."""
     pruned: tuple[PrunedField, ...] = ()
     unchecked: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class CreatedParent(Struct, frozen=True, kw_only=True):
 class RefusedParentError(CommandError):
     """The API server would refuse a parent. The text has all reasons in one line, each with its line of the file."""
 
-    def __init__(self, created: CreatedParent) -> None:
+    def __init__(self, created: ReturnedParent) -> None:
         self.created = created
         reasons = (f"{error.message} (line {error.location.line})" for error in created.errors)
         super().__init__(f"{created.name} is invalid: {'; '.join(reasons)}")
@@ -79,7 +79,7 @@ class RefusedParentError(CommandError):
 
 def created_parent(
     parent: Document, folder: Folder, kinds: Mapping[GroupKind, CRDKind], now: float, namespace: str = "default"
-) -> CreatedParent:
+) -> ReturnedParent:
     """The parent as the API server would return it if it accepted it. `now` is in seconds since the epoch.
     `namespace` is that of a parent whose file names none.
 
@@ -95,11 +95,11 @@ def created_parent(
     }
     if group_kind(parent) not in cluster_scoped(kinds):
         metadata["namespace"] = namespace
-    return CreatedParent(
+    return ReturnedParent(
         name=name,
         body={**served.body, "metadata": {**metadata, **served.body["metadata"]}},
         errors=tuple(
-            ParentError(location=parent.location_of(error.path), message=str(error)) for error in served.errors
+            OfflineParentError(location=parent.location_of(error.path), message=str(error)) for error in served.errors
         ),
         pruned=tuple(_pruned_field(parent, path, kinds) for path in served.pruned),
         unchecked=tuple(f"{parent.location}: {name}: not checked offline: {each}" for each in served.unchecked),

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.reconcile.field_changes import ChangeCause, FieldOwner, content
+from ssa_operator.reconcile.field_changes import ChangeCause, ChangedFieldOwner, content
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.resync.unchanged import is_same_content
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, hidden_in_live
@@ -221,7 +221,7 @@ def _field_note(changed: ChangedField) -> str:
             return f"{changed.field} is changed by the API server"
 
 
-def _names(owners: Sequence[FieldOwner]) -> str:
+def _names(owners: Sequence[ChangedFieldOwner]) -> str:
     return " and ".join(map(str, owners)) or "the API server"
 
 
@@ -284,7 +284,7 @@ def _diff_text(change: ObjectChange) -> str:
     return "".join(f"{line}\n" for line in diff_lines(change))
 
 
-def _owner_data(owner: FieldOwner) -> dict[str, str]:
+def _owner_data(owner: ChangedFieldOwner) -> dict[str, str]:
     return {
         "manager": owner.manager,
         "operation": owner.operation,

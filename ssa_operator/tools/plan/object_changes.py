@@ -24,8 +24,8 @@ from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.adoption.rules import former_managers
 from ssa_operator.reconcile.field_changes import (
     ChangeCause,
+    ChangedFieldOwner,
     FieldChange,
-    FieldOwner,
     content,
     field_changes,
     field_path,
@@ -56,7 +56,7 @@ class ChangedField(Struct, frozen=True, kw_only=True):
     """Its value, None where the object lacks it."""
     after: Any
     cause: ChangeCause
-    owners: tuple[FieldOwner, ...] = ()
+    owners: tuple[ChangedFieldOwner, ...] = ()
     """The other managers that own it now."""
     location: SourceLocation | None = None
     """The template line that renders it."""
@@ -67,7 +67,7 @@ class LeftValue(Struct, frozen=True, kw_only=True):
 
     field: str
     value: Any
-    owners: tuple[FieldOwner, ...]
+    owners: tuple[ChangedFieldOwner, ...]
     """The managers that own it then."""
     handed_over: bool = False
     """Whether the operator hands it over to them."""

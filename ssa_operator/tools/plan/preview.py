@@ -31,7 +31,7 @@ from ssa_operator.objects.secret_fields import ParentSecrets
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.folder_controllers import FolderControllers
 from ssa_operator.operator.metrics import Metrics
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.reconcile import act

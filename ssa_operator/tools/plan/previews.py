@@ -24,7 +24,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.connection import Target, connect_for_preview
 from ssa_operator.operator.shared_informers import ParentError

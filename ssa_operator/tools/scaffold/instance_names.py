@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ssa_operator.tools.scaffold.template_text import TemplateText
+from ssa_operator.tools.scaffold.escaped_text import TemplateText
 
 _NAME = "name"
 _FIXED_LABELS = frozenset({

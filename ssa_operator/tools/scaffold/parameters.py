@@ -15,8 +15,8 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.quantity import amount
+from ssa_operator.tools.scaffold.escaped_text import TemplateText, expression
 from ssa_operator.tools.scaffold.fields import QUANTITY
-from ssa_operator.tools.scaffold.template_text import TemplateText, expression
 
 _PODS: Mapping[str, tuple[str, ...]] = {
     "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),

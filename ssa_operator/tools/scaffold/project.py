@@ -20,18 +20,18 @@ from ssa_operator.tools.offline.template_folders import cluster_scoped, possible
 from ssa_operator.tools.scaffold import starter
 from ssa_operator.tools.scaffold.cleaning import clean
 from ssa_operator.tools.scaffold.definition import definition, example
+from ssa_operator.tools.scaffold.escaped_text import TemplateText
 from ssa_operator.tools.scaffold.fields import complete, spec_schema
 from ssa_operator.tools.scaffold.inference import infer
 from ssa_operator.tools.scaffold.instance_names import InstanceNames, find_instance, find_namespace
 from ssa_operator.tools.scaffold.names import ResourceNames, ScaffoldError
 from ssa_operator.tools.scaffold.parameters import Parameter, Parameters, component_of, without_scaled_replicas
-from ssa_operator.tools.scaffold.template_text import TemplateText
 
 VERSION = "v1alpha1"
 """The version of a new resource, by the convention for an API that may still change."""
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class NewRequest(Struct, frozen=True, kw_only=True):
     """What the user asks for. At most one of `fields`, `example`, `crd` and `manifests` is given."""
 
     kind: str
@@ -61,7 +61,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     """What the author should know, as sentences."""
 
 
-def parts(request: Request) -> Parts:
+def parts(request: NewRequest) -> Parts:
     """What is written for a request. Raises ScaffoldError."""
     if request.crd is not None:
         return _of_crd(request, request.crd)
@@ -79,7 +79,7 @@ def parts(request: Request) -> Parts:
     )
 
 
-def _names(request: Request, group: str, version: str, plural: str = "") -> ResourceNames:
+def _names(request: NewRequest, group: str, version: str, plural: str = "") -> ResourceNames:
     if not group:
         raise ScaffoldError("the API group is missing; name it with --group, as in --group example.com")
     kind = request.kind
@@ -98,7 +98,7 @@ def _same(option: str, given: str, found: str, source: str) -> str:
     return found
 
 
-def _of_example(request: Request, given: Mapping[str, Any]) -> Parts:
+def _of_example(request: NewRequest, given: Mapping[str, Any]) -> Parts:
     group, version = split_api_version(given["apiVersion"])
     _same("the kind", request.kind, given["kind"], "the example")
     names = _names(
@@ -125,7 +125,7 @@ def _of_example(request: Request, given: Mapping[str, Any]) -> Parts:
 _OWN_METADATA = ("name", "namespace", "labels", "annotations")
 
 
-def _of_crd(request: Request, crd: Mapping[str, Any]) -> Parts:
+def _of_crd(request: NewRequest, crd: Mapping[str, Any]) -> Parts:
     spec = crd.get("spec")
     if crd["kind"] != "CustomResourceDefinition" or not isinstance(spec, Mapping):
         raise ScaffoldError(f"--from-crd names a {crd['kind']}; name the file of a CRD")
@@ -165,7 +165,7 @@ def _needed(schema: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _of_manifests(request: Request, manifests: Sequence[Mapping[str, Any]]) -> Parts:
+def _of_manifests(request: NewRequest, manifests: Sequence[Mapping[str, Any]]) -> Parts:
     names = _names(request, request.group, request.version)
     namespace = find_namespace(manifests)
     cleaned = clean(manifests, namespace)

@@ -76,7 +76,7 @@ def check_schemas(documents: Iterable[Document], schemas: KubernetesSchemas) -> 
 
 
 def _check(document: Document, schemas: KubernetesSchemas) -> Iterator[Finding]:
-    walk = _Walk(document, schemas)
+    walk = _SchemaWalk(document, schemas)
     schema = schemas.schema(document.body["apiVersion"], document.body["kind"])
     if schema is None:
         yield from walk.unknown_kind()
@@ -87,7 +87,7 @@ def _check(document: Document, schemas: KubernetesSchemas) -> Iterator[Finding]:
     yield from walk.value(document.body, schema, ())
 
 
-class _Walk:
+class _SchemaWalk:
     """The walk through one manifest."""
 
     def __init__(self, document: Document, schemas: KubernetesSchemas) -> None:

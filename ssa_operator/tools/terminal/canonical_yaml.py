@@ -21,7 +21,7 @@ _BLOCK = re.compile(r"[^\x00-\x09\x0b-\x1f\x7f-\xa0\u2028\u2029\ufeff]*", re.ASC
 """Strings that a literal block can hold as they are."""
 
 
-class _Dumper(yaml.CSafeDumper):
+class _CanonicalDumper(yaml.CSafeDumper):
     """Block style, no aliases, long texts unbroken."""
 
     def ignore_aliases(self, _data: object) -> bool:
@@ -37,7 +37,7 @@ def _string_node(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _string_node)
+_CanonicalDumper.add_representer(str, _string_node)
 
 
 def canonical_text(documents: Iterable[Mapping[str, Any]], *, sort_keys: bool = False) -> str:
@@ -45,7 +45,7 @@ def canonical_text(documents: Iterable[Mapping[str, Any]], *, sort_keys: bool = 
     return "---\n".join(
         yaml.dump(
             document,
-            Dumper=_Dumper,
+            Dumper=_CanonicalDumper,
             sort_keys=sort_keys,
             default_flow_style=False,
             allow_unicode=True,

@@ -11,7 +11,7 @@ import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from tests.cli.process import in_terminal, run
 from tests.devcluster.audit import own_requests
 from tests.operator.harness import (

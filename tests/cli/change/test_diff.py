@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.kube.api.client import Client
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from tests.cli.process import in_terminal, run
 from tests.operator.harness import (
     ECHOES,

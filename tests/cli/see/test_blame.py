@@ -12,7 +12,7 @@ import pytest
 
 from docs.generate.transcripts import lasting
 from ssa_operator.kube.api.client import Client
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from tests.cli.process import run
 from tests.docs.blocks.command_outputs import shown
 from tests.operator.harness import ECHOES, Desk, config_map, echo, only, operating

@@ -14,7 +14,7 @@ import yaml
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec, start
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.auth import credentials
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from tests.cli.process import run, started
 from tests.devcluster.audit import audited
 from tests.operator.harness import ROOT, Desk, config_map, echo, entries, only, operating

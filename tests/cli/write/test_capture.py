@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.kube.api.client import Client
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.rendering.folder.object_files import load_objects
 from tests.cli.process import run
 from tests.operator.harness import ECHOES, ROOT, Desk, config_map, echo, only, operating

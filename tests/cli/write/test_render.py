@@ -15,7 +15,7 @@ from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.objects.json_encoding import encode
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from tests.cli.process import run
 from tests.docs.blocks.command_outputs import shown
 from tests.operator.harness import ROOT, Desk, administrator, config_map, definition, echo, operating

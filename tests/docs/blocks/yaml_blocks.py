@@ -24,10 +24,10 @@ import yaml
 from msgspec.structs import replace
 
 from ssa_operator.objects.render_result import Document
+from ssa_operator.rendering.folder.folder_settings import _KEYS as SETTINGS
+from ssa_operator.rendering.folder.folder_settings import parse_settings
 from ssa_operator.rendering.folder.installation import read_overrides
 from ssa_operator.rendering.folder.object_files import FileError, objects
-from ssa_operator.rendering.folder.settings import _KEYS as SETTINGS
-from ssa_operator.rendering.folder.settings import parse_settings
 from ssa_operator.rendering.yaml.nodes import DocumentError
 from ssa_operator.tools.checks.manifest_rules import check_manifests
 from ssa_operator.tools.schemas.schema_rules import check_schemas

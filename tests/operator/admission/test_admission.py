@@ -23,10 +23,11 @@ from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.objects.json_encoding import encode
-from ssa_operator.operator.admission import certificates, webhook, webhook_server
-from ssa_operator.operator.admission.certificates import LIFETIME, SECRETS, SharedCertificate
+from ssa_operator.operator.admission import shared_certificate as certificates
+from ssa_operator.operator.admission import webhook, webhook_server
 from ssa_operator.operator.admission.parent_review import ParentReview
 from ssa_operator.operator.admission.rules import AdmissionRequest
+from ssa_operator.operator.admission.shared_certificate import LIFETIME, SECRETS, SharedCertificate
 from ssa_operator.operator.admission.webhook import CONFIGURATIONS, Webhook
 from ssa_operator.operator.admission.webhook_configuration import configuration, field_manager, webhook_name
 from ssa_operator.operator.permissions.rbac_roles import Account, binding_body, role_body, roles

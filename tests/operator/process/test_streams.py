@@ -15,8 +15,8 @@ from rich.text import Text
 
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.process import streams
+from ssa_operator.tools.findings.finding_formats import write_findings
 from ssa_operator.tools.findings.findings import CODES, Finding
-from ssa_operator.tools.findings.formats import write_findings
 from ssa_operator.tools.terminal import printing
 from ssa_operator.tools.terminal.output_format import OutputFormat
 from tests.cli.process import in_terminal, run

@@ -14,13 +14,13 @@ from ssa_operator.objects.causes import Cause
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.suspected_parents import requests as suspected_parents
 from ssa_operator.operator.suspected_parents.requests import AloneTurn
-from ssa_operator.reconcile.step_record import FILE_NAME, RecordedCoroutine, Step, StepRecord, record_tasks
+from ssa_operator.reconcile.step_record import FILE_NAME, RecordedCoroutine, RecordedStep, StepRecord, record_tasks
 from tests.devcluster.waiting import until
 
-STEP = Step("echoes.example.com", "default", "web", 3, "digest")
+STEP = RecordedStep("echoes.example.com", "default", "web", 3, "digest")
 
 
-def running(record: StepRecord) -> Step | None:
+def running(record: StepRecord) -> RecordedStep | None:
     found = record.running()
     return found.step if found is not None else None
 
@@ -90,7 +90,7 @@ async def test_the_steps_of_tasks_are_recorded_by_the_step_that_starts_them_or_b
             group.create_task(child())
     finally:
         loop.set_task_factory(None)
-    named = [Step(handler="watch echoes"), Step(handler=child.__qualname__)]
+    named = [RecordedStep(handler="watch echoes"), RecordedStep(handler=child.__qualname__)]
     assert seen == named * 2 + [STEP] * 4
 
 
@@ -113,7 +113,7 @@ async def test_a_task_is_recorded_with_the_object_that_it_handles_and_a_step_wit
         now[0] += 0.9
 
     record.handles("default", "nobody")
-    watch = Step(handler="watch echoes")
+    watch = RecordedStep(handler="watch echoes")
     await RecordedCoroutine(outer(), record, watch.encode())
     about_web = watch._replace(namespace="default", name="web")
     assert seen == [about_web, STEP, about_web]
@@ -126,7 +126,7 @@ async def test_a_task_is_recorded_with_the_object_that_it_handles_and_a_step_wit
 
     await RecordedCoroutine(long(), record, watch.encode())
     assert reported[1:] == [("watch echoes: node", "this task", 3.0)]
-    admission = Step("echoes.example.com", "default", "web", handler="admission")
+    admission = RecordedStep("echoes.example.com", "default", "web", handler="admission")
     assert str(admission) == "admission: echoes.example.com default/web"
     assert str(watch) == "watch echoes"
 
@@ -148,11 +148,11 @@ async def test_a_step_that_took_long_is_reported_when_it_has_ended() -> None:
 @pytest.mark.parametrize(
     "step",
     [
-        Step("f", "", "cluster-scoped", 1, ""),
-        Step("f" * 253, "n" * 63, "x" * 253, 2**60, "0" * 64),
+        RecordedStep("f", "", "cluster-scoped", 1, ""),
+        RecordedStep("f" * 253, "n" * 63, "x" * 253, 2**60, "0" * 64),
     ],
 )
-def test_any_parent_fits_in_the_record(step: Step) -> None:
+def test_any_parent_fits_in_the_record(step: RecordedStep) -> None:
     record = StepRecord.open()
     record.begin(step.encode())
     assert running(record) == step
@@ -160,7 +160,7 @@ def test_any_parent_fits_in_the_record(step: Step) -> None:
 
 def test_a_step_that_does_not_fit_is_not_recorded() -> None:
     record = StepRecord.open()
-    record.begin(Step("f", "n", "x" * 10_000, 1, "digest").encode())
+    record.begin(RecordedStep("f", "n", "x" * 10_000, 1, "digest").encode())
     assert running(record) is None
     assert not record.being_saved
 
@@ -169,14 +169,14 @@ def test_a_step_that_does_not_fit_is_not_recorded() -> None:
 def test_the_first_process_of_a_container_finds_the_step_in_which_the_last_one_died(tmp_path: Path) -> None:
     code = """
 import os, sys
-from ssa_operator.reconcile.step_record import Step, StepRecord
+from ssa_operator.reconcile.step_record import RecordedStep, StepRecord
 record = StepRecord.open()
 print(os.getpid(), *record.left, flush=True)
-record.begin(Step("f", "n", sys.argv[1], 1, "d").encode())
-with record.in_thread(Step("f", "n", "thread", 1, "d").encode()):
+record.begin(RecordedStep("f", "n", sys.argv[1], 1, "d").encode())
+with record.in_thread(RecordedStep("f", "n", "thread", 1, "d").encode()):
     pass
 if sys.argv[1] == "threaded":
-    kept = record.in_thread(Step("f", "n", "thread", 1, "d").encode())
+    kept = record.in_thread(RecordedStep("f", "n", "thread", 1, "d").encode())
     kept.__enter__()
 if sys.argv[1] == "ends":
     record.end_all()

@@ -18,8 +18,8 @@ from ssa_operator.reconcile.field_conflicts.rules import (
     RECORDED_FIELDS,
     AppliedChildren,
     ConflictHistory,
+    ConflictingChange,
     ConflictPolicy,
-    FieldChange,
     ForeignChange,
     find_field_changes,
     find_foreign_change,
@@ -158,7 +158,9 @@ def test_a_foreign_change_of_a_status_is_detected_by_the_status_entries() -> Non
 
     before = parent(ready=True)
     found = find_field_changes(before.own_entry("status"), before, parent(ready=False), "status")
-    assert found == (FieldChange(manager="rival", operation="Update", subresource="status", fields=("status.ready",)),)
+    assert found == (
+        ConflictingChange(manager="rival", operation="Update", subresource="status", fields=("status.ready",)),
+    )
 
 
 def test_a_path_leads_to_the_value_of_its_field() -> None:
@@ -192,7 +194,7 @@ def history_of(*moments: float, change: ForeignChange | None = None) -> Conflict
     return history
 
 
-RIVALS_CHANGE = FieldChange(manager="rival", operation="Apply", fields=("spec.replicas",))
+RIVALS_CHANGE = ConflictingChange(manager="rival", operation="Apply", fields=("spec.replicas",))
 
 
 def test_one_edit_is_no_conflict() -> None:
@@ -209,7 +211,7 @@ def test_edits_of_different_fields_are_no_conflict() -> None:
     history = None
     for number in range(10):
         history = with_foreign_change(
-            history, b"m", ForeignChange((FieldChange(manager="a", fields=(f"data.{number}",)),)), number, POLICY
+            history, b"m", ForeignChange((ConflictingChange(manager="a", fields=(f"data.{number}",)),)), number, POLICY
         )
         history = with_revert(history, number)
     assert history is not None
@@ -281,7 +283,7 @@ def test_an_object_that_is_repeatedly_deleted_is_a_conflict() -> None:
 
 
 def test_the_message_about_two_operators_advises_to_divide_the_parents() -> None:
-    twin = ForeignChange((FieldChange(manager="ssa-operator", operation="Apply", fields=("data.a",)),))
+    twin = ForeignChange((ConflictingChange(manager="ssa-operator", operation="Apply", fields=("data.a",)),))
     text = history_of(0.0, 1.0, 2.0, 3.0, change=twin).text(CONFIG_MAP)
     assert text.startswith("another ssa-operator repeatedly changes data.a")
     assert "other templates" in text

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.rendering.folder.installation import Installation
 from tests.examples.printed_roles import MakeAccount, account
 from tests.operator.harness import (

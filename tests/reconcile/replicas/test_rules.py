@@ -21,7 +21,7 @@ from ssa_operator.reconcile.parent_records.rules import (
 )
 from ssa_operator.reconcile.replicas.rules import (
     OthersReplicas,
-    Owner,
+    ReplicasOwner,
     find_handover,
     last_replicas,
     others_replicas,
@@ -31,8 +31,8 @@ from tests.objects.example_objects import PARENT_UID, config_map, made
 
 NUMBER: FieldPath = ("spec", "replicas")
 TREE: dict[str, Any] = {"f:spec": {"f:replicas": {}, "f:image": {}}}
-AUTOSCALER = Owner("autoscaler", "Update", "scale")
-HANDOVER = Owner(HANDOVER_MANAGER, "Update")
+AUTOSCALER = ReplicasOwner("autoscaler", "Update", "scale")
+HANDOVER = ReplicasOwner(HANDOVER_MANAGER, "Update")
 
 
 def entry(manager: str, operation: str, tree: dict[str, Any], subresource: str = "", version: str = "v1") -> Any:
@@ -116,7 +116,7 @@ def test_the_field_has_the_name_of_the_version_in_which_the_operator_owns_it() -
 )
 @pytest.mark.parametrize("number", [0, 6])
 def test_a_recreated_object_gets_the_number_and_its_owners(
-    entries: tuple[Any, ...], owners: tuple[Owner, ...], number: int
+    entries: tuple[Any, ...], owners: tuple[ReplicasOwner, ...], number: int
 ) -> None:
     kept = others_replicas(wanted(), web(*entries, replicas=number), paths)
     assert kept == OthersReplicas(number, owners)
@@ -154,7 +154,7 @@ def test_a_forged_record_makes_the_operator_no_owner() -> None:
     owners = [{"manager": MANAGER, "operation": "Apply"}, {"manager": "a", "operation": "Update"}]
     text = json.dumps([{"kind": "Box", "name": "a", "replicas": 2, "owners": owners}])
     (kept,) = read_parent_records(parent(text)).replicas.values()
-    assert kept == OthersReplicas(2, (Owner("a", "Update"),))
+    assert kept == OthersReplicas(2, (ReplicasOwner("a", "Update"),))
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_what_others_set_in_an_object_last_counts_if_its_end_was_seen() -> None:
     recorded, manifest = OthersReplicas(3, (AUTOSCALER,)), wanted(image="b")
     body = web(entry("other", "Update", {"f:spec": {"f:replicas": {}}}, "scale"), replicas=5).body
     ended = LiveObject.of(body | {"metadata": body["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
-    other = OthersReplicas(5, (Owner("other", "Update", "scale"),))
+    other = OthersReplicas(5, (ReplicasOwner("other", "Update", "scale"),))
     assert last_replicas(manifest, recorded, ended, paths) == other
     assert last_replicas(manifest, recorded, None, paths) == recorded
     assert last_replicas(manifest, recorded, LiveObject.of(body), paths) == recorded

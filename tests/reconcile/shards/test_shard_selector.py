@@ -14,7 +14,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.objects.shards import Shard
 from ssa_operator.operator import crd_installation as crds
-from ssa_operator.operator.options import Options
+from ssa_operator.operator.operator_options import Options
 from tests.devcluster.audit import audited
 from tests.devcluster.waiting import until
 from tests.operator.harness import (

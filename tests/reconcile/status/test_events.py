@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.secret_fields import ParentSecrets, SecretFields
-from ssa_operator.reconcile.field_conflicts.rules import FieldChange, ForeignChange
+from ssa_operator.reconcile.field_conflicts.rules import ConflictingChange, ForeignChange
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.secrets.redacted_report import NOT_SHOWN, redacted_outcomes
@@ -93,7 +93,7 @@ def test_a_transient_reason_emits_no_event() -> None:
 
 
 def test_a_repair_names_the_manager_and_the_field() -> None:
-    take = FieldChange(manager="kubectl-edit", operation="Update", fields=("data.a",))
+    take = ConflictingChange(manager="kubectl-edit", operation="Update", fields=("data.a",))
     plan = plan_of("a")
     change = ForeignChange((take,))
     step = Step(

@@ -24,9 +24,9 @@ from ssa_operator.rendering.folder.contained_files import (
 )
 from ssa_operator.rendering.folder.crd_files import DefinitionError
 from ssa_operator.rendering.folder.crd_files import load as load_crds
+from ssa_operator.rendering.folder.folder_snapshot import folder_state, read_snapshot
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
-from ssa_operator.rendering.folder.snapshot import folder_state, read_snapshot
 from ssa_operator.rendering.folder.sources import load, load_all
 from tests.rendering.template_files import HEAD
 
@@ -120,7 +120,7 @@ def test_links_among_each_other_make_no_more_paths_than_files(tmp_path: Path) ->
 
 
 def test_the_number_of_files_is_bounded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ssa_operator.rendering.folder.snapshot.MAX_ENTRIES", 3)
+    monkeypatch.setattr("ssa_operator.rendering.folder.folder_snapshot.MAX_ENTRIES", 3)
     assert "has more than 3 files and folders" in str(load(project / "templates").problems[0])
 
 

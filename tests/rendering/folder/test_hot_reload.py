@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ssa_operator.rendering.folder.folder_snapshot import files_state
 from ssa_operator.rendering.folder.hot_reload import Burst, changes
-from ssa_operator.rendering.folder.snapshot import files_state
 from ssa_operator.rendering.folder.sources import load
 from tests.rendering.folder.test_sources import ECHOES, config_map_mount, write
 from tests.rendering.template_files import HEAD

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.rendering.folder.snapshot import FolderState
+from ssa_operator.rendering.folder.folder_snapshot import FolderState
 from ssa_operator.rendering.folder.standstill import LIMIT, SETTLED, VANISHED, Standstill
 
 

@@ -1,4 +1,4 @@
-"""Coverage of templates: every line and branch that a render reaches, and no others."""
+"""TemplateCoverage of templates: every line and branch that a render reaches, and no others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.objects.cluster_view import OFFLINE
-from ssa_operator.rendering.jinja.coverage import Coverage, FileCoverage
+from ssa_operator.rendering.jinja.coverage import FileCoverage, TemplateCoverage
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render
 from tests.rendering.template_files import FOLDER, HEAD, parent, rendered
@@ -16,7 +16,7 @@ from tests.rendering.template_files import FOLDER, HEAD, parent, rendered
 
 def covered(text: str, *specs: Mapping[str, Any], **files: str) -> FileCoverage:
     """The coverage of a template after a render for each spec; marks change no document."""
-    coverage = Coverage()
+    coverage = TemplateCoverage()
     named = {"a.yaml.j2": text, **{f"_{name}.yaml.j2": other for name, other in files.items()}}
     templates = Templates(FOLDER, {f"{FOLDER}/{name}": each for name, each in named.items()}, "", coverage=coverage)
     for spec in specs:
@@ -88,7 +88,7 @@ def test_a_line_after_an_error_is_not_reached() -> None:
 
 def test_a_macro_of_another_file_is_reached_by_the_call() -> None:
     text = '{% import "_m.yaml.j2" as m %}\nv: {{ m.one() }}\n'
-    coverage = Coverage()
+    coverage = TemplateCoverage()
     macros = "{% macro one() %}1{% endmacro %}\n{% macro two() %}2{% endmacro %}\n"
     files = {f"{FOLDER}/a.yaml.j2": HEAD + text, f"{FOLDER}/_m.yaml.j2": macros}
     assert render(Templates(FOLDER, files, "", coverage=coverage), parent(), OFFLINE).problems == ()
@@ -98,6 +98,6 @@ def test_a_macro_of_another_file_is_reached_by_the_call() -> None:
 
 
 def test_only_the_named_folder_is_recorded() -> None:
-    coverage = Coverage("others.example.com")
+    coverage = TemplateCoverage("others.example.com")
     Templates(FOLDER, {f"{FOLDER}/a.yaml.j2": HEAD}, "", coverage=coverage)
     assert coverage.files() == []

@@ -12,7 +12,7 @@ from ssa_operator.objects.json_encoding import encode
 from ssa_operator.rendering.folder.sources import load_all
 from ssa_operator.rendering.jinja import environment
 from ssa_operator.rendering.jinja.filters import FILTERS
-from ssa_operator.tools.checks.template_checks import SHOWN_IN_VARIANTS, Project, check_examples, check_templates
+from ssa_operator.tools.checks.template_checks import SHOWN_IN_VARIANTS, CheckedProject, check_examples, check_templates
 from ssa_operator.tools.findings.findings import Severity
 from ssa_operator.tools.offline.parent_documents import read_objects
 from ssa_operator.tools.offline.template_folders import crd_kinds, read_crds
@@ -21,9 +21,9 @@ from tests.cli.write.test_check import project
 from tests.operator.harness import ROOT, definition
 
 
-def project_in(folder: Path, examples: Path) -> Project:
+def project_in(folder: Path, examples: Path) -> CheckedProject:
     definitions = read_crds([folder / "crds"])
-    return Project(
+    return CheckedProject(
         sources=load_all([folder / "templates"]),
         kinds=crd_kinds(definitions),
         examples=read_objects([examples]),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ssa_operator.tools.dev.dev_screen import KEYS, Request, Scene, ScreenState, draw, event_text, on_key
+from ssa_operator.tools.dev.dev_screen import KEYS, KeyRequest, Scene, ScreenState, draw, event_text, on_key
 from ssa_operator.tools.dev.keyboard import parse_keys
 from tests.tools.tree.test_tree_view import NOON, child, parent
 
@@ -36,7 +36,7 @@ def shown(state: ScreenState, on: Scene, width: int = 80, height: int = 24) -> l
     return [line.plain.rstrip() for line in draw(state, on, on.rows(NOON), (width, height))]
 
 
-def press(state: ScreenState, on: Scene, *keys: str) -> tuple[ScreenState, Request | None]:
+def press(state: ScreenState, on: Scene, *keys: str) -> tuple[ScreenState, KeyRequest | None]:
     asked = None
     for key in keys:
         state, asked = on_key(state, key, on.rows(NOON), on)
@@ -112,11 +112,11 @@ def test_keys_ask_for_the_parent_of_the_selected_line() -> None:
     on = Scene(parents=[parent("web", "Ready", nested, uid="1")])
     state, asked = press(ScreenState(), on, "down", "b")
     row = on.rows(NOON)[state.at(on.rows(NOON))]
-    assert (asked, row.parent["name"], row.is_child) == (Request.BLAME, "web", True)
+    assert (asked, row.parent["name"], row.is_child) == (KeyRequest.BLAME, "web", True)
     state, asked = press(state, on, "down", "p")
     row = on.rows(NOON)[state.at(on.rows(NOON))]
-    assert (asked, row.parent["name"], row.is_child) == (Request.PAUSE, "web", False)
-    assert press(state, on, "q")[1] is Request.QUIT
+    assert (asked, row.parent["name"], row.is_child) == (KeyRequest.PAUSE, "web", False)
+    assert press(state, on, "q")[1] is KeyRequest.QUIT
     assert press(state, on, "x")[1] is None
 
 
@@ -124,7 +124,7 @@ def test_a_key_without_an_object_is_a_notice() -> None:
     state, asked = press(ScreenState(), Scene(), "p")
     assert asked is None
     assert shown(state, Scene())[-1] == "select an object to pause"
-    assert press(ScreenState(), Scene(), "q")[1] is Request.QUIT
+    assert press(ScreenState(), Scene(), "q")[1] is KeyRequest.QUIT
 
 
 def test_an_opened_text_scrolls_and_q_closes_it() -> None:

@@ -9,7 +9,7 @@ import pytest
 from ssa_operator.objects.identity import Identity
 from ssa_operator.tools.exploration.child_comparison import ChildState, FieldState
 from ssa_operator.tools.exploration.comparisons import broken_by_invalid, own_failure
-from ssa_operator.tools.exploration.results import Phase, Rule, Settled
+from ssa_operator.tools.exploration.results import ExplorationRule, Phase, Settled
 
 
 def child(name: str, uid: str = "1", **fields: str) -> ChildState:
@@ -65,7 +65,7 @@ def test_a_wrong_change_breaks_nothing_that_ran(after: Settled, words: str) -> N
     found = broken_by_invalid(BEFORE, after, 3)
     assert (found is not None) is bool(words)
     if found is not None:
-        assert (found.rule, found.step) == (Rule.BROKEN, 3)
+        assert (found.rule, found.step) == (ExplorationRule.BROKEN, 3)
         assert words in found.message
 
 
@@ -76,5 +76,8 @@ def test_a_parent_that_can_t_be_compared_breaks_nothing() -> None:
 def test_a_failure_that_the_status_does_not_name_is_one() -> None:
     found = own_failure(replace(BEFORE, unnamed=("ConfigMap default/a",)), 2)
     assert found is not None
-    assert (found.rule, found.message) == (Rule.UNNAMED, "the status doesn't name ConfigMap default/a: ApplyFailed")
+    assert (found.rule, found.message) == (
+        ExplorationRule.UNNAMED,
+        "the status doesn't name ConfigMap default/a: ApplyFailed",
+    )
     assert own_failure(BEFORE, 2) is None

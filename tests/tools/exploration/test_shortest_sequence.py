@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ssa_operator.schema.spec_changes import SpecChange
-from ssa_operator.tools.exploration.results import Failure, Played, Rule
+from ssa_operator.tools.exploration.results import ExplorationRule, Failure, Played
 from ssa_operator.tools.exploration.shortest_sequence import shortest_sequence
 
 
@@ -16,7 +16,7 @@ def change(name: str, value: object) -> SpecChange:
 class Game:
     """Plays sequences; `fails` decides."""
 
-    def __init__(self, fails: Callable[[dict[str, object]], Rule | None]) -> None:
+    def __init__(self, fails: Callable[[dict[str, object]], ExplorationRule | None]) -> None:
         self.fails = fails
         self.count = 0
 
@@ -40,28 +40,28 @@ LONG = [change("a", 7), change("b", "some text"), change("c", [1, 2]), change("d
 
 
 async def test_steps_are_left_out_and_values_become_simpler() -> None:
-    def fails(spec: dict[str, object]) -> Rule | None:
-        return Rule.DIFFERS if "b" in spec and "d" in spec and spec["d"] != 0 else None
+    def fails(spec: dict[str, object]) -> ExplorationRule | None:
+        return ExplorationRule.DIFFERS if "b" in spec and "d" in spec and spec["d"] != 0 else None
 
     game = Game(fails)
-    found = await shortest_sequence(game.played(LONG), Rule.DIFFERS, game.play, 100)
+    found = await shortest_sequence(game.played(LONG), ExplorationRule.DIFFERS, game.play, 100)
     assert found.changes == [change("b", "a"), change("d", 1)]
     assert found.failure is not None
     assert found.failure.step == 2
 
 
 async def test_another_failure_is_not_taken_for_the_same() -> None:
-    def fails(spec: dict[str, object]) -> Rule | None:
+    def fails(spec: dict[str, object]) -> ExplorationRule | None:
         if "a" not in spec:
-            return Rule.CRASH
-        return Rule.DIFFERS if "e" in spec else None
+            return ExplorationRule.CRASH
+        return ExplorationRule.DIFFERS if "e" in spec else None
 
     game = Game(fails)
-    found = await shortest_sequence(game.played(LONG), Rule.DIFFERS, game.play, 100)
+    found = await shortest_sequence(game.played(LONG), ExplorationRule.DIFFERS, game.play, 100)
     assert found.changes == [change("a", 0), change("e", True)]
 
 
 async def test_no_more_sequences_are_played_than_asked_for() -> None:
-    game = Game(lambda spec: Rule.DIFFERS if len(spec) == len(LONG) else None)
-    found = await shortest_sequence(game.played(LONG), Rule.DIFFERS, game.play, 3)
+    game = Game(lambda spec: ExplorationRule.DIFFERS if len(spec) == len(LONG) else None)
+    found = await shortest_sequence(game.played(LONG), ExplorationRule.DIFFERS, game.play, 3)
     assert (found.changes, game.count) == (LONG, 3)

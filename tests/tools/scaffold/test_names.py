@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ssa_operator.tools.scaffold.names import ResourceNames, ScaffoldError
-from ssa_operator.tools.scaffold.project import Request, parts
+from ssa_operator.tools.scaffold.project import NewRequest, parts
 
 
 @pytest.mark.parametrize(
@@ -20,9 +20,9 @@ from ssa_operator.tools.scaffold.project import Request, parts
     ],
 )
 def test_the_plural_is_the_one_that_kubernetes_derives(kind: str, plural: str) -> None:
-    names = parts(Request(kind=kind, group="example.com")).names
+    names = parts(NewRequest(kind=kind, group="example.com")).names
     assert (names.plural, names.singular) == (plural, kind.lower())
-    assert parts(Request(kind=kind, group="example.com", plural="others")).names.plural == "others"
+    assert parts(NewRequest(kind=kind, group="example.com", plural="others")).names.plural == "others"
 
 
 @pytest.mark.parametrize(

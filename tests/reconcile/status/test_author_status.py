@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from ssa_operator.objects.live_object import MANAGER
 from ssa_operator.objects.render_result import RenderProblem, StatusFields
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.reconcile.status.conditions import make_status
-from ssa_operator.reconcile.status.own_status import (
+from ssa_operator.reconcile.status.author_status import (
     CONDITIONS_LIMIT,
     OPERATOR_TYPES,
     RESERVED,
     own_status,
     undeclared_fields,
 )
+from ssa_operator.reconcile.status.conditions import make_status
 from ssa_operator.reconcile.status.verdict import Verdict
 from ssa_operator.schema.crd_schema import declared
 from tests.objects.example_objects import parent

@@ -26,7 +26,7 @@ from ssa_operator.objects.readiness.rules import ReadinessState, readiness
 from ssa_operator.objects.readiness.transition_times import unready_since
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.reconcile.status.previous_status import reported_children
-from ssa_operator.rendering.folder.settings import Settings
+from ssa_operator.rendering.folder.folder_settings import Settings
 from ssa_operator.schema.crd_schema import has_status, undeclared_reports
 from ssa_operator.tools.connection.object_reference import (
     ObjectReference,
@@ -35,7 +35,7 @@ from ssa_operator.tools.connection.object_reference import (
     nearest,
     resolve_kind,
 )
-from ssa_operator.tools.tree.children import ListedChildren, list_children, status_entries
+from ssa_operator.tools.tree.labelled_children import ListedChildren, list_children, status_entries
 from ssa_operator.tools.tree.listings import Listings
 from ssa_operator.tools.tree.parent_events import last_events
 from ssa_operator.tools.tree.tree_view import conditions_of, entry, not_ready_since, urgency

@@ -6,7 +6,8 @@ import datetime as dt
 import os
 from pathlib import Path
 
-from ssa_operator.devcluster import certificates, kubeconfig
+from ssa_operator.devcluster import certificates
+from ssa_operator.devcluster import encoded_kubeconfig as kubeconfig
 from ssa_operator.devcluster.components import SERVICE_ADDRESS, Layout
 from ssa_operator.kube.auth.certificate_authority import CertificateAuthority
 

@@ -48,7 +48,7 @@ ReadState: TypeAlias = Callable[[Path], FolderState]
 """Reads the state of a folder. Raises OSError if the folder itself can't be read."""
 
 
-class Snapshot(Struct, frozen=True, kw_only=True):
+class FolderSnapshot(Struct, frozen=True, kw_only=True):
     """The files of the templates folder at one moment; paths are relative to it."""
 
     folders: tuple[str, ...]
@@ -65,7 +65,7 @@ class FolderChangingError(OSError):
     """The folder changed during every attempt to read it."""
 
 
-def read_snapshot(root: Path) -> Snapshot:
+def read_snapshot(root: Path) -> FolderSnapshot:
     """All files below `root`.
 
     Raises OSError if `root` itself can't be read, and FolderChangingError if it changes during every attempt.
@@ -108,7 +108,7 @@ def _file_state(path: Path) -> FolderState:
     return {"": (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)}
 
 
-def _read_files(root: Path, paths: FolderState) -> Snapshot:
+def _read_files(root: Path, paths: FolderState) -> FolderSnapshot:
     files: dict[str, str] = {}
     problems: dict[str, RenderProblem] = {}
     data: dict[str, bytes | str] = {}
@@ -141,7 +141,7 @@ def _read_files(root: Path, paths: FolderState) -> Snapshot:
     refused = tuple(
         path for path, known in paths.items() if "/" not in path and len(known) == 1 and not path.endswith(SUFFIXES)
     )
-    return Snapshot(folders=(*folders, *refused), files=files, problems=problems, data=data)
+    return FolderSnapshot(folders=(*folders, *refused), files=files, problems=problems, data=data)
 
 
 def is_data(path: str) -> bool:

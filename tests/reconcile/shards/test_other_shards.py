@@ -13,7 +13,7 @@ from ssa_operator.kube.api.client import PAGE, Client
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.shards import Shard
-from ssa_operator.reconcile.shards.informer import REMEMBERED_SECONDS, OtherShards
+from ssa_operator.reconcile.shards.other_shards import REMEMBERED_SECONDS, OtherShards
 from tests.kube.fakes import StillClock
 from tests.operator.harness import ECHOES, Desk, Operate, administrator, echo, uid
 
