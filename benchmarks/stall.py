@@ -45,7 +45,7 @@ from ssa_operator.reconcile.feedback_loops.rules import follows_others
 from ssa_operator.reconcile.field_conflicts.requests import observe_foreign_changes
 from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren, ConflictPolicy, find_field_changes
 from ssa_operator.reconcile.parent_view import ParentView
-from ssa_operator.reconcile.recreate.rules import Probe, proves_nothing
+from ssa_operator.reconcile.recreate.rules import TrialManifest, refusal_is_about_trial
 from ssa_operator.reconcile.render_moment import RenderMoment
 from ssa_operator.reconcile.render_turns import RenderTurns
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord, is_counted_as_change, is_same_apply
@@ -105,7 +105,9 @@ STEPS: Mapping[str, Callable[[], Step]] = {
     "a refused field of a million brackets": lambda: partial(parse_field, '["' + "[a" * 500_000),
     "an annotation of quotation marks": lambda: partial(decode_or_none, "[" * 200 + '\\"' * 130_000),
     "a duration of 50 000 parts": lambda: partial(is_format, "duration", "00s" * 50_000 + "!"),
-    "a refusal by 30 000 quotas": lambda: partial(proves_nothing, Probe("web", b""), (), QUOTAS * 30_000, None),
+    "a refusal by 30 000 quotas": lambda: partial(
+        refusal_is_about_trial, TrialManifest("web", b""), (), QUOTAS * 30_000, None
+    ),
     "a quantity of 400 000 digits": lambda: rendered("a: {{ spec.size | bytes }}", {"size": "9" * 400_000}),
     "a child by a name of 100 000 characters": lambda: rendered(
         "a: {{ child('ConfigMap', spec.size).data }}", {"size": "a" * 100_000}

@@ -122,7 +122,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
         return self.instructions.apply is ApplyPolicy.ONCE and not self.instructions.finalize
 
     @property
-    def needs_record(self) -> bool:
+    def deleted_by_operator(self) -> bool:
         """Whether the operator must delete its object with the parent, because Kubernetes doesn't collect it."""
         return self.instructions.prune and not self.owned
 

@@ -81,7 +81,7 @@ class Document:
     dependencies: tuple[Dependency, ...] = ()
     generated_values: tuple[str, ...] = field(default=(), repr=False)
     """The generated values of its file."""
-    holder: bool = False
+    has_generated_values: bool = False
     """Whether a field of it holds a generated value alone, so that the next render reads the value back from the live
     object.
     """
@@ -168,7 +168,7 @@ class Rendered:
     documents: tuple[Document, ...] = ()
     waits: tuple[Wait, ...] = ()
     problems: tuple[RenderProblem, ...] = ()
-    asked: tuple[Query, ...] = ()
+    queries: tuple[Query, ...] = ()
     """All queries to the cluster, those of failed files included."""
     read_unready: frozenset[Question] = frozenset()
     """The queries whose answers templates read even if they are not ready."""
@@ -178,7 +178,7 @@ class Rendered:
     """The objects that hold generated values."""
     again_at: float | None = None
     """When the render may change without an event, in seconds since the epoch."""
-    aged: bool = False
+    changed_by_time: bool = False
     """Whether it has changed without an event since the parent was created."""
     digest: str = ""
     """The digest of the template set."""
@@ -195,7 +195,7 @@ class Rendered:
         return ready_when_of((*self.documents, *self.waits))
 
     @property
-    def standing(self) -> Rendered:
+    def without_hooks(self) -> Rendered:
         """Without the finalize hooks: the children while the parent is not being deleted."""
         return self._select(hooks=False) if self.has_hooks else self
 
@@ -242,7 +242,7 @@ class StatusFields:
     fields: Mapping[str, Any] = field(default_factory=dict)
     """The fields whose values are known."""
     problems: tuple[RenderProblem, ...] = ()
-    asked: tuple[Query, ...] = ()
+    queries: tuple[Query, ...] = ()
     """All queries to the cluster."""
     apis: Mapping[ApiKind, Availability] = field(default_factory=dict)
     """The kinds that the template asks for with `api_available`, each with the answer."""

@@ -142,8 +142,8 @@ def _applied(step: Step, manifest: Manifest, applied: Applied, *, same: bool) ->
         # An apply that succeeds resets the repeated refusals.
         step = replace(step, history=replace(step.history, recreation=None))
         result = Result.UNCHANGED if same else Result.CONFIGURED
-    elif (pending := step.history.recreation) is not None and not pending.made:
-        made = Recreation(digest=manifest.digest, made=True, deleted_uid=pending.deleted_uid)
+    elif (pending := step.history.recreation) is not None and not pending.created:
+        made = Recreation(digest=manifest.digest, created=True, deleted_uid=pending.deleted_uid)
         step = replace(step, history=replace(step.history, recreation=made))
         result = Result.RECREATED
     else:
@@ -179,7 +179,7 @@ async def _create_if_absent(manifest: Manifest, resource: Resource, cluster: Clu
 async def _why_not_created(manifest: Manifest, cluster: ClusterAccess) -> str:
     """Why an object must not be created by what the operator knows of the parent, '' where it may. Raises ApiError."""
     was_deleted = cluster.children.last_seen(manifest.identity) is not None
-    if not (manifest.needs_record or was_deleted) or cluster.why_parent_outdated is None or cluster.dry_run:
+    if not (manifest.deleted_by_operator or was_deleted) or cluster.why_parent_outdated is None or cluster.dry_run:
         return ""
     return await cluster.why_parent_outdated()
 
@@ -366,7 +366,7 @@ def _refused(step: Step, manifest: Manifest, error: ApiError, note: str) -> Outc
         return replace(outcome, message=f"{error}; render less into the object, or divide it")
     if note:
         outcome = replace(outcome, message=f"{outcome.message}; {note}")
-    if step.history.recreation is not None and not step.history.recreation.made:
+    if step.history.recreation is not None and not step.history.recreation.created:
         # The operator has deleted the object, and it is missing until an apply succeeds. A quota, for example, may
         # still count the old object.
         return replace(outcome, retryable=True)

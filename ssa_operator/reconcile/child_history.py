@@ -36,7 +36,7 @@ from ssa_operator.reconcile.field_conflicts.rules import (
     update_histories,
     with_revert,
 )
-from ssa_operator.reconcile.ordering import CHANGED, Requeues
+from ssa_operator.reconcile.ordering import CHANGED, FollowUps
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.pod_failures.rules import PodCheck
 from ssa_operator.reconcile.recreate.rules import Recreation
@@ -64,7 +64,7 @@ class ChildHistory(Struct, frozen=True, kw_only=True):
     """The children that change each time they are applied."""
     new_names: Mapping[GroupKind, NewNames] = NOTHING
     """The kinds whose children get other names again and again."""
-    requeues: Requeues = field(default_factory=Requeues)
+    follow_ups: FollowUps = field(default_factory=FollowUps)
     """Reconciles in a row that each changed what templates read."""
     pod_checks: Mapping[Identity, PodCheck] = NOTHING
     """The workloads that are not ready, with what their pods showed."""
@@ -77,7 +77,7 @@ class ChildHistory(Struct, frozen=True, kw_only=True):
         return {
             identity: recreation.old
             for identity, recreation in self.recreations.items()
-            if recreation.old is not None and not recreation.made
+            if recreation.old is not None and not recreation.created
         }
 
 
@@ -232,7 +232,7 @@ def after_changes(
     child of any parent reads by name.
     """
     # Templates that read nothing of the cluster are in no loop.
-    ours = (outcome for outcome in outcomes if rendered.asked and outcome.step.history.foreign_change is None)
+    ours = (outcome for outcome in outcomes if rendered.queries and outcome.step.history.foreign_change is None)
     changed = {
         outcome.step.identity: follows_others(apply_records.get(outcome.step.identity), outcome.step.live, outcome.live)
         for outcome in ours
@@ -247,7 +247,7 @@ def after_changes(
     return replace(
         history,
         feedback_loops=with_changes(history.feedback_loops, rendered, changes, now),
-        requeues=history.requeues.continued if follows else Requeues(),
+        follow_ups=history.follow_ups.continued if follows else FollowUps(),
     )
 
 
@@ -265,7 +265,7 @@ def next_loop_at(history: ChildHistory, now: float) -> float | None:
     """When a child of a feedback loop is applied again, or another reconcile follows this one."""
     series = (*history.feedback_loops.values(), *history.new_names.values())
     moment = earliest(*(each.again_at(now) for each in series))
-    return earliest(moment, now + history.requeues.pause) if history.requeues.count else moment
+    return earliest(moment, now + history.follow_ups.pause) if history.follow_ups.count else moment
 
 
 def _is_about(history: ConflictHistory, outcome: Outcome) -> bool:

@@ -80,7 +80,7 @@ class ClusterAccess(Struct, frozen=True, kw_only=True):
     Raises ApiError and ValueError.
     """
 
-    def of(self, parent: LiveObject, secrets: ParentSecrets = NO_SECRETS) -> ClusterAccess:
+    def for_parent(self, parent: LiveObject, secrets: ParentSecrets = NO_SECRETS) -> ClusterAccess:
         """The access of a reconcile of this parent. `secrets` is where its renders put the contents of Secrets."""
         account = account_of(self.impersonate, parent.identity)
         client = self.operator_client.impersonating(account) if account else self.operator_client

@@ -2,7 +2,7 @@
 
 Promises:
 - A manifest that breaks a rule is refused alone, and the refusal names its template line.
-- The decision on a manifest depends on no other manifest; core.planning.ordering and core.planning.plan order them.
+- The decision on a manifest depends on no other manifest; reconcile.ordering and reconcile.plan order them.
 - The operator never applies to an object of another parent or another controller, nor to one that it did not create and
   that the folder's setting `adopt` excludes.
 - The tables CLAIM_RULES, ABSENT_RULES and PRESENT_RULES are the whole decision: the first rule that has an answer gives
@@ -262,7 +262,7 @@ def _waits_while_paused(case: _Case) -> Step | None:
 
 def _is_recreated(case: _Case) -> Step | None:
     recreation = case.step.history.recreation
-    if recreation is None or recreation.made:
+    if recreation is None or recreation.created:
         return None
     return replace(case.step, reason=recreation.why or "was deleted to be recreated")
 
@@ -415,7 +415,7 @@ def _step_applied_once(observed: Observed, step: Step, made: Manifest) -> Step |
         else:
             return None
         return replace(
-            step, action=Action.KEEP, reason=standing.message, history=replace(step.history, standing=standing)
+            step, action=Action.KEEP, reason=standing.message, history=replace(step.history, once_readiness=standing)
         )
     origin = before.origin if before is not None else "was applied once"
     if before is None and live.parent_uid != observed.parent.uid:

@@ -92,12 +92,12 @@ class ObjectClaims(Mapping[Identity, str]):
         self._set_refused(uid, frozenset(step.identity for step in plan.steps if step.claimed_by_other))
         released = self._claimed.get(uid, _NONE) - claimed
         self._owners.update(dict.fromkeys(claimed, uid))
-        if plan.rendered.asked or any(identity in self.read_by for identity in claimed):
+        if plan.rendered.queries or any(identity in self.read_by for identity in claimed):
             reads = reads_by_name(plan.rendered, claimed)
             for identity in claimed - reads.keys():
                 self.read_by.pop(identity, None)
             self.read_by.update(reads)
-            if plan.rendered.asked:
+            if plan.rendered.queries:
                 # Only templates that look something up can be part of a loop through a status.
                 self.read_by[self.parents[uid]] = claimed
             else:

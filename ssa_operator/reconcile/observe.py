@@ -50,7 +50,7 @@ from ssa_operator.reconcile.field_conflicts.requests import applied_children, ob
 from ssa_operator.reconcile.generated_values.requests import restore_kept_values
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observed import ApplyScope, Observed, ObservedChildren, ObservedParents
-from ssa_operator.reconcile.ordering import Requeues
+from ssa_operator.reconcile.ordering import FollowUps
 from ssa_operator.reconcile.parent_records import rules as parent_records
 from ssa_operator.reconcile.parent_records.lost_records import unknown_notice, were_lost
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
@@ -105,7 +105,7 @@ class Observer:
             records = self._records(turn)
             await self.watch_recorded(turn)
             if records.kept_values:
-                await restore_kept_values(self._cluster.of(turn.parent.live), turn)
+                await restore_kept_values(self._cluster.for_parent(turn.parent.live), turn)
             recorded = await self._get_recorded(turn, records)
             rendered, unlabelled, as_rendered = await self._render(turn, recorded.objects)
             await self._observe_children(turn, rendered)
@@ -126,7 +126,7 @@ class Observer:
         account = moment.view.account
         if account is not None and account.denies:
             return None
-        if not children_known and any(isinstance(query, Reference) for query in rendered.asked):
+        if not children_known and any(isinstance(query, Reference) for query in rendered.queries):
             return None
         return rendered, with_render(NO_SECRETS, rendered, parent, self._cluster.children)
 
@@ -147,7 +147,7 @@ class Observer:
             view = moment.view
             reviewed = view.account is None or not view.account.pending
             turn.remember_secrets(with_status(turn.state.secrets, own))
-            versions = lookups.watch(view.readable(own.asked), view.parent_lookup, own.secret_queries)
+            versions = lookups.watch(view.readable(own.queries), view.parent_lookup, own.secret_queries)
             if view.account is not None and view.account.pending:
                 await view.account.review()
             await lookups.wait_for_sync(versions)
@@ -195,7 +195,7 @@ class Observer:
         """The objects of these names that exist without the operator's label, so that no informer holds them. They are
         read as the parent's account, in these versions (None: the preferred one).
         """
-        return await get_unlabelled(versions, self._cluster.of(parent.live).client, self._cluster.children)
+        return await get_unlabelled(versions, self._cluster.for_parent(parent.live).client, self._cluster.children)
 
     def follow(
         self,
@@ -217,7 +217,7 @@ class Observer:
         if turn.parent.live.deleting:
             return records
         once = {**records.once_records, **turn.state.unrecorded_once}
-        records = replace(records, once_records=once, held_prune=records.held_prune or turn.state.renders.hold)
+        records = replace(records, once_records=once, held_prune=records.held_prune or turn.state.renders.held_prune)
         return apply_once.with_final_states(records, turn.uid, self._cluster.children.last_seen, self._now())
 
     async def watch_recorded(self, turn: Turn) -> None:
@@ -286,7 +286,7 @@ class Observer:
             await turn.steps.rest()
             turn.remember_secrets(with_render(turn.state.secrets, rendered, parent, children))
             hidden = rendered.secret_queries
-            versions = lookups.watch(view.readable(rendered.asked), view.parent_lookup, hidden)
+            versions = lookups.watch(view.readable(rendered.queries), view.parent_lookup, hidden)
             if view.account is not None and view.account.pending:
                 await view.account.review()
                 continue
@@ -299,7 +299,7 @@ class Observer:
             needs |= unrendered_needs(own_children(children, parent), needs)
             children.need_only(turn.uid, needs, written)
             await lookups.wait_for_sync(versions)
-            live = any(isinstance(query, Reference) for query in rendered.asked)
+            live = any(isinstance(query, Reference) for query in rendered.queries)
             was_read, unreadable = await self._read_partial(turn, rendered)
             unlabelled |= UnlabelledObjects({}, unreadable)
             if was_read and (live or rendered.waits or rendered.generated):
@@ -316,7 +316,7 @@ class Observer:
             unlabelled |= more
             if not more.objects:
                 break
-        if turn.state.renders.converged != rendered.digest or Cause.PARENT in turn.causes:
+        if turn.state.renders.applied_digest != rendered.digest or Cause.PARENT in turn.causes:
             moment.keep()
             rendered = await self._verify_in_turn(parent, moment, rendered, texts)
             await turn.steps.rest()
@@ -341,7 +341,7 @@ class Observer:
         """
         children = self._cluster.children
         identities = rendered_identities(rendered, turn.parent, children)
-        asked = {(query.kind, query.name) for query in rendered.asked if isinstance(query, Reference)}
+        asked = {(query.kind, query.name) for query in rendered.queries if isinstance(query, Reference)}
         own = own_children(children, turn.parent) if asked else ()
         identities |= {each.identity for each in own if (each.identity.kind, each.identity.name) in asked}
         children.expect(turn.uid, identities)
@@ -382,7 +382,7 @@ class Observer:
         if not state.reconciled_before:
             renders = replace(renders, successors=reported_successors(live, own))
             if records.applied is not None and records.applied.templates:
-                renders = replace(renders, converged=records.applied.templates)
+                renders = replace(renders, applied_digest=records.applied.templates)
             records_lost = were_lost(live, has_children=_has_children(live, own))
         if records_lost:
             turn.state = replace(state, records_notice=unknown_notice(_unrecorded(live, own, rendered), monotonic))
@@ -432,7 +432,7 @@ class Observer:
         history = observe_loops(history, now, reset=changed and not live.deleting)
         if is_suspended(live, turn.parent.folder.settings.suspend_when):
             # Users may change the children by hand, and no reconcile follows.
-            history = replace(history, requeues=Requeues())
+            history = replace(history, follow_ups=FollowUps())
         else:
             _, renewed = _reconcile_at(turn)
             history = await observe_foreign_changes(
@@ -464,7 +464,7 @@ class Observer:
             objects=watched.of(parent.live.uid),
             informers=watched,
             kind_reports_status=self._cluster.reports_status,
-            account=self._cluster.of(parent.live).account_view(),
+            account=self._cluster.for_parent(parent.live).account_view(),
             once=apply_once.with_final_states(records, parent.live.uid, watched.last_seen, now).once_records,
         )
 
@@ -526,7 +526,7 @@ def _as_rendered(
     rendered: Rendered, moment: RenderMoment, unlabelled: Mapping[Identity, LiveObject]
 ) -> dict[Identity, LiveObject | None]:
     """What a render has just read: `ObservedChildren.as_rendered`."""
-    references = {(query.kind, query.name) for query in rendered.asked if isinstance(query, Reference)}
+    references = {(query.kind, query.name) for query in rendered.queries if isinstance(query, Reference)}
     read: dict[Identity, LiveObject | None] = {
         live.identity: live
         for live in moment.view.children
@@ -545,5 +545,5 @@ def _hidden_namespaces(turn: Turn) -> frozenset[str]:
 
 def is_confidential(parent: Parent, rendered: Rendered) -> bool:
     """Whether what was rendered may hold a Secret's content, in whatever kind of object."""
-    asked = any(query.kind == "Secret" for query in rendered.asked)
+    asked = any(query.kind == "Secret" for query in rendered.queries)
     return asked or parent.resource.confidential or bool(rendered.generated_values)

@@ -75,15 +75,15 @@ def waiting_outcome(step: Step, outcomes: Mapping[Identity, Outcome], now: float
     return Outcome(step=waiting, result=Result.WAITING, live=step.live, message=message)
 
 
-class Requeues(Struct, frozen=True):
+class FollowUps(Struct, frozen=True):
     """A series of reconciles that each changed what templates read: a chain of children is created link by link."""
 
     count: int = 0
 
     @property
-    def continued(self) -> Requeues:
+    def continued(self) -> FollowUps:
         """The series with one more reconcile."""
-        return Requeues(self.count + 1)
+        return FollowUps(self.count + 1)
 
     @property
     def at_once(self) -> bool:
@@ -92,7 +92,7 @@ class Requeues(Struct, frozen=True):
 
     @property
     def pause(self) -> float:
-        """Seconds until the next reconcile: a series that may have no end backs off. (core.policies.feedback_loops
+        """Seconds until the next reconcile: a series that may have no end backs off. (reconcile.feedback_loops.rules
         slows down a child that changes each time it is applied, much earlier.)
         """
         excess = self.count - MAX_IMMEDIATE_REQUEUES
@@ -104,14 +104,14 @@ def inputs_changed(rendered: Rendered, outcomes: Sequence[Outcome], now: float) 
     template may read the very object that it renders.
     """
     changed = [outcome for outcome in outcomes if outcome.result in CHANGED]
-    if not changed or not rendered.asked:
+    if not changed or not rendered.queries:
         return False
     by_name: dict[Reference, list[Outcome]] = {}
     for outcome in changed:
         identity = outcome.step.identity
         by_name.setdefault(Reference(identity.kind, identity.name), []).append(outcome)
     answers = Answers([outcome.live for outcome in changed if outcome.live is not None])
-    for query in rendered.asked:
+    for query in rendered.queries:
         if not isinstance(query, Reference):
             if any(True for _ in answers.to(query)):
                 return True
@@ -150,8 +150,8 @@ class _Missing:
 def _is_satisfied(edge: Edge, outcome: Outcome | None, now: float) -> bool:
     if outcome is None or outcome.result is Result.FAILED or outcome.result is Result.WAITING:
         return False
-    if outcome.step.history.standing is not None:
-        return outcome.step.history.standing.state is ReadinessState.CURRENT
+    if outcome.step.history.once_readiness is not None:
+        return outcome.step.history.once_readiness.state is ReadinessState.CURRENT
     if outcome.live is None:
         return False
     return not edge.ready or _is_readable(outcome, now)

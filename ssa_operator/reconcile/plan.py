@@ -8,7 +8,7 @@ Promises:
   the children that are not pruned yet, a parent has at most twice as many.
 - A parent that has as many parents above it as the folder's `maxDepth` allows creates nothing, and what exists is
   applied all the same.
-- A plan lists its prunes last, and core.planning.prune decides on each of them.
+- A plan lists its prunes last, and reconcile.prune.rules decides on each of them.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The state of the cluster that the plan was made for."""
     has_hooks: bool = False
     """Whether the folder has finalize hooks."""
-    held: str = ""
+    hold_message: str = ""
     """Why children that are no longer rendered are kept until a user confirms, '' where nothing is held."""
     blocked: str = ""
     """Why they are kept for now, '' where nothing blocks the prune."""
-    hold: HeldPrune | None = None
+    held_prune: HeldPrune | None = None
     """The record of a held prune that the parent has to keep."""
 
     def step_for_existing(self, step: Step, live: LiveObject) -> Step:
@@ -71,7 +71,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     def _is_read_first(self, manifest: Manifest, live: LiveObject) -> bool:
         """Whether a manifest follows from an object that a render can read. `live` reads only the parent's own."""
         own = live.parent_uid == self.observed.parent.uid
-        return manifest.document.holder or (manifest.document.reads_itself and own)
+        return manifest.document.has_generated_values or (manifest.document.reads_itself and own)
 
     @property
     def blocking_namespaces(self) -> frozenset[str]:
@@ -101,7 +101,9 @@ class Plan(Struct, frozen=True, kw_only=True):
         if step.action is Action.APPLY:
             return True
         before = (
-            apply_once.once_record(self.observed.records, step.identity) if step.history.standing is not None else None
+            apply_once.once_record(self.observed.records, step.identity)
+            if step.history.once_readiness is not None
+            else None
         )
         return before is not None and before.existed_before
 
@@ -115,16 +117,16 @@ def render_history_after(plan: Plan, history: RenderHistory, *, complete: bool) 
     return RenderHistory(
         digest=plan.rendered.digest,
         rendered=rendered,
-        converged=plan.rendered.digest if complete else history.converged,
-        settled=rendered if complete else history.settled,
-        hold=None if complete else plan.hold,
+        applied_digest=plan.rendered.digest if complete else history.applied_digest,
+        applied_children=rendered if complete else history.applied_children,
+        held_prune=None if complete else plan.held_prune,
         successors={step.identity: step.order.successors for step in plan.steps if step.order.successors} or NOTHING,
     )
 
 
 def make_plan(observed: Observed, rendered: Rendered) -> Plan:
-    """The plan for a parent that is not being deleted. For one that is, see core.planning.finalization."""
-    has_hooks, rendered = rendered.has_hooks, rendered.standing
+    """The plan for a parent that is not being deleted. For one that is, see reconcile.finalization.rules."""
+    has_hooks, rendered = rendered.has_hooks, rendered.without_hooks
     steps = steps_of(observed, rendered)
     prune = plan_prune(observed, rendered, steps, {step.identity for step in steps})
     return Plan(
@@ -132,9 +134,9 @@ def make_plan(observed: Observed, rendered: Rendered) -> Plan:
         rendered=rendered,
         observed=observed,
         has_hooks=has_hooks,
-        held=prune.held,
+        hold_message=prune.hold_message,
         blocked=prune.blocked,
-        hold=prune.hold,
+        held_prune=prune.held_prune,
     )
 
 

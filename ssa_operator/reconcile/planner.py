@@ -73,7 +73,7 @@ class Planner:
         known = await self._ancestors.observed(known, (step.identity for step in plan.steps))
         if known is not plan.observed:
             plan = make_plan(known, rendered)
-        if plan.held and rendered.aged:
+        if plan.hold_message and rendered.changed_by_time:
             earlier = await self._observer.rendered_at_creation(turn.parent, plan.observed)
             rendered_before = plan.observed.rendered_before | earlier
             plan = make_plan(replace(plan.observed, rendered_before=rendered_before), rendered)

@@ -60,7 +60,7 @@ from ssa_operator.reconcile.impersonation.rules import refusal
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observe import Observer, own_children
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.ordering import Requeues, inputs_changed
+from ssa_operator.reconcile.ordering import FollowUps, inputs_changed
 from ssa_operator.reconcile.orphaning.requests import release_children
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.lost_records import NO_NOTICE, record_texts
@@ -287,7 +287,9 @@ class Reconciler:
         the parent lives in.
         """
         why_kept = deletion.plan.observed.why_kept
-        await release_children(self._cluster.of(turn.parent.live, turn.state.secrets), turn.parent.live, why_kept)
+        await release_children(
+            self._cluster.for_parent(turn.parent.live, turn.state.secrets), turn.parent.live, why_kept
+        )
         turn.parent = await save_parent_records(self._cluster, turn.parent, ParentRecords())
         deletion = redacted_finalization(deletion, turn.state.secrets)
         return make_deletion_report(turn.parent.live, deletion, (), StatusFields(), self._now())
@@ -300,7 +302,7 @@ class Reconciler:
         try:
             return await self._report_children_stay(turn)
         finally:
-            await release_children(self._cluster.of(turn.parent.live, turn.state.secrets), turn.parent.live)
+            await release_children(self._cluster.for_parent(turn.parent.live, turn.state.secrets), turn.parent.live)
             turn.parent = await save_parent_records(self._cluster, turn.parent, ParentRecords())
 
     async def _report_children_stay(self, turn: Turn) -> Report:
@@ -316,7 +318,7 @@ class Reconciler:
         return await self._report_idle(turn, _deleting(_CHILDREN_STAY))
 
     async def _carry_out(self, turn: Turn, plan: Plan) -> Outcomes:
-        cluster = self._cluster.of(turn.parent.live, turn.state.secrets)
+        cluster = self._cluster.for_parent(turn.parent.live, turn.state.secrets)
         check, keeper = ViewCheck(cluster, turn, plan), ValueKeeper(cluster, turn)
         cluster = replace(
             cluster,
@@ -337,7 +339,7 @@ class Reconciler:
         await self._judge(turn, ((outcome.step, outcome.live) for outcome in outcomes))
         history = turn.state.children
         outcomes, checks = await diagnose_pods(
-            outcomes, history.pod_checks, self._cluster.of(turn.parent.live), self._workload_events, self._clock
+            outcomes, history.pod_checks, self._cluster.for_parent(turn.parent.live), self._workload_events, self._clock
         )
         turn.state = replace(turn.state, children=replace(history, pod_checks=checks))
         return outcomes
@@ -352,7 +354,9 @@ class Reconciler:
 
     def _learn_plan(self, turn: Turn, plan: Plan, report: Report) -> None:
         renders = render_history_after(plan, turn.state.renders, complete=report.complete)
-        turn.newly_converged = renders.converged is not None and renders.converged != turn.state.renders.converged
+        turn.newly_converged = (
+            renders.applied_digest is not None and renders.applied_digest != turn.state.renders.applied_digest
+        )
         # Only a reconcile that comes to its end fulfils `reconcile-at`.
         turn.state = replace(turn.state, renders=renders, reconcile_at=plan.observed.reconcile_at)
 
@@ -365,7 +369,7 @@ class Reconciler:
             report = await self.observer.judged(turn, lambda: self._made_report(turn, plan, outcomes, own))
         await turn.steps.rest()
         self._learn_plan(turn, plan, report)
-        cluster = self._cluster.of(turn.parent.live)
+        cluster = self._cluster.for_parent(turn.parent.live)
         obsolete = await delete_kept_values(cluster, turn, plan, outcomes)
         numbers = obsolete_replicas(cluster, turn, plan, outcomes)
         await trim_records(self._cluster, turn, plan, outcomes, obsolete, numbers)
@@ -480,7 +484,7 @@ class Reconciler:
         self, turn: Turn, verdict: Verdict, children: Sequence[LiveObject], own: StatusFields
     ) -> Report:
         # No reconcile follows at once, which would write the status.
-        turn.state = replace(turn.state, children=replace(turn.state.children, requeues=Requeues()))
+        turn.state = replace(turn.state, children=replace(turn.state.children, follow_ups=FollowUps()))
         report = make_idle_report(turn.parent.live, verdict, children, own, self._now(), turn.state.secrets)
         return await self._publish(turn, with_left_out(report, own.left_out))
 
@@ -522,10 +526,10 @@ class Reconciler:
         await turn.steps.rest()
         report = with_crd_refusal(self._with_notice_of_lost_records(turn, report), turn.parent.crd_refusal)
         failed = any(outcome.result is Result.FAILED for outcome in report.outcomes)
-        if turn.lacks_permission or (failed and self._cluster.of(turn.parent.live).account):
+        if turn.lacks_permission or (failed and self._cluster.for_parent(turn.parent.live).account):
             # The account may lack a permission, and no event shows that somebody grants it.
             report = _due_at(report, self._clock.monotonic() + ANSWER_LIFETIME)
-        if turn.state.children.requeues.at_once:
+        if turn.state.children.follow_ups.at_once:
             # The next reconcile follows at once. It knows more, and writes the status.
             self._publisher.emit_events(turn, report)
             return report

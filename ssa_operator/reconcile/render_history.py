@@ -21,11 +21,11 @@ class RenderHistory(Struct, frozen=True, kw_only=True):
     """Names the template set of the last reconcile."""
     rendered: frozenset[Identity] = frozenset()
     """The children that this template set rendered, as far as they exist or are rendered now."""
-    converged: str | None = None
+    applied_digest: str | None = None
     """Names the template set that was last applied completely, None where this process has not done so yet."""
-    settled: frozenset[Identity] | None = None
+    applied_children: frozenset[Identity] | None = None
     """The children of that moment."""
-    hold: HeldPrune | None = None
+    held_prune: HeldPrune | None = None
     """The prune that is held, also where it can't be recorded on the parent."""
     successors: Mapping[Identity, frozenset[Identity]] = field(default_factory=dict)
     """For a child that is no longer rendered, the children that must be ready before it is deleted."""

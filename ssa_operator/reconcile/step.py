@@ -70,7 +70,7 @@ class StepHistory(Struct, frozen=True, kw_only=True):
     """Set where the object was deleted to be recreated."""
     replicas: OthersReplicas | None = None
     """What others set in the object that was deleted to be recreated."""
-    standing: Readiness | None = None
+    once_readiness: Readiness | None = None
     """The readiness of an object that is applied once, whether it still exists or not."""
     foreign_change: ForeignChange | None = None
     """The change of another manager that the step reverts."""

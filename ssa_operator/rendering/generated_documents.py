@@ -96,7 +96,7 @@ def _with_generated_values(
 ) -> Result:
     if not isinstance(result, Document):
         return result
-    return replace(result, generated_values=tuple(values), holder=identity_of(result, api) in holders)
+    return replace(result, generated_values=tuple(values), has_generated_values=identity_of(result, api) in holders)
 
 
 def _live_value(candidates: Sequence[ValueLocation], api: TemplateAPI) -> str | None:

@@ -174,9 +174,9 @@ def test_where_no_owner_is_legal_and_the_folder_allows_it_there_is_no_owner_refe
 
 
 def test_a_child_that_kubernetes_does_not_collect_needs_a_record_unless_it_stays_when_its_parent_goes() -> None:
-    assert made(config_map(metadata={"namespace": "other"}), cluster_scope=True).needs_record
-    assert not made(config_map(metadata={"namespace": "other", **KEEP}), cluster_scope=True).needs_record
-    assert not made(config_map()).needs_record
+    assert made(config_map(metadata={"namespace": "other"}), cluster_scope=True).deleted_by_operator
+    assert not made(config_map(metadata={"namespace": "other", **KEEP}), cluster_scope=True).deleted_by_operator
+    assert not made(config_map()).deleted_by_operator
 
 
 def test_a_hook_has_no_owner_while_its_parents_dependents_are_being_collected() -> None:

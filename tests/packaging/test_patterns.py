@@ -30,17 +30,17 @@ def _named(value: object = "web") -> SimpleNamespace:
 
 
 SAMPLES: Mapping[str, Mapping[str, Any]] = {
-    "cli.captured_case": {"name": "now"},
-    "cli.finding_fixes": {"edit": _named()},
-    "cli.scaffold.instance_names": {
+    "tools.cases.captured_case": {"name": "now"},
+    "tools.findings.fixes": {"edit": _named()},
+    "tools.scaffold.instance_names": {
         "bound": r"(?<![A-Za-z0-9_.-]){}(?![A-Za-z0-9_])",
         "before": r"(?:(?<=://)|(?<=@)|(?<![A-Za-z0-9_./-]))",
         "names": "web|db",
         "after": r"(?=:[0-9]+(?![0-9])|\.svc(?![A-Za-z0-9_-]))",
         "self": _named(),
     },
-    "cli.scaffold.template_text": {"self": _named()},
-    "core.policies.recreate": {"template": "data", "live": _named(_named())},
+    "tools.scaffold.escaped_text": {"self": _named()},
+    "reconcile.recreate.rules": {"template": "data", "live": _named(_named())},
     "rendering.jinja.expansion": {"key": "kind"},
     "rendering.possible_manifests": {"name": "prune"},
     "rendering.values.template_text": {"blank": False},
@@ -52,7 +52,7 @@ COMPILES = "_of_pattern"
 """The function of the package that compiles a pattern that it is given: of a format of strings."""
 
 EXEMPT = {
-    "cli.options": "the texts are the user's own command line",
+    "cli.shared_options": "the texts are the user's own command line",
     "rendering.values.python_errors": "the texts are shortened to _TEXT_LIMIT characters first",
 }
 """Modules whose patterns read no long text of others."""

@@ -67,7 +67,7 @@ def test_an_operator_without_a_webhook_imports_nothing_of_it() -> None:
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     imported = run.stdout.split()
     assert "ssa_operator.operator.operator" in imported
-    assert [name for name in imported if name == "cryptography" or "controller.admission" in name] == []
+    assert [name for name in imported if name == "cryptography" or "operator.admission" in name] == []
 
 
 @pytest.mark.exhaustive

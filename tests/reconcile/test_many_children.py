@@ -59,7 +59,7 @@ def lives(count: int, name: str = "new") -> tuple[LiveObject, ...]:
 
 def renamed(count: int, renders: RenderHistory | None = None) -> tuple[Observed, Rendered]:
     """A parent whose children all have another name now."""
-    seen = observed(*lives(count, "old"), renders=renders or RenderHistory(converged="t1"))
+    seen = observed(*lives(count, "old"), renders=renders or RenderHistory(applied_digest="t1"))
     return seen, rendered(*(config_map(f"new-{number}") for number in range(count)))
 
 
@@ -69,7 +69,7 @@ def pairs(count: int, query: Callable[[int], Query] = one, *, awaited: bool = Tr
     for number in range(count):
         reads = (Dependency(query(number), awaited=awaited),)
         documents.append(dataclasses.replace(document(config_map(f"reader-{number}")), dependencies=reads))
-    return Rendered(documents=tuple(documents), asked=tuple(query(number) for number in range(count)), digest="t1")
+    return Rendered(documents=tuple(documents), queries=tuple(query(number) for number in range(count)), digest="t1")
 
 
 def outcomes_of(plan: Plan, present: Sequence[LiveObject], result: Result) -> tuple[Outcome, ...]:
@@ -83,7 +83,7 @@ def test_children_that_are_renamed_are_planned() -> None:
 
 def test_children_that_are_renamed_again_while_their_successors_are_not_ready_are_planned() -> None:
     def prepare(count: int) -> Step:
-        history = render_history_after(make_plan(*renamed(count)), RenderHistory(converged="t1"), complete=False)
+        history = render_history_after(make_plan(*renamed(count)), RenderHistory(applied_digest="t1"), complete=False)
         return partial(make_plan, *renamed(count, history))
 
     assert is_linear(prepare)

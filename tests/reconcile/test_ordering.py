@@ -25,7 +25,7 @@ from ssa_operator.objects.render_result import (
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.apply_once.rules import FinalState, OnceRecord
 from ssa_operator.reconcile.finalization.rules import DeletionContext, make_finalization
-from ssa_operator.reconcile.ordering import Requeues, depths, inputs_changed, waiting_outcome
+from ssa_operator.reconcile.ordering import FollowUps, depths, inputs_changed, waiting_outcome
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.resync.unchanged import apply_record
@@ -95,7 +95,7 @@ def test_a_manifest_that_was_applied_once_and_deleted_since_satisfies_its_depend
     first, second = plan_of(document(job()), after(config_map(), MIGRATE)).steps
     for end, satisfied in ((FinalState.READY, True), (FinalState.UNSEEN, True), (FinalState.FAILED, False)):
         gone = replace(
-            first, action=Action.KEEP, history=StepHistory(standing=OnceRecord("d", end).readiness_when_gone)
+            first, action=Action.KEEP, history=StepHistory(once_readiness=OnceRecord("d", end).readiness_when_gone)
         )
         assert (waiting_outcome(second, done(gone, None), NOW) is None) is satisfied
 
@@ -187,7 +187,7 @@ def read_by(*names: str | None, result: Result = Result.CREATED, live: LiveObjec
         if name != "migrate"
     ]
     own = dataclasses.replace(document(job()), dependencies=uses if "migrate" in names else ())
-    rendered = Rendered(documents=(own,), waits=tuple(waits), asked=(MIGRATE,))
+    rendered = Rendered(documents=(own,), waits=tuple(waits), queries=(MIGRATE,))
     (step,) = plan_of(document(job())).steps
     return inputs_changed(rendered, (Outcome(step=step, result=result, live=live),), NOW)
 
@@ -209,10 +209,10 @@ def test_no_reconcile_follows_one_that_changed_nothing_that_can_be_read() -> Non
 def test_a_child_that_is_read_unready_is_read_before_it_is_ready() -> None:
     (step,) = plan_of(document(job())).steps
     outcome = Outcome(step=step, result=Result.CREATED, live=live_job())
-    assert inputs_changed(Rendered(asked=(MIGRATE,), read_unready=frozenset({MIGRATE})), (outcome,), NOW)
-    assert not inputs_changed(Rendered(asked=(MIGRATE,)), (outcome,), NOW)
+    assert inputs_changed(Rendered(queries=(MIGRATE,), read_unready=frozenset({MIGRATE})), (outcome,), NOW)
+    assert not inputs_changed(Rendered(queries=(MIGRATE,)), (outcome,), NOW)
     assert not inputs_changed(
-        Rendered(asked=(MIGRATE,), read_unready=frozenset({Reference("Job", "other")})), (outcome,), NOW
+        Rendered(queries=(MIGRATE,), read_unready=frozenset({Reference("Job", "other")})), (outcome,), NOW
     )
 
 
@@ -229,7 +229,7 @@ def test_a_child_that_is_read_unready_is_read_before_it_is_ready() -> None:
 def test_an_object_that_is_looked_up_is_read_too(query: Lookup | Selection, read: bool) -> None:
     (step,) = plan_of(document(job())).steps
     outcome = Outcome(step=step, result=Result.CREATED, live=live_job())
-    assert inputs_changed(Rendered(asked=(query,)), (outcome,), NOW) is read
+    assert inputs_changed(Rendered(queries=(query,)), (outcome,), NOW) is read
 
 
 def test_a_manifest_that_reads_its_own_object_is_rendered_again() -> None:
@@ -238,7 +238,7 @@ def test_a_manifest_that_reads_its_own_object_is_rendered_again() -> None:
 
 
 def test_a_chain_is_created_without_a_pause_and_an_endless_one_backs_off() -> None:
-    chain, pauses = Requeues(), []
+    chain, pauses = FollowUps(), []
     assert not chain.at_once
     for _ in range(1000):
         chain = chain.continued

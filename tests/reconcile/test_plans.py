@@ -109,7 +109,7 @@ class ParentModel(RuleBasedStateMachine):
         given = rendered(*(config_map(name) for name in sorted(wanted)), digest=self.templates)
         kept = read_parent_records(LiveObject.of(parent_records_body(parent(), self.kept)))
         plan = make_plan(self._observed(kept), given)
-        self.kept = replace(kept, held_prune=plan.hold)  # on record before anything is done
+        self.kept = replace(kept, held_prune=plan.held_prune)  # on record before anything is done
         outcomes = []
         ordered = sorted(plan.steps, key=lambda step: step.action is Action.PRUNE)
         for done, step in enumerate(ordered):
@@ -134,12 +134,12 @@ class ParentModel(RuleBasedStateMachine):
             others=(self.foreign,),
             apply_records=self.history.apply_records,
             apply_scope=ApplyScope.CHANGED,
-            converged=renders.converged,
-            settled=renders.settled,
+            converged=renders.applied_digest,
+            settled=renders.applied_children,
             rendered_before=renders.rendered if renders.digest == self.templates else frozenset(),
             reconcile_at=self.reconcile_at,
             successors=renders.successors,
-            records=replace(kept, held_prune=kept.held_prune or renders.hold),
+            records=replace(kept, held_prune=kept.held_prune or renders.held_prune),
         )
 
     def _act(self, step: Step) -> Outcome:
@@ -163,7 +163,7 @@ class ParentModel(RuleBasedStateMachine):
         assert len(identities) == len(set(identities))
         gone = {identity.name for identity in before.keys() - self.objects.keys()}
         assert not gone & self._wanted()
-        assert not (plan.held and gone)
+        assert not (plan.hold_message and gone)
         if gone and gone == {identity.name for identity in before}:
             # All children were pruned: the data decided it with known good templates, or a user confirmed.
             known = self.brought_to == self.templates or gone <= self.rendered_here.get(self.templates, set())

@@ -97,7 +97,7 @@ def test_what_depends_on_an_unknown_answer_waits_and_other_files_do_not(use: str
     assert [each.identity.name for each in found.documents] == ["b"]
     assert ([str(wait) for wait in found.waits], found.problems) == ([WHY], ())
     assert found.apis == {MONITOR: Unknown("its API is in an upgrade")}
-    assert found.asked == ()
+    assert found.queries == ()
     assert not found.complete
 
 

@@ -14,7 +14,7 @@ import yaml
 
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
-from ssa_operator.reconcile.status.author_status import own_status, undeclared_fields
+from ssa_operator.reconcile.status.author_status import author_status, undeclared_fields
 from ssa_operator.rendering.jinja.folder_files import FolderFiles
 from ssa_operator.rendering.jinja.templates import Surroundings, Templates
 from ssa_operator.rendering.render import render, render_status
@@ -84,7 +84,7 @@ def status_of(text: str, *children: dict[str, Any]) -> StatusFields:
 
 def test_the_conditions_of_the_page_are_conditions() -> None:
     (block,) = (block for block in STATUS_TEMPLATES if block.text.startswith("conditions:"))
-    found = own_status(LiveObject.of(PAGE.parent.value), status_of(block.text, ready("StatefulSet")))
+    found = author_status(LiveObject.of(PAGE.parent.value), status_of(block.text, ready("StatefulSet")))
     assert found.dropped == ()
     assert found.conditions == (
         {"type": "DatabaseAvailable", "status": "True", "reason": "PodsReady", "message": "1 pods are ready"},
@@ -110,6 +110,6 @@ def test_the_fields_of_the_status_are_those_of_children(at: int) -> None:
 def test_a_field_that_the_crd_lacks_is_dropped_as_the_page_says() -> None:
     rendered = status_of("readyReplicas: 1\nurl: x\n")
     crd = yaml.safe_load((ROOT / "crds" / f"{FOLDER}.yaml").read_text())
-    own = own_status(LiveObject.of(PAGE.parent.value), rendered)
+    own = author_status(LiveObject.of(PAGE.parent.value), rendered)
     dropped = undeclared_fields(own, rendered, status_schema(crd, "v1"))
     assert [str(each) for each in dropped] == [DROPPED.text.strip()]

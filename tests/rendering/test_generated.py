@@ -120,7 +120,9 @@ def test_only_a_document_with_a_value_alone_in_a_field_holds_it() -> None:
     text = SEVERAL + "---\n" + manifest("ConfigMap", "c", "data: {a: b}\n")
     text += "---\n" + manifest("Secret", "u", "stringData: {url: 'u:{{ p }}'}\n")
     result = render_with({"a.yaml.j2": text}, cluster(), {"host": "h"})
-    holders = {(each.body["kind"], each.body["metadata"]["name"]): each.holder for each in result.documents}
+    holders = {
+        (each.body["kind"], each.body["metadata"]["name"]): each.has_generated_values for each in result.documents
+    }
     expected = {("Secret", "s"): True, ("Secret", "t"): True, ("ConfigMap", "c"): False, ("Secret", "u"): False}
     assert holders == expected
     assert {(each.kind, each.name) for each in result.generated} == {("Secret", "s"), ("Secret", "t")}
@@ -209,7 +211,7 @@ def test_a_parent_expires_at_the_moment_at_which_it_is_rendered_again(
     metadata = {"name": "e", "namespace": "n", "creationTimestamp": BORN}
     result = render_with({"a.yaml.j2": text}, FakeClusterView(now=NOW + after), metadata=metadata)
     assert result.documents[0].body["v"] is expired
-    assert result.aged is expired
+    assert result.changed_by_time is expired
     assert result.again_at == again
 
 

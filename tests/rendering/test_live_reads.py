@@ -41,7 +41,7 @@ def test_a_document_may_read_its_own_live_object_without_a_cycle() -> None:
     result = render_with({"a.yaml.j2": SELF}, cluster)
     assert result.documents[0].body["data"] == {"y": "2"}
     assert graph_of(result, lambda identity: identity).cycles() == ()
-    assert Reference("ConfigMap", "a") in result.asked
+    assert Reference("ConfigMap", "a") in result.queries
     assert Reference("ConfigMap", "a") in result.read_unready
     assert render_with({"a.yaml.j2": SELF}, FakeClusterView()).documents[0].body["data"] == {"x": "1"}
 

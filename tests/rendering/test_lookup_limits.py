@@ -25,11 +25,11 @@ def test_the_templates_of_a_parent_look_up_a_bounded_number_of_objects(lookup: s
     refused = render_with(files, FakeClusterView(), {"names": [f"n{number}" for number in range(1001)]})
     assert "may look up 1000 objects" in str(refused.problems)
     assert [each.identity.name for each in refused.documents] == ["b"]
-    assert len(refused.asked) == 1000
+    assert len(refused.queries) == 1000
 
 
 def test_a_name_that_no_object_can_have_is_not_looked_up() -> None:
     text = HEAD + "v: {{ lookup('v1', 'Secret', spec.name, optional=true) is defined }}\n"
     found = render_with({"a.yaml.j2": text}, FakeClusterView(), {"name": "x" * 254})
     assert "no object has a name of 254 characters" in str(found.problems)
-    assert not found.asked
+    assert not found.queries

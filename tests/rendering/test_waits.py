@@ -174,7 +174,7 @@ def test_a_query_alone_waits_for_nothing() -> None:
     assert names(result) == ["c", "s"]
     assert (result.documents[0].body["v"], result.documents[0].body["w"]) == (False, False)
     assert result.documents[0].dependencies == (Dependency(CHILD, awaited=False), Dependency(MAP, awaited=False))
-    assert result.asked == (CHILD, MAP)
+    assert result.queries == (CHILD, MAP)
 
 
 def test_only_the_document_that_reads_an_unknown_value_waits() -> None:
@@ -286,7 +286,7 @@ def test_a_file_that_branches_on_an_unknown_value_waits_as_a_whole(text: str) ->
     assert wait.identity is None
     assert wait.location.line >= 10
     assert wait.dependencies == (Dependency(MAP, awaited=True),)
-    assert result.asked == (MAP,)
+    assert result.queries == (MAP,)
 
 
 def test_every_document_of_a_file_depends_on_its_branches() -> None:
@@ -316,7 +316,7 @@ def test_a_branch_that_renders_nothing_records_its_query() -> None:
     text = "{% if lookup('v1', 'ConfigMap', 'x', optional=true) %}\n" + manifest("ConfigMap", "a") + "{% endif %}\n"
     result = render_with({"a.yaml.j2": text}, EMPTY)
     assert (result.documents, result.waits, result.problems) == ((), (), ())
-    assert result.asked == (MAP,)
+    assert result.queries == (MAP,)
 
 
 def test_a_file_that_fails_records_its_queries() -> None:
@@ -325,7 +325,7 @@ def test_a_file_that_fails_records_its_queries() -> None:
     assert [str(problem) for problem in result.problems] == [
         "echoes.example.com/a.yaml.j2:5: b64decode: the value is not base64"
     ]
-    assert result.asked == (MAP,)
+    assert result.queries == (MAP,)
 
 
 @pytest.mark.parametrize(
@@ -785,7 +785,7 @@ def test_the_dependencies_of_a_document_are_the_same_for_every_state_of_the_clus
         } | waiting
 
     assert uses(CLUSTER) == uses(UNREADY) == uses(EMPTY)
-    assert render_with(files, CLUSTER).asked == render_with(files, EMPTY).asked
+    assert render_with(files, CLUSTER).queries == render_with(files, EMPTY).queries
 
 
 def test_a_wait_has_the_known_annotations_of_its_manifest() -> None:

@@ -108,7 +108,7 @@ async def _read(reference: ObjectReference, templates: Sequence[Path], namespace
         planned = await preview.plan(named.parent)
         status = await preview.render_status(planned)
         others = {}
-        for query in dict.fromkeys((*planned.rendered.asked, *status.asked)):
+        for query in dict.fromkeys((*planned.rendered.queries, *status.queries)):
             if isinstance(query, Lookup | Selection):
                 answer = preview.cluster.lookups.answer(query)
                 if answer.unknown:
@@ -118,7 +118,7 @@ async def _read(reference: ObjectReference, templates: Sequence[Path], namespace
     return LiveCase(
         planned=planned,
         others=[others[identity] for identity in sorted(others)],
-        uses_time=rendered.aged or rendered.again_at is not None or status.again_at is not None,
+        uses_time=rendered.changed_by_time or rendered.again_at is not None or status.again_at is not None,
         now=now,
     )
 

@@ -98,7 +98,7 @@ class ParentReview:
             max_children=settings.max_children,
             confidential=is_confidential(parent, rendered),
         )
-        steps = (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing))
+        steps = (*steps_of(observed, rendered.without_hooks), *steps_of(observed, rendered.finalizing))
         broken = (
             RenderProblem(f"{step.identity} {step.reason}", step.location)
             for step in redacted_steps(steps, secrets)

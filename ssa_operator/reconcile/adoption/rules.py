@@ -73,12 +73,12 @@ def only_to_known(manifest: Manifest, live: LiveObject) -> bytes:
 
 def depends_on_known(manifest: Manifest) -> bool:
     """Whether a manifest must be applied only to the object that the operator knows."""
-    return follows_from_object(manifest) or manifest.needs_record
+    return follows_from_object(manifest) or manifest.deleted_by_operator
 
 
 def follows_from_object(manifest: Manifest) -> bool:
     """Whether values of a manifest were read from its own object."""
-    return manifest.document.holder or manifest.document.reads_itself
+    return manifest.document.has_generated_values or manifest.document.reads_itself
 
 
 def _with_precondition(manifest: Manifest, **fields: str) -> bytes:

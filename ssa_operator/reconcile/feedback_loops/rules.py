@@ -123,7 +123,7 @@ def with_changes(
     feedback_loops: Mapping[Identity, FeedbackLoop], rendered: Rendered, changes: Changes, now: float
 ) -> Mapping[Identity, FeedbackLoop]:
     """The loops after a reconcile with these changes."""
-    if not changes.changed or not rendered.asked:
+    if not changes.changed or not rendered.queries:
         return feedback_loops
     found = dict(feedback_loops)
     dependencies = dict[Reference, list[Dependency]]()

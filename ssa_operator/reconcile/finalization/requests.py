@@ -1,5 +1,5 @@
 """Reading the namespaces of children that can't be created, read or deleted, because the namespaces may be ending
-(core.policies.ending_namespaces).
+(reconcile.finalization.ending_namespaces).
 
 Promises:
 - A namespace is read only where its end would end a wait, and by the operator itself.

@@ -11,7 +11,7 @@ Promises:
 - A template that can't be rendered doesn't block the deletion: its hooks are skipped.
 - What the parent lives in is not deleted. An object whose end waits for the parent is deleted, and its end not awaited.
 - What can't be read or created in a namespace that ends doesn't block the deletion.
-- Children that the garbage collector has orphaned are left behind (core.policies.orphaning).
+- Children that the garbage collector has orphaned are left behind (reconcile.orphaning.rules).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class DeletionContext(Struct, frozen=True, kw_only=True):
 
 def make_finalization(observed: Observed, rendered: Rendered, context: DeletionContext) -> Finalization:
     """The plan of one reconcile; `rendered` is everything that the templates gave."""
-    standing, rendered = rendered.standing, rendered.finalizing
+    standing, rendered = rendered.without_hooks, rendered.finalizing
     unreadable = observed.children.unreadable
     hooks, again_at = _hook_steps(observed, rendered, context)
     hooks, skipped = _skip_impossible(observed, hooks)
@@ -132,7 +132,7 @@ def was_orphaned(observed: Observed, rendered: Rendered) -> bool:
     """Whether the garbage collector has orphaned the parent's children: none of those that the templates give an owner
     reference has it.
     """
-    steps = (step_for_document(observed, document) for document in rendered.standing.documents)
+    steps = (step_for_document(observed, document) for document in rendered.without_hooks.documents)
     owned = [
         step.live
         for step in steps
@@ -411,7 +411,7 @@ def _records_before_acting(observed: Observed, hooks: Sequence[Step], *, hooks_d
     again.
     """
     records = observed.records.with_children(
-        step.identity for step in hooks if step.manifest is not None and step.manifest.needs_record
+        step.identity for step in hooks if step.manifest is not None and step.manifest.deleted_by_operator
     )
     if hooks_done:
         done = {HOOK + identity_key(step.identity): _DONE for step in hooks}

@@ -81,7 +81,7 @@ def read_secret(parent: LiveObject, identity: Identity, secret: LiveObject) -> R
     except (TypeError, ValueError, binascii.Error, msgspec.DecodeError):
         return None
     # It is unknown whether the object was deleted. Without a digest, a refused apply doesn't count as a repeated one.
-    return Recreation(digest=b"", made=False, why=why, old=old) if old.identity == identity else None
+    return Recreation(digest=b"", created=False, why=why, old=old) if old.identity == identity else None
 
 
 def obsolete_values(

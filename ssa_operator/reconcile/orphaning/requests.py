@@ -1,5 +1,5 @@
 """Taking away the owner references that children got back while their parent was deleted without them
-(core.policies.orphaning).
+(reconcile.orphaning.rules).
 
 Promises:
 - Before the operator's finalizer goes, every child is read, and loses an owner reference to the parent.

@@ -1,5 +1,5 @@
 """Reading the parents above a parent that other operator processes reconcile, where they decide what is never deleted
-(core.policies.deletion_cycles).
+(reconcile.finalization.deletion_cycles).
 
 Promises:
 - The namespaces and the CRDs that the parents above a parent live in are kept, even if other shards, or operators that

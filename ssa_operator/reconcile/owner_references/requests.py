@@ -1,5 +1,5 @@
 """Keeping an object as it is, but for its owner reference to the parent: the reference names a version that is served
-(core.policies.owner_references), and what the parent lives in has none (core.policies.deletion_cycles).
+(reconcile.owner_references.rules), and what the parent lives in has none (reconcile.finalization.deletion_cycles).
 """
 
 from __future__ import annotations

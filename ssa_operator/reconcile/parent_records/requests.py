@@ -166,7 +166,7 @@ def _records_of(plan: Plan) -> ParentRecords:
     )
     if observed.records_lost:
         records = once_outcomes.with_unknown(records, plan.steps, observed.parent)
-    return replace(records, held_prune=plan.hold)
+    return replace(records, held_prune=plan.held_prune)
 
 
 def _waiting_kinds(plan: Plan) -> set[GroupKind]:
@@ -182,14 +182,14 @@ def _without_unrecorded(plan: Plan, parent: Parent, error: Exception) -> Plan:
     """The plan that refuses what can't be recorded."""
     reason = f"can't be recorded on its parent before it is created: {error}"
     steps = [
-        _refused(step, reason) if step.manifest is not None and step.manifest.needs_record else step
+        _refused(step, reason) if step.manifest is not None and step.manifest.deleted_by_operator else step
         for step in plan.steps
     ]
     if plan.has_hooks:
         step = Step(action=Action.REFUSE, identity=parent.live.identity)
         steps.append(_refused(step, f"has hooks to finalize, and {reason}"))
-    held = f"{plan.held} (after a restart, the operator decides again: {error})" if plan.held else ""
-    return replace(plan, steps=tuple(steps), held=held)
+    held = f"{plan.hold_message} (after a restart, the operator decides again: {error})" if plan.hold_message else ""
+    return replace(plan, steps=tuple(steps), hold_message=held)
 
 
 async def record_once(
@@ -198,7 +198,7 @@ async def record_once(
     """Record on the parent the manifests that were applied once. A crash before that leads to another apply."""
     live = turn.parent.live
     for outcome in outcomes:
-        if not once_outcomes.is_found(records, outcome) or await _exists(cluster.of(live), outcome):
+        if not once_outcomes.is_found(records, outcome) or await _exists(cluster.for_parent(live), outcome):
             records = once_outcomes.record_outcome(records, outcome, live, now)
     before = read_parent_records(live)
     if records.once_records != before.once_records:
@@ -252,7 +252,7 @@ async def trim_records(
         records = replace(records, replicas=left)
     if obsolete_values:
         records = replace(records, kept_values=records.kept_values - obsolete_values)
-    if records.held_prune is not None and turn.state.renders.hold is None:
+    if records.held_prune is not None and turn.state.renders.held_prune is None:
         records = replace(records, held_prune=None)
     if records.inventory and plan.rendered.complete:
         rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE}

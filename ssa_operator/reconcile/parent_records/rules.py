@@ -179,9 +179,9 @@ class ParentRecords(Struct, frozen=True, kw_only=True):
 def with_manifests(records: ParentRecords, manifests: Iterable[Manifest], *, hooks: bool) -> ParentRecords:
     """The records to save before these manifests are applied; `hooks` says whether there are finalize hooks."""
     manifests = tuple(manifests)
-    records = records.with_children(manifest.identity for manifest in manifests if manifest.needs_record)
+    records = records.with_children(manifest.identity for manifest in manifests if manifest.deleted_by_operator)
     # A child that now has an owner, or that now stays when its parent goes, no longer needs the finalizer.
-    records = records.without_children(manifest.identity for manifest in manifests if not manifest.needs_record)
+    records = records.without_children(manifest.identity for manifest in manifests if not manifest.deleted_by_operator)
     has_finalizer = hooks or bool(records.inventory)
     return records if records.has_finalizer is has_finalizer else replace(records, has_finalizer=has_finalizer)
 

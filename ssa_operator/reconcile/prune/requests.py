@@ -86,7 +86,7 @@ class ViewCheck:
         return ""
 
     async def _why_read(self) -> str:
-        asked = self.plan.rendered.asked
+        asked = self.plan.rendered.queries
         outdated = await asyncio.gather(*(self._is_outdated(query) for query in asked))
         found = next((query for query, is_old in zip(asked, outdated, strict=True) if is_old), None)
         if found is None:

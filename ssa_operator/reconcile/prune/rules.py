@@ -30,11 +30,11 @@ class PrunePlan(Struct, frozen=True, kw_only=True):
     """The steps of the objects that no template renders any more, and whether the prune is held or blocked."""
 
     steps: tuple[Step, ...]
-    held: str = ""
+    hold_message: str = ""
     """Why the objects are kept until a user confirms, '' where nothing is held."""
     blocked: str = ""
     """Why the objects are kept for now, '' where nothing blocks the prune."""
-    hold: HeldPrune | None = None
+    held_prune: HeldPrune | None = None
     """The record of the held prune that the parent has to keep."""
 
 
@@ -64,15 +64,15 @@ def plan_prune(
     if prunes and _must_be_held(observed, rendered, prunes, planned):
         hold = HeldPrune.of(hold.reconcile_at if hold else observed.reconcile_at, (step.identity for step in prunes))
         kept = _keep(prunes, "is no longer rendered; its deletion is held")
-        return PrunePlan(steps=(*deleting, *kept), held=_held_message(observed, len(prunes)), hold=hold)
+        return PrunePlan(steps=(*deleting, *kept), hold_message=_held_message(observed, len(prunes)), held_prune=hold)
     # A confirmation covers the whole prune. While a template can't be rendered, the prune may still want to delete
     # more, so its record stays.
     hold = hold if observed.confirmed or not rendered.complete else None
     blocked = _why_blocked(observed, rendered, steps) if prunes else ""
     if blocked:
         kept = _keep(prunes, f"is no longer rendered; kept because {blocked}")
-        return PrunePlan(steps=(*deleting, *kept), blocked=blocked, hold=hold)
-    return PrunePlan(steps=(*deleting, *prunes), hold=hold)
+        return PrunePlan(steps=(*deleting, *kept), blocked=blocked, held_prune=hold)
+    return PrunePlan(steps=(*deleting, *prunes), held_prune=hold)
 
 
 def _unwatched_steps(observed: Observed, planned: AbstractSet[Identity]) -> list[Step]:
@@ -224,7 +224,7 @@ def _must_be_held(
     the templates may have changed as well. A prune that is held stays held, also if other children have taken the place
     of those that it deletes.
     """
-    if observed.confirmed or not rendered.complete or observed.renders.converged == rendered.digest:
+    if observed.confirmed or not rendered.complete or observed.renders.applied_digest == rendered.digest:
         return False
     if all(step.identity in observed.rendered_before for step in prunes):
         return False
@@ -239,7 +239,7 @@ def _count_prunable(observed: Observed, prunes: Sequence[Step], planned: Abstrac
     """How many children count when a prune is judged. Those that are never pruned don't count, and neither do those
     that only the new template set created, while some of its manifests waited: they take the place of what it prunes.
     """
-    settled, pruned = observed.renders.settled, {step.identity for step in prunes}
+    settled, pruned = observed.renders.applied_children, {step.identity for step in prunes}
     return sum(
         1
         for live in observed.children.own
@@ -252,7 +252,7 @@ def _count_prunable(observed: Observed, prunes: Sequence[Step], planned: Abstrac
 
 def _held_message(observed: Observed, count: int) -> str:
     children = "a child" if count == 1 else f"{count} children"
-    if observed.renders.converged is not None:
+    if observed.renders.applied_digest is not None:
         why = f"the templates changed and would now delete {children}"
     else:
         why = (

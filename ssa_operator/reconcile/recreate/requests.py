@@ -53,8 +53,8 @@ from ssa_operator.reconcile.recreate.rules import (
     is_refused_again,
     probe,
     propagation,
-    proves_nothing,
     reason_to_keep,
+    refusal_is_about_trial,
     repeated_refusal,
     was_left_by_former_parent,
 )
@@ -171,7 +171,7 @@ async def _dry_run(
     try:
         applied = await cluster.client.apply(change.resource, identity.namespace, probed.name, probed.encoded, options)
     except ApiError as error:
-        if error.terminal and proves_nothing(probed, refusals_of(error), error.words.message, change.schema):
+        if error.terminal and refusal_is_about_trial(probed, refusals_of(error), error.words.message, change.schema):
             return None
         message = str(error).replace(probed.name, identity.name)
         outcome = failed_request(change.step, error, location_of_error(change.manifest, error) or change.location)
@@ -212,10 +212,10 @@ def _too_small(change: ImmutableChange, growth: Growth, error: ApiError) -> Outc
 async def _delete(
     change: ImmutableChange, live: LiveObject, replicas: OthersReplicas | None, cluster: ClusterAccess
 ) -> Outcome | Step:
-    identity, has_generated_values = live.identity, change.manifest.document.holder
+    identity, has_generated_values = live.identity, change.manifest.document.has_generated_values
     pending = Recreation(
         digest=change.manifest.digest,
-        made=False,
+        created=False,
         deleted_uid=live.uid,
         why=f"{change.field} is immutable",
         old=live if has_generated_values else None,

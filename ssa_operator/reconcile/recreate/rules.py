@@ -49,7 +49,7 @@ class Recreation:
 
     digest: bytes
     """The digest of the manifest that needs the new object."""
-    made: bool
+    created: bool
     """Whether the new object was created."""
     deleted_uid: str = ""
     """The uid of the deleted object."""
@@ -140,7 +140,7 @@ def reason_to_keep(manifest: Manifest, live: LiveObject) -> str:
                 "its volumes would be deleted with it (persistentVolumeClaimRetentionPolicy.whenDeleted is Delete); "
                 f"set {ANNOTATION} to Orphan, or whenDeleted to Retain"
             )
-    return _generated_values_at_risk(manifest, live) if manifest.document.holder else ""
+    return _generated_values_at_risk(manifest, live) if manifest.document.has_generated_values else ""
 
 
 def _deletion_advice(identity: Identity) -> str:
@@ -164,7 +164,7 @@ def propagation(manifest: Manifest) -> Recreate:
 def _generated_values_at_risk(manifest: Manifest, live: LiveObject) -> str:
     """Why the generated values of an object could be lost if it was deleted, '' where the new object surely gets them.
 
-    During a slow deletion others may still write the object, and its record (core.policies.kept_values) has the values
+    During a slow deletion others may still write the object, and its record (generated_values) has the values
     of before.
     """
     if propagation(manifest) is not Recreate.BACKGROUND:
@@ -185,14 +185,14 @@ def _generated_values_at_risk(manifest: Manifest, live: LiveObject) -> str:
 # The dry run of the new manifest.
 
 
-class Probe(Struct, frozen=True):
+class TrialManifest(Struct, frozen=True):
     """The manifest under a name that no object has."""
 
     name: str
     encoded: bytes
 
 
-def probe(manifest: Manifest, live: LiveObject) -> Probe:
+def probe(manifest: Manifest, live: LiveObject) -> TrialManifest:
     """The dry run that proves the manifest valid."""
     name = _unused_name(manifest.identity.name, f"{live.uid}{manifest.digest.hex()}")
     body = {**manifest.body, "metadata": {**manifest.body["metadata"], "name": name}}
@@ -200,11 +200,11 @@ def probe(manifest: Manifest, live: LiveObject) -> Probe:
         body["spec"] = _without_allocated(body.get("spec"), _spec(live.body))
     if live.identity.group_kind == _PRIORITY_CLASS and live.body.get("globalDefault"):
         body.pop("globalDefault", None)  # the cluster can have only one
-    return Probe(name, encode(body))
+    return TrialManifest(name, encode(body))
 
 
-def proves_nothing(
-    probed: Probe, refusals: Sequence[FieldRefusal], message: str, schema: Mapping[str, Any] | None
+def refusal_is_about_trial(
+    probed: TrialManifest, refusals: Sequence[FieldRefusal], message: str, schema: Mapping[str, Any] | None
 ) -> bool:
     """Whether a refusal of the probe doesn't disprove the manifest: it is about the probe's name, or about the number
     of objects.

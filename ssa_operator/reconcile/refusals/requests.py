@@ -1,4 +1,4 @@
-"""What follows from a refused apply: core.planning.refusals reads it, and dry runs tell what the API server accepts.
+"""What follows from a refused apply: reconcile.refusals.rules reads it, and dry runs tell what the API server accepts.
 
 Promises:
 - Before anything is said or deleted, a refusal is read with the live object and its managedFields.
@@ -7,7 +7,7 @@ Promises:
 - A value that stays, and what admission changes, are remembered, so that resyncs write nothing and try nothing. Only
   what admission denies is tried again by resyncs.
 - In a dry run, the outcome has the object as the accepted trial showed it.
-- The same steps have a field removed that the apply of a manifest would leave (core.planning.returned_fields).
+- The same steps have a field removed that the apply of a manifest would leave (field_conflicts.returned_fields).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.failures import causes_text, failed_outcome, location_of_error, refusals_of
 from ssa_operator.reconcile.field_conflicts.returned_fields import as_refused, dropped_fields, is_gone, returned_fields
 from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.recreate.rules import probe, proves_nothing
+from ssa_operator.reconcile.recreate.rules import probe, refusal_is_about_trial
 from ssa_operator.reconcile.refusals.field_claims import Claim, claim
 from ssa_operator.reconcile.refusals.memory import DENIAL_LIMIT, KnownRefusal, admission_notice
 from ssa_operator.reconcile.refusals.rules import (
@@ -124,7 +124,7 @@ class _Trials(Struct, frozen=True, kw_only=True):
             return await self._apply(probed.name, probed.encoded), True
         except ApiError as error:
             words = error.words.message
-            return None, error.terminal and proves_nothing(probed, refusals_of(error), words, self.schema)
+            return None, error.terminal and refusal_is_about_trial(probed, refusals_of(error), words, self.schema)
 
     async def as_it_is(self) -> LiveObject | None:
         """The object as an apply of the manifest leaves it, None where the API server refuses it."""

@@ -56,7 +56,7 @@ def repeatable_applies(
     if (
         observed.apply_scope is not ApplyScope.ALL
         or not plan.rendered.complete
-        or plan.held
+        or plan.hold_message
         or plan.blocked
         or observed.children.unlabelled
         or observed.children.unreadable
@@ -108,6 +108,6 @@ def _is_remembered(history: ChildHistory) -> bool:
         or history.shown_warnings
         or history.feedback_loops
         or history.new_names
-        or history.requeues.count
+        or history.follow_ups.count
         or history.hook_failures
     )

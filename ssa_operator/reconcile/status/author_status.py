@@ -78,7 +78,7 @@ class DroppedField(Struct, frozen=True):
         return f"{self.location}: {self.message}" if self.location else self.message
 
 
-class OwnStatus(Struct, frozen=True, kw_only=True):
+class AuthorStatus(Struct, frozen=True, kw_only=True):
     """The author's part of a status."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class OwnStatus(Struct, frozen=True, kw_only=True):
     """What is dropped, whatever the CRD declares."""
 
 
-def own_status(parent: LiveObject, own: StatusFields) -> OwnStatus:
+def author_status(parent: LiveObject, own: StatusFields) -> AuthorStatus:
     """The author's part of the status of a parent, from what the status template rendered."""
     if own.problems:
         return last_status(parent)
@@ -101,11 +101,11 @@ def own_status(parent: LiveObject, own: StatusFields) -> OwnStatus:
     conditions, faults = _conditions(own.fields.get("conditions"))
     dropped += [DroppedField(path, reason, _location(own, path)) for path, reason in faults]
     fields = {name: value for name, value in own.fields.items() if name not in RESERVED}
-    return OwnStatus(fields=fields, conditions=tuple(conditions), dropped=tuple(dropped))
+    return AuthorStatus(fields=fields, conditions=tuple(conditions), dropped=tuple(dropped))
 
 
 def undeclared_fields(
-    own: OwnStatus, rendered: StatusFields, schema: Mapping[str, Any] | None
+    own: AuthorStatus, rendered: StatusFields, schema: Mapping[str, Any] | None
 ) -> tuple[DroppedField, ...]:
     """The author's fields that the schema of the status doesn't declare, or declares with another type."""
     if schema is None:
@@ -195,14 +195,14 @@ def _condition(item: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def last_status(parent: LiveObject) -> OwnStatus:
+def last_status(parent: LiveObject) -> AuthorStatus:
     """The author's fields and conditions in the live status: those that the operator owns and doesn't write itself."""
     status, owned = parent.body.get("status"), parent.owned_fields("status")
     if not owned or not isinstance(status, Mapping):
-        return OwnStatus()
+        return AuthorStatus()
     names = field_tree(owned).get("f:status", {})
     fields = {key: value for key, value in status.items() if f"f:{key}" in names and key not in RESERVED}
-    return OwnStatus(fields=fields, conditions=tuple(_last_conditions(status.get("conditions"), names)))
+    return AuthorStatus(fields=fields, conditions=tuple(_last_conditions(status.get("conditions"), names)))
 
 
 def _last_conditions(conditions: Any, names: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

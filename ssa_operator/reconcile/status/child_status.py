@@ -69,8 +69,8 @@ def _child_status(outcome: Outcome, now: float) -> ChildStatus:
             ReadinessState.TERMINATING if live is not None and live.deleting else ReadinessState.WAITING,
             outcome.message,
         )
-    elif step.history.standing is not None:
-        found = step.history.standing
+    elif step.history.once_readiness is not None:
+        found = step.history.once_readiness
         if outcome.hides_status and found.message:
             found = replace(found, message=STATUS_HIDDEN)
     elif live is None:

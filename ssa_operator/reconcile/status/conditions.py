@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import bounded
-from ssa_operator.reconcile.status.author_status import ConditionType, OwnStatus
+from ssa_operator.reconcile.status.author_status import AuthorStatus, ConditionType
 from ssa_operator.reconcile.status.child_status import ChildStatus
 from ssa_operator.reconcile.status.verdict import Verdict
 
@@ -31,7 +31,7 @@ RESOURCES_LIMIT = 1000
 
 
 def make_status(
-    parent: LiveObject, verdict: Verdict, children: Sequence[ChildStatus], own: OwnStatus, now: float
+    parent: LiveObject, verdict: Verdict, children: Sequence[ChildStatus], own: AuthorStatus, now: float
 ) -> dict[str, Any]:
     """The parent's whole status; `own` is the author's part of it, `now` is in seconds since the
     epoch.

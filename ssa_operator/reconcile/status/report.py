@@ -22,7 +22,7 @@ from ssa_operator.reconcile.finalization.stuck_deletions import removal_advice
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.refusals.memory import refusal_notice
-from ssa_operator.reconcile.status.author_status import OPERATOR_TYPES, OwnStatus, last_status, own_status
+from ssa_operator.reconcile.status.author_status import OPERATOR_TYPES, AuthorStatus, author_status, last_status
 from ssa_operator.reconcile.status.child_status import ChildStatus, child_statuses, existing_child, with_waiting_causes
 from ssa_operator.reconcile.status.conditions import make_status
 from ssa_operator.reconcile.status.verdict import (
@@ -68,7 +68,7 @@ class Report(Struct, frozen=True, kw_only=True):
     """The message of the children that change each time they are applied, '' where there are none."""
     suspended: bool = False
     """Whether the parent is suspended."""
-    own: OwnStatus = field(default_factory=OwnStatus)
+    author_status: AuthorStatus = field(default_factory=AuthorStatus)
     """The author's part of the status."""
     rendered_status: StatusFields = field(default_factory=StatusFields)
     """What the status template rendered."""
@@ -136,7 +136,9 @@ def make_suspicion_report(parent: LiveObject, why: str, now: float, *, stalled: 
     own, before = last_status(parent), parent.body.get("status")
     status = make_status(parent, verdict, (), own, now)
     resources = before.get("resources", []) if isinstance(before, Mapping) else []
-    return Report(status={**status, "resources": resources}, own=own, verdict=verdict, children=(), complete=False)
+    return Report(
+        status={**status, "resources": resources}, author_status=own, verdict=verdict, children=(), complete=False
+    )
 
 
 def make_deletion_report(
@@ -190,10 +192,10 @@ def _report_of(
     parent: LiveObject, verdict: Verdict, children: tuple[ChildStatus, ...], own: StatusFields, now: float
 ) -> Report:
     """The report with a verdict, and without outcomes."""
-    author = own_status(parent, own)
+    author = author_status(parent, own)
     return Report(
         status=make_status(parent, verdict, children, author, now),
-        own=author,
+        author_status=author,
         rendered_status=own,
         verdict=verdict,
         children=children,
@@ -221,4 +223,4 @@ def _with_outcomes(report: Report, outcomes: Sequence[Outcome], *moments: float 
 def _complete(plan: Plan, outcomes: Sequence[Outcome]) -> bool:
     """Whether everything that was rendered is applied, and nothing that is no longer rendered is kept."""
     unfinished = any(outcome.result is Result.FAILED or outcome.result is Result.WAITING for outcome in outcomes)
-    return plan.rendered.complete and not (unfinished or plan.held or plan.blocked)
+    return plan.rendered.complete and not (unfinished or plan.hold_message or plan.blocked)

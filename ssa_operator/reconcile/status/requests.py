@@ -29,7 +29,7 @@ from ssa_operator.reconcile.child_history import next_revert_at
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.field_conflicts.rules import ConflictPolicy
 from ssa_operator.reconcile.parent_state import ParentState
-from ssa_operator.reconcile.status.author_status import OwnStatus, undeclared_fields
+from ssa_operator.reconcile.status.author_status import AuthorStatus, undeclared_fields
 from ssa_operator.reconcile.status.child_status import kept_text
 from ssa_operator.reconcile.status.events import events, newly_kept, status_refused, status_undeclared
 from ssa_operator.reconcile.status.report import Report, with_notice
@@ -69,7 +69,7 @@ class Publisher:
         turn.state = replace(turn.state, status=history)
         self.emit_events(turn, report)
         status = declared(report.status, parent.status_schema)
-        if report.own.dropped or status != report.status:
+        if report.author_status.dropped or status != report.status:
             self._log_dropped(turn, report)
         if status is not MISFIT:
             status = fitting(status, history.truncation, parent.live, self._now())
@@ -128,9 +128,9 @@ class Publisher:
 
     def _log_dropped(self, turn: Turn, report: Report) -> None:
         """Log the author's fields that are not written, once for each template line and reason."""
-        parent, dropped = turn.parent, report.own.dropped
+        parent, dropped = turn.parent, report.author_status.dropped
         if parent.writes_status:
-            dropped += undeclared_fields(report.own, report.rendered_status, parent.status_schema)
+            dropped += undeclared_fields(report.author_status, report.rendered_status, parent.status_schema)
         for each in dropped:
             key = (parent.folder.name, parent.folder.digest, str(each.location), each.reason)
             if key not in self._logged:
@@ -158,10 +158,10 @@ def _kept(report: Report, state: ParentState) -> Report:
     """
     written = state.status.written
     status = encoded_once(report.status, written.desired if written is not None else None)
-    return replace(report, status=status, own=_NO_STATUS, rendered_status=_NO_FIELDS)
+    return replace(report, status=status, author_status=_NO_STATUS, rendered_status=_NO_FIELDS)
 
 
-_NO_STATUS, _NO_FIELDS = OwnStatus(), StatusFields()
+_NO_STATUS, _NO_FIELDS = AuthorStatus(), StatusFields()
 
 
 def next_conflict_at(state: ParentState) -> float | None:

@@ -1,7 +1,7 @@
 """Status conflicts: another writer, a second operator or a controller, overwrites the status that the operator writes.
 
 Promises:
-- The operator writes an overwritten status again by the rules of core.policies.field_conflicts: at once for the first
+- The operator writes an overwritten status again by the rules of reconcile.field_conflicts.rules: at once for the first
   few times, then with growing pauses.
 - Conditions and fields of other writers beside the operator's own are no conflict.
 """

@@ -75,8 +75,8 @@ def make_verdict(
     verdict = _failure_verdict(failures)
     if verdict is not None:
         return verdict
-    if plan.held:
-        return Verdict(ready=False, reason=ReadyReason.PRUNE_HELD.value, message=plan.held, stalled=True)
+    if plan.hold_message:
+        return Verdict(ready=False, reason=ReadyReason.PRUNE_HELD.value, message=plan.hold_message, stalled=True)
     children = roots_first(children, outcomes)
     return _waiting_verdict(plan, children) or make_verdict_on_children(children)
 

@@ -29,7 +29,7 @@ from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Document, RenderProblem
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.reconcile.status.author_status import own_status, undeclared_fields
+from ssa_operator.reconcile.status.author_status import author_status, undeclared_fields
 from ssa_operator.reconcile.status.child_status import kept_text
 from ssa_operator.reconcile.step import Action
 from ssa_operator.rendering.folder.folder_settings import SETTINGS
@@ -365,7 +365,7 @@ def _dropped(parent: OfflineParent, project: CheckedProject) -> Iterable[Finding
     live = parent.observed.parent
     kind = project.kinds.get(live.identity.group_kind)
     schema = None if kind is None else status_schema(kind.definition, live.version)
-    own = own_status(live, parent.status)
+    own = author_status(live, parent.status)
     for each in (*own.dropped, *undeclared_fields(own, parent.status, schema)):
         yield Finding(code="dropped-status-field", message=each.message, location=each.location)
 

@@ -185,7 +185,7 @@ class ExploredParents:
         report = parent.report
         outcomes = report.outcomes if report is not None else ()
         claimed = any(outcome.step.claimed_by_other for outcome in outcomes)
-        timed = rendered.aged or rendered.again_at is not None
+        timed = rendered.changed_by_time or rendered.again_at is not None
         return Settled(
             phase=Phase.READY if parent.ready else Phase.FAILED if parent.failed else Phase.UNREADY,
             message=names.text(parent.state),

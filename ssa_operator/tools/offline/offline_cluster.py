@@ -116,7 +116,7 @@ class OfflineCluster:
         if verify:
             rendered = verified(folder, body, view, rendered, built_in_readiness=self.built_in_readiness)
         observed = self._observed(body, rendered, folder)
-        steps = (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing))
+        steps = (*steps_of(observed, rendered.without_hooks), *steps_of(observed, rendered.finalizing))
         for step in steps:
             self.claims.setdefault(step.identity, observed.parent.identity)
         status = render_status(folder, body, view, {} if self.built_in_readiness else rendered.ready_when)

@@ -175,7 +175,7 @@ def _shown_by_examples(
         except CommandError:
             continue
         rendered = render(folder, parent, view)
-        asked = (*rendered.asked, *render_status(folder, parent, view).asked)
+        asked = (*rendered.queries, *render_status(folder, parent, view).queries)
         before = found.get(folder.name, TemplateContents())
         lookups = [_lookup(query, document.location) for query in asked if isinstance(query, Lookup | Selection)]
         waiting = [

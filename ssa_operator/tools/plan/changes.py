@@ -84,7 +84,7 @@ class ParentChanges(Struct, frozen=True, kw_only=True):
     def differs(self) -> bool:
         """Whether something would change, or whether that is not known yet."""
         own = self.own is not None and self.own.differs
-        return own or bool(self.waits or self.planned.plan.held) or any(each.differs for each in self.objects)
+        return own or bool(self.waits or self.planned.plan.hold_message) or any(each.differs for each in self.objects)
 
 
 def parent_changes(named: NamedParent, planned: Planned, outcomes: Sequence[Outcome], salt: bytes) -> ParentChanges:
@@ -108,8 +108,8 @@ def _notes(planned: Planned) -> Iterator[str]:
         yield "is being deleted, so no template is applied" + (f"; it remains because {waits}" if waits else "")
     if planned.suspended:
         yield "is suspended: nothing is applied until it is resumed"
-    if planned.plan.held:
-        yield f"the prune is held: {planned.plan.held}"
+    if planned.plan.hold_message:
+        yield f"the prune is held: {planned.plan.hold_message}"
 
 
 def _own_change(named: NamedParent, mask: Mask) -> ObjectChange:
@@ -153,7 +153,7 @@ def print_changes(console: Console, changes: ParentChanges) -> None:
 
 
 def _is_held(change: ObjectChange, changes: ParentChanges) -> bool:
-    return bool(changes.planned.plan.held) and change.result is Result.UNCHANGED and bool(change.message)
+    return bool(changes.planned.plan.hold_message) and change.result is Result.UNCHANGED and bool(change.message)
 
 
 def _print_object(console: Console, change: ObjectChange) -> None:

@@ -202,7 +202,7 @@ class Preview:
         traced = {_key(document): document for document in again.documents}
         documents = tuple(_traced_document(document, traced.get(_key(document))) for document in rendered.documents)
         rendered = dataclasses.replace(rendered, documents=documents)
-        return (*steps_of(observed, rendered.standing), *steps_of(observed, rendered.finalizing))
+        return (*steps_of(observed, rendered.without_hooks), *steps_of(observed, rendered.finalizing))
 
     async def plan_applied(self, parent: Parent) -> Planned:
         """The plan of a parent in a file. What the same templates render for the live parent is not taken for the
@@ -235,7 +235,7 @@ class Preview:
             return outcomes_while_suspended(planned.plan)
         settings = planned.parent.folder.settings
         cluster = replace(
-            self._cluster.of(planned.parent.live, planned.secrets), former_managers=settings.former_managers
+            self._cluster.for_parent(planned.parent.live, planned.secrets), former_managers=settings.former_managers
         )
         return await act.dry_run(planned.plan, cluster)
 

@@ -60,7 +60,7 @@ class SnapshotRecorder:
         for live in (*children.own, *children.unlabelled.values(), *filter(None, rendered)):
             if not secrets.of(live.identity).name_object:
                 self._record(live, hidden_in_live(live, fields_of_child(live.identity, steps, secrets)))
-        for query in planned.rendered.asked:
+        for query in planned.rendered.queries:
             if isinstance(query, Lookup | Selection) and query not in secrets.queries:
                 answer = self.cluster.lookups.answer(query)
                 self._queries[query] = answer

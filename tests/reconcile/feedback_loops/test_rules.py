@@ -42,7 +42,7 @@ def reading(reads: Mapping[str, Query | None], *, after: bool = False) -> Render
         dependencies = () if query is None else (Dependency(query, awaited=False, after=after),)
         documents.append(replace(document(config_map(name)), dependencies=dependencies))
     asked = tuple(query for query in reads.values() if query is not None)
-    return Rendered(documents=tuple(documents), asked=asked)
+    return Rendered(documents=tuple(documents), queries=asked)
 
 
 def loops_after(rendered: Rendered, *changed: str, times: int = 1, gap: float = 1.0) -> Mapping[Identity, FeedbackLoop]:

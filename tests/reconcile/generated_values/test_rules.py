@@ -32,7 +32,7 @@ def test_a_record_reads_back_without_managed_fields() -> None:
     assert found.old is not None
     without = {key: value for key, value in LIVE.body["metadata"].items() if key != "managedFields"}
     assert found.old.body == {**LIVE.body, "metadata": without}
-    assert (found.made, found.why) == (False, "data is immutable")
+    assert (found.created, found.why) == (False, "data is immutable")
 
 
 def test_the_parent_owns_the_record_and_the_operator_never_prunes_it() -> None:

@@ -17,7 +17,7 @@ from ssa_operator.objects.identity import GroupKind, split_api_version
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest, Rules, manifest
 from ssa_operator.reconcile.immutable_fields.rules import changed_field, immutable_field
-from ssa_operator.reconcile.recreate.rules import probe, proves_nothing
+from ssa_operator.reconcile.recreate.rules import probe, refusal_is_about_trial
 from ssa_operator.schema.crd_schema import object_schema
 from tests.objects.example_objects import document, parent
 from tests.operator.harness import Desk, definition
@@ -84,7 +84,7 @@ class Bench:
             )
         except ApiError as error:
             refusals = [FieldRefusal(cause.field, cause.message) for cause in error.causes]
-            if not proves_nothing(probed, refusals, error.message, self.schema):
+            if not refusal_is_about_trial(probed, refusals, error.message, self.schema):
                 raise
 
 

@@ -76,14 +76,14 @@ def test_a_recorded_child_in_a_namespace_that_can_not_be_watched_is_refused_and_
 def test_changed_templates_that_delete_everything_are_held_until_a_user_confirms() -> None:
     held = make_plan(observed(child("a"), child("b"), converged="t0"), rendered())
     assert set(actions(held).values()) == {Action.KEEP}
-    assert "reconcile-at" in held.held
+    assert "reconcile-at" in held.hold_message
     own = (child("a"), child("b"))
-    still = make_plan(observed(*own, converged="t0", records=ParentRecords(held_prune=held.hold)), rendered())
-    assert (still.held, still.hold) == (held.held, held.hold)
-    asked = observed(*own, converged="t0", records=ParentRecords(held_prune=held.hold), reconcile_at="now")
+    still = make_plan(observed(*own, converged="t0", records=ParentRecords(held_prune=held.held_prune)), rendered())
+    assert (still.hold_message, still.held_prune) == (held.hold_message, held.held_prune)
+    asked = observed(*own, converged="t0", records=ParentRecords(held_prune=held.held_prune), reconcile_at="now")
     confirmed = make_plan(asked, rendered())
     assert set(actions(confirmed).values()) == {Action.PRUNE}
-    assert not confirmed.held
+    assert not confirmed.hold_message
 
 
 def test_a_prune_that_only_time_caused_is_not_held() -> None:
@@ -92,19 +92,19 @@ def test_a_prune_that_only_time_caused_is_not_held() -> None:
     plan = make_plan(observed(child("a"), child("b"), converged="t0", rendered_before=both), rendered())
     assert set(actions(plan).values()) == {Action.PRUNE}
     rest = make_plan(observed(child("a"), child("c"), converged="t0", rendered_before=both), rendered())
-    assert rest.held
+    assert rest.hold_message
 
 
 def test_a_suspicious_prune_is_held_also_while_something_else_blocks_it() -> None:
     """Otherwise the new templates would count as confirmed when the blockage is over."""
     kinds = {**observed().children.kinds, GroupKind("x", "Y"): KindState(namespaced=True, synced=False)}
-    assert make_plan(observed(child("a"), kinds=kinds, converged="t0"), rendered()).held
+    assert make_plan(observed(child("a"), kinds=kinds, converged="t0"), rendered()).hold_message
 
 
 def test_new_templates_that_replace_every_child_are_held_too() -> None:
     plan = make_plan(observed(child("old"), converged="t0"), rendered(config_map("new")))
     assert actions(plan) == {"new": Action.APPLY, "old": Action.KEEP}
-    assert plan.held
+    assert plan.hold_message
 
 
 def test_new_templates_that_keep_a_child_are_trusted() -> None:
@@ -120,9 +120,9 @@ def test_data_that_renders_nothing_deletes_the_children() -> None:
 def test_after_a_restart_an_empty_render_is_held_also_where_the_spec_changed_meanwhile() -> None:
     """A new generation is no proof, because the templates may have changed as well."""
     same = parent(status={"observedGeneration": 1})
-    assert make_plan(observed(child("a"), parent=same), rendered()).held
+    assert make_plan(observed(child("a"), parent=same), rendered()).hold_message
     changed = parent(generation=2, status={"observedGeneration": 1})
-    assert make_plan(observed(child("a"), parent=changed), rendered()).held
+    assert make_plan(observed(child("a"), parent=changed), rendered()).hold_message
 
 
 def test_a_child_that_the_same_templates_rendered_from_other_data_is_pruned_without_a_hold() -> None:
@@ -135,20 +135,20 @@ def test_a_child_that_the_same_templates_rendered_from_other_data_is_pruned_with
 def test_a_held_prune_stays_held_when_other_children_have_taken_the_place() -> None:
     """The new children are no proof that the templates are right."""
     old = (child("a"), child("b"))
-    hold = make_plan(observed(*old, converged="t0"), rendered(config_map("new"))).hold
+    hold = make_plan(observed(*old, converged="t0"), rendered(config_map("new"))).held_prune
     assert hold is not None
     for converged in ("t0", None):
         later = observed(*old, child("new"), converged=converged, records=ParentRecords(held_prune=hold))
         plan = make_plan(later, rendered(config_map("new")))
         assert actions(plan) == {"new": Action.APPLY, "a": Action.KEEP, "b": Action.KEEP}
-        assert (plan.held != "", plan.hold) == (True, hold)
+        assert (plan.hold_message != "", plan.held_prune) == (True, hold)
 
 
 def test_children_that_only_the_new_templates_created_do_not_count_as_remaining() -> None:
     settled = frozenset({config_map_identity("a"), config_map_identity("b")})
     own = observed(child("a"), child("b"), child("new"), converged="t0", settled=settled)
-    assert make_plan(own, rendered(config_map("new"), config_map("waited"))).held
-    assert not make_plan(own, rendered(config_map("new"), config_map("a"))).held
+    assert make_plan(own, rendered(config_map("new"), config_map("waited"))).hold_message
+    assert not make_plan(own, rendered(config_map("new"), config_map("a"))).hold_message
 
 
 def test_a_hold_ends_with_the_repair_of_the_templates() -> None:
@@ -156,22 +156,22 @@ def test_a_hold_ends_with_the_repair_of_the_templates() -> None:
     plan = make_plan(
         observed(child("a"), converged="t0", records=ParentRecords(held_prune=hold)), rendered(config_map("a"))
     )
-    assert (plan.held, plan.hold) == ("", None)
+    assert (plan.hold_message, plan.held_prune) == ("", None)
 
 
 def test_a_hold_outlasts_a_template_that_fails() -> None:
     hold = HeldPrune.of("", [config_map_identity("a")])
     failing = rendered(problems=(RenderProblem("no"),))
     plan = make_plan(observed(child("a"), converged="t0", records=ParentRecords(held_prune=hold)), failing)
-    assert (actions(plan), plan.held, plan.hold) == ({"a": Action.KEEP}, "", hold)
+    assert (actions(plan), plan.hold_message, plan.held_prune) == ({"a": Action.KEEP}, "", hold)
 
 
 def test_children_that_are_never_pruned_do_not_count_as_remaining() -> None:
     kept = child("kept", ownerReferences=[])
     both = observed(child("a"), child("b"), kept, converged="t0")
     body = config_map("kept", metadata={"annotations": {"ssa-operator.dev/prune": "false"}})
-    assert make_plan(both, rendered()).held
-    assert make_plan(both, rendered(body)).held
+    assert make_plan(both, rendered()).hold_message
+    assert make_plan(both, rendered(body)).hold_message
 
 
 def test_a_renamed_child_is_pruned_after_the_new_one() -> None:

@@ -23,8 +23,8 @@ from ssa_operator.reconcile.recreate.rules import (
     is_refused_again,
     probe,
     propagation,
-    proves_nothing,
     reason_to_keep,
+    refusal_is_about_trial,
     was_left_by_former_parent,
 )
 from ssa_operator.reconcile.step import Action
@@ -145,9 +145,11 @@ def test_a_probe_leaves_out_values_that_only_the_old_object_can_hold() -> None:
 def test_a_refusal_that_is_not_about_the_name_disproves_the_manifest() -> None:
     probed = probe(made(recreated()), child())
     name = FieldRefusal("metadata.name", "Invalid value: …")
-    assert proves_nothing(probed, [name], "", None)
-    assert not proves_nothing(probed, [name, FieldRefusal("spec.a", "Required value")], "", None)
-    assert not proves_nothing(probed, [], f'admission webhook "w" denied the request: {probed.name} is no name', None)
+    assert refusal_is_about_trial(probed, [name], "", None)
+    assert not refusal_is_about_trial(probed, [name, FieldRefusal("spec.a", "Required value")], "", None)
+    assert not refusal_is_about_trial(
+        probed, [], f'admission webhook "w" denied the request: {probed.name} is no name', None
+    )
 
 
 @pytest.mark.parametrize(
@@ -172,7 +174,7 @@ def test_a_refusal_that_is_not_about_the_name_disproves_the_manifest() -> None:
 def test_a_quota_on_the_number_of_objects_disproves_nothing_but_one_on_their_size_does(
     message: str, fits: bool
 ) -> None:
-    assert proves_nothing(probe(made(recreated()), child()), [], message, None) == fits
+    assert refusal_is_about_trial(probe(made(recreated()), child()), [], message, None) == fits
 
 
 def test_volumes_grow_to_the_size_in_their_template() -> None:
@@ -203,7 +205,7 @@ def test_volumes_do_not_grow_if_their_template_requests_no_more(storage: str) ->
 
 
 def test_a_deleted_object_is_recreated_and_the_step_says_why() -> None:
-    pending = {config_map_identity(): Recreation(digest=b"", made=False, why="data is immutable")}
+    pending = {config_map_identity(): Recreation(digest=b"", created=False, why="data is immutable")}
     step = make_plan(observed(recreations=pending), rendered(recreated())).steps[0]
     assert (step.action, step.reason) == (Action.APPLY, "data is immutable")
     assert step.history.recreation is pending[config_map_identity()]
@@ -214,7 +216,7 @@ def test_a_deleted_object_is_recreated_and_the_step_says_why() -> None:
 
 def test_a_manifest_is_refused_again_unless_the_deleted_object_itself_is_back() -> None:
     written = made(recreated())
-    recreation = Recreation(digest=written.digest, made=True, deleted_uid=child().uid)
+    recreation = Recreation(digest=written.digest, created=True, deleted_uid=child().uid)
     assert is_refused_again(recreation, written, child(uid=OTHER_UID))
     assert is_refused_again(recreation, written, None)
     assert not is_refused_again(recreation, written, child())
@@ -228,7 +230,7 @@ def replace_digest(recreation: Recreation) -> Recreation:
 
 def holder(body: dict[str, Any]) -> Manifest:
     written = made(body)
-    return replace(written, document=dataclasses.replace(written.document, holder=True))
+    return replace(written, document=dataclasses.replace(written.document, has_generated_values=True))
 
 
 def pod(strategy: str) -> dict[str, Any]:

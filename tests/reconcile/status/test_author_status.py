@@ -16,7 +16,7 @@ from ssa_operator.reconcile.status.author_status import (
     CONDITIONS_LIMIT,
     OPERATOR_TYPES,
     RESERVED,
-    own_status,
+    author_status,
     undeclared_fields,
 )
 from ssa_operator.reconcile.status.conditions import make_status
@@ -33,13 +33,13 @@ UP = {"type": "DatabaseUp", "status": "True", "reason": "PodsRunning", "message"
 
 
 def dropped(**fields: Any) -> list[str]:
-    found = own_status(parent(), StatusFields(fields=fields, location_of=lambda _: LINE))
+    found = author_status(parent(), StatusFields(fields=fields, location_of=lambda _: LINE))
     return [str(each).removeprefix(f"{LINE}: status.") for each in found.dropped]
 
 
 def conditions(*items: Any, of: Any = None, now: float = NOON) -> list[dict[str, Any]]:
     """The conditions of the author in the status."""
-    own = own_status(of or parent(), StatusFields(fields={"conditions": [*items]}))
+    own = author_status(of or parent(), StatusFields(fields={"conditions": [*items]}))
     status = make_status(of or parent(), VERDICT, (), own, now)
     return [each for each in status["conditions"] if each["type"] not in OPERATOR_TYPES]
 
@@ -105,7 +105,7 @@ def test_a_dropped_condition_keeps_no_other_one_out() -> None:
 
 
 def test_reserved_fields_are_dropped_and_named() -> None:
-    found = own_status(parent(), StatusFields(fields={"resources": [], "observedGeneration": 9, "url": "x"}))
+    found = author_status(parent(), StatusFields(fields={"resources": [], "observedGeneration": 9, "url": "x"}))
     assert found.fields == {"url": "x"}
     assert [each.path for each in found.dropped] == [("observedGeneration",), ("resources",)]
     assert "conditions is dropped: it must be a list" in dropped(conditions={"type": "Up"})[0]
@@ -117,7 +117,7 @@ def test_fields_that_the_crd_does_not_declare_are_named() -> None:
         "properties": {"url": {"type": "string"}, "a": {"type": "array", "items": {"properties": {"b": {}}}}},
     }
     rendered = StatusFields(fields={"url": 1, "n": 2, "a": [{"b": 1, "c": 2}]}, location_of=lambda _: LINE)
-    own = own_status(parent(), rendered)
+    own = author_status(parent(), rendered)
     found = undeclared_fields(own, rendered, schema)
     assert [each.path for each in found] == [("url",), ("n",), ("a", 0, "c")]
     assert str(found[1]).startswith(f"{LINE}: status.n is dropped: the CRD doesn't declare this field")
@@ -139,11 +139,11 @@ def test_while_the_template_fails_the_conditions_stay_as_they_were(atomic: bool)
     ready = {"type": "Ready", "status": "True"}
     items = [ready, before] if atomic else [ready, theirs, before]
     live = parent(status={"conditions": items, "url": "x", "theirs": 1}, managedFields=[entry], generation=2)
-    own = own_status(live, StatusFields(problems=(RenderProblem("no"),)))
+    own = author_status(live, StatusFields(problems=(RenderProblem("no"),)))
     assert own.fields == {"url": "x"}
     status = make_status(live, VERDICT, (), own, NOON)
     assert status["conditions"][1:] == [before]
-    assert own_status(parent(status="x"), StatusFields(problems=(RenderProblem("no"),))).conditions == ()
+    assert author_status(parent(status="x"), StatusFields(problems=(RenderProblem("no"),))).conditions == ()
 
 
 _JSON = st.recursive(
@@ -159,7 +159,7 @@ _JSON = st.recursive(
 @pytest.mark.exhaustive
 @given(_JSON, _JSON)
 def test_whatever_a_template_renders_the_status_follows_the_conventions(value: Any, other: Any) -> None:
-    own = own_status(parent(), StatusFields(fields={"conditions": value, "resources": other, "x": other}))
+    own = author_status(parent(), StatusFields(fields={"conditions": value, "resources": other, "x": other}))
     status = make_status(parent(), VERDICT, (), own, NOON)
     types = [each["type"] for each in status["conditions"]]
     assert len(types) == len(set(types))
