@@ -72,7 +72,7 @@ class Bench:
         once for all operators with the same templates folder. `log` is the name of its log, by default the namespace's.
         """
         options = [f"--templates={self._templates}", f"--kubeconfig={self.server.kubeconfig}"]
-        options += [f"--namespace={namespace}", "--tick-rate=0", "--listen=", *more]
+        options += [f"--namespace={namespace}", "--resync-rate=0", "--listen=", *more]
         command = [sys.executable, "-m", "ssa_operator", "run", *options]
         bytecode = {"PYTHONPYCACHEPREFIX": str(self._templates.with_name("bytecode"))}
         return Process(

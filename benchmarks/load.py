@@ -200,7 +200,7 @@ async def bad_template(parents: int, minutes: int = 2) -> BadTemplate:
             await stage.server.create_namespace(TENANT)
             await stage.create(TENANT, [f"echo-{number:05}" for number in range(parents)])
             log = templates.with_name("bad.log")
-            options = ("--tick-rate=20", "--interval=10s")
+            options = ("--resync-rate=20", "--interval=10s")
             async with stage.operator(TENANT, *options, log="bad") as operator:
                 async with stage.watched(TENANT) as progress:
                     await operator.until(progress.reach(parents))

@@ -61,7 +61,7 @@ async def _measure(stage: Bench, templates: Path, parents: int, apply: str, *, r
     await stage.create(namespace, [f"echo-{number:05}" for number in range(parents)])
     command = [sys.executable, "-m", "benchmarks.heap", "run", f"--templates={templates}", f"--namespace={namespace}"]
     command += [f"--kubeconfig={stage.server.kubeconfig}", "--listen=", f"--apply={apply}"]
-    command += [f"--interval={INTERVAL}s", "--tick-rate=1000"] if resyncs else ["--tick-rate=0"]
+    command += [f"--interval={INTERVAL}s", "--resync-rate=1000"] if resyncs else ["--resync-rate=0"]
     variables = environment() | {heap.CENSUS: str(census), "PYTHONPATH": str(workload.ROOT)}
     async with (
         stage.watched(namespace) as progress,

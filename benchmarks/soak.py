@@ -179,7 +179,7 @@ async def measure(minutes: float) -> tuple[list[Sample], Counter[str], list[str]
 def _operator(stage: Bench, templates: Path, log: Path) -> Process:
     """An operator with resyncs and metrics, which writes a census of its heap at SIGUSR2."""
     options = [f"--templates={templates}", f"--kubeconfig={stage.server.kubeconfig}", f"--namespace={NAMESPACE}"]
-    options += ["--tick-rate=20", "--interval=30s", "--listen=127.0.0.1:0"]
+    options += ["--resync-rate=20", "--interval=30s", "--listen=127.0.0.1:0"]
     variables = environment() | {heap.CENSUS: str(log.with_name("census.json")), "PYTHONPATH": str(workload.ROOT)}
     command = [sys.executable, "-m", "benchmarks.heap", "run", *options]
     return Process(command, variables, log, stage.server.operators)

@@ -93,7 +93,7 @@ async def measure(programs: Sequence[Path], parents: int, rounds: int) -> dict[s
 def _operator(stage: Bench, program: Path, templates: Path, bytecode: Path) -> Process:
     """`run` without resyncs, and with its HTTP server, as users run it."""
     options = [f"--templates={templates}", f"--kubeconfig={stage.server.kubeconfig}", f"--namespace={NAMESPACE}"]
-    command = [str(program), "run", *options, "--tick-rate=0", "--listen=127.0.0.1:0"]
+    command = [str(program), "run", *options, "--resync-rate=0", "--listen=127.0.0.1:0"]
     log = templates.with_name(f"{bytecode.name}.log")
     return Process(command, environment() | {"PYTHONPYCACHEPREFIX": str(bytecode)}, log, stage.server.operators)
 

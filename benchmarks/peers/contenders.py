@@ -33,10 +33,10 @@ class Contender:
     variables: Mapping[str, str] = field(default_factory=dict)
     quiet: Sequence[str] = ()
 
-    def start(self, kubeconfig: Path, *, ticks: bool) -> tuple[list[str], dict[str, str]]:
+    def start(self, kubeconfig: Path, *, resyncs: bool) -> tuple[list[str], dict[str, str]]:
         """Command and environment."""
-        replaced = {"KUBECONFIG": str(kubeconfig), "REQUEUE_SECONDS": "10" if ticks else "0"}
-        return [*self.command, *(() if ticks else self.quiet)], {**environment(), **self.variables, **replaced}
+        replaced = {"KUBECONFIG": str(kubeconfig), "REQUEUE_SECONDS": "10" if resyncs else "0"}
+        return [*self.command, *(() if resyncs else self.quiet)], {**environment(), **self.variables, **replaced}
 
 
 def prepare(names: Sequence[str], scratch: Path) -> tuple[list[Contender], dict[str, str]]:
@@ -65,7 +65,7 @@ def _own(name: str, scratch: Path) -> Contender:
         version=ssa_operator.__version__,
         command=[sys.executable, "-m", "ssa_operator", "run", *options],
         variables={"PYTHONPYCACHEPREFIX": str(scratch / "bytecode"), "PYTHONPATH": str(job.FOLDER.parent.parent)},
-        quiet=["--tick-rate=0"],
+        quiet=["--resync-rate=0"],
     )
 
 

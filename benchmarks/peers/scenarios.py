@@ -16,7 +16,7 @@ Promises:
 - A phase begins after SETTLED seconds without an event. An operator that resyncs all parents may still be busy then.
 - The benchmark starts every operator once before it creates Echos, because the first start of a program is slow.
 - The raw client is no operator: it knows its requests beforehand and sends the minimum. It has no restart, patch and
-  repair phase; in its idle phase it applies TICKS existing objects a second.
+  repair phase; in its idle phase it applies RESYNCS existing objects a second.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ PROBING = 0.2
 COUNTED = 20
 """Patches and drifts whose requests are counted."""
 
-TICKS = Options().tick_rate
+RESYNCS = Options().resync_rate
 """Applies a second."""
 
 RESTING = 0.05
@@ -80,7 +80,7 @@ async def measure(contender: Contender | None, sizes: Sizes, scratch: Path) -> M
 
     async def rehearse(server: Server) -> None:
         if contender is not None:
-            async with _process(server, contender, scratch, ticks=True) as running:
+            async with _process(server, contender, scratch, resyncs=True) as running:
                 await _resting(running)
 
     async with prepared(sizes, rehearse) as cluster:
@@ -89,8 +89,8 @@ async def measure(contender: Contender | None, sizes: Sizes, scratch: Path) -> M
         return await _operator(cluster, contender, scratch)
 
 
-def _process(server: Server, contender: Contender, scratch: Path, *, ticks: bool) -> Process:
-    command, environment = contender.start(server.kubeconfig, ticks=ticks)
+def _process(server: Server, contender: Contender, scratch: Path, *, resyncs: bool) -> Process:
+    command, environment = contender.start(server.kubeconfig, resyncs=resyncs)
     return Process(command, environment, scratch / f"{contender.name}.log", server.operators)
 
 
@@ -103,8 +103,8 @@ async def _resting(running: Process) -> None:
 
 
 async def _operator(cluster: MeasuredCluster, contender: Contender, scratch: Path) -> Measurement:
-    def process(*, ticks: bool = True) -> Process:
-        return _process(cluster.server, contender, scratch, ticks=ticks)
+    def process(*, resyncs: bool = True) -> Process:
+        return _process(cluster.server, contender, scratch, resyncs=resyncs)
 
     span = await cluster.begin()
     async with process() as running:
@@ -165,7 +165,7 @@ async def _restarted(cluster: MeasuredCluster, process: Callable[..., Process]) 
         )
         span.read()
         phases["restart"] = replace(await span.phase(), first=round(min(seen) - span.began, 3))
-    async with process(ticks=False) as running:
+    async with process(resyncs=False) as running:
         await running.until(_all_applied(cluster))
         names = cluster.names[:COUNTED]
         phases["patch"] = await _reactions(cluster, running.pid, names, cluster.react, settled=True)
@@ -355,13 +355,13 @@ async def _raw(cluster: MeasuredCluster) -> dict[str, Phase]:
         statuses=phases["burst"].seconds,
         latency=Latency.of(latencies),
     )
-    turns = itertools.islice(itertools.cycle(cluster.names), int(cluster.sizes.idle * TICKS / 2))
-    ticks = server.prepared([child(kind, name, 3) for name in turns for kind in (job.DEPLOYMENT, job.SERVICE)])
+    turns = itertools.islice(itertools.cycle(cluster.names), int(cluster.sizes.idle * RESYNCS / 2))
+    resyncs = server.prepared([child(kind, name, 3) for name in turns for kind in (job.DEPLOYMENT, job.SERVICE)])
     await observations.quiet(SETTLED)
     span = await cluster.begin(pid)
-    for pair in zip(ticks[::2], ticks[1::2], strict=True):
+    for pair in zip(resyncs[::2], resyncs[1::2], strict=True):
         await asyncio.gather(*map(server.send, pair))
-        await asyncio.sleep(2 / TICKS)
+        await asyncio.sleep(2 / RESYNCS)
     span.read()
     phases["idle"] = await span.phase()
     return phases

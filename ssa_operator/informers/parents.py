@@ -297,7 +297,7 @@ def cause_of_change(old: LiveObject | None, new: LiveObject | None) -> Cause:
     if new is None:
         return Cause.PARENT
     if old is None:
-        return Cause.RESYNC if new.observed_generation == new.metadata.generation else Cause.PARENT
+        return Cause.FIRST_LIST if new.observed_generation == new.metadata.generation else Cause.PARENT
     before, after = old.metadata, new.metadata
     if (
         (before.uid, before.generation, before.labels, before.annotations)

@@ -8,11 +8,11 @@ from enum import IntFlag
 class Cause(IntFlag):
     """Why a parent is reconciled. A parent may have several causes. A greater value is more urgent."""
 
-    TICK = 1
+    RESYNC_DUE = 1
     """A resync is due, and the budget of applies has not granted it yet."""
-    TICK_GRANTED = 2
+    RESYNC = 2
     """A resync is due, and the budget of applies has granted it."""
-    RESYNC = 4
+    FIRST_LIST = 4
     """The parent was in the first list, and its status has the current generation."""
     RETRY = 8
     """The last reconcile failed, or it set a time for the next one."""
@@ -28,7 +28,7 @@ class Cause(IntFlag):
     """The deferred status has waited for as long as it may."""
 
 
-APPLY_ALL = Cause.PARENT | Cause.TEMPLATE | Cause.RESYNC
+APPLY_ALL = Cause.PARENT | Cause.TEMPLATE | Cause.FIRST_LIST
 """With one of these causes, a reconcile applies every manifest, also the unchanged ones."""
 
 

@@ -126,7 +126,7 @@ class Metrics:
         )
         self.resync_lag = Gauge(
             "ssa_operator_resync_lag_seconds",
-            "Delay of resyncs after their interval because of --tick-rate.",
+            "Delay of resyncs after their interval because of --resync-rate.",
             registry=self._registry,
         )
         self.parents = Gauge(

@@ -30,7 +30,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """Seconds between two resyncs of a parent."""
     shard: Shard | None = None
     """Reconcile only the parents of this shard. None: all parents."""
-    tick_rate: float = 20.0
+    resync_rate: float = 20.0
     """Applies a second that resyncs may cost, over all parents. 0 switches resyncs off."""
     impersonate: str = ""
     """Apply and read children as the service account of this name in the parent's namespace. '': as the operator."""

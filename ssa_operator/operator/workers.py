@@ -110,7 +110,7 @@ class Workers:
         self._slow_renders: dict[ParentKey, float] = {}
         """The seconds of the last render of parents whose render is slow."""
         self._budget: ResyncBudget[ParentKey] | None = (
-            ResyncBudget(options.tick_rate) if options.tick_rate > 0 else None
+            ResyncBudget(options.resync_rate) if options.resync_rate > 0 else None
         )
 
     async def run(self, *, slow: bool = False) -> None:
@@ -241,7 +241,7 @@ class Workers:
         self._queue.set_slow(key, slow=True)
         if done.report is None:
             # A resync that the budget granted is not granted twice.
-            self._queue.add(key, causes & ~(Cause.TICK | Cause.TICK_GRANTED) or Cause.RETRY)
+            self._queue.add(key, causes & ~(Cause.RESYNC_DUE | Cause.RESYNC) or Cause.RETRY)
             return done.state
         self._log(key, before, done.report)
         # Everything is applied: only the status follows.
@@ -264,27 +264,27 @@ class Workers:
             return causes
         if causes & APPLY_ALL:
             self._withdraw_resync(key)
-            return causes & ~(Cause.TICK | Cause.TICK_GRANTED)
+            return causes & ~(Cause.RESYNC_DUE | Cause.RESYNC)
         now = self._clock.monotonic()
-        granted = Cause.TICK_GRANTED in causes and key in self._budget
-        if Cause.TICK in causes:
+        granted = Cause.RESYNC in causes and key in self._budget
+        if Cause.RESYNC_DUE in causes:
             report = state.status.report
             applies = len(report.children) if report else 1
             # The budget pays for slow renders, too, or a template that always takes a second would leave no time.
             seconds = self._slow_renders.get(key, 0.0) if state.repeatable is None else 0.0
-            rendering = seconds * self._options.tick_rate / RESYNC_RENDER_SHARE
+            rendering = seconds * self._options.resync_rate / RESYNC_RENDER_SHARE
             self._budget.ask(key, max(applies, math.ceil(rendering)))
             granted = granted or self._budget.turn(now) == (key, 0.0)
         if granted:
             self._budget.take(key, now)
         self._schedule_next_resync()
-        others = causes & ~(Cause.TICK | Cause.TICK_GRANTED)
-        return others | Cause.TICK_GRANTED if granted else others
+        others = causes & ~(Cause.RESYNC_DUE | Cause.RESYNC)
+        return others | Cause.RESYNC if granted else others
 
     def _withdraw_resync(self, key: ParentKey) -> None:
         if self._budget is not None:
             self._budget.withdraw(key)
-            self._queue.cancel(key, Cause.TICK_GRANTED)
+            self._queue.cancel(key, Cause.RESYNC)
             self._schedule_next_resync()
 
     def _schedule_next_resync(self) -> None:
@@ -293,20 +293,20 @@ class Workers:
         now = self._clock.monotonic()
         self._metrics.resync_lag.set(self._budget.lag(now))
         turn = self._budget.turn(now)
-        if turn is not None and not self._queue.is_scheduled(turn[0], Cause.TICK_GRANTED):
-            self._queue.add_after(turn[0], Cause.TICK_GRANTED, turn[1])
+        if turn is not None and not self._queue.is_scheduled(turn[0], Cause.RESYNC):
+            self._queue.add_after(turn[0], Cause.RESYNC, turn[1])
 
     def _resync_later(self, key: ParentKey, parents: Parents, live: LiveObject, state: ParentState) -> None:
         pause = max(0.0, state.retries.not_before - self._clock.monotonic())
         if pause:
             self._withdraw_resync(key)
-            self._queue.cancel(key, Cause.TICK)
+            self._queue.cancel(key, Cause.RESYNC_DUE)
         # While the budget has not granted a resync, the next one is not scheduled.
         if self._budget is not None and key not in self._budget and not self._needs_no_resync(state):
             interval = parents.folder.settings.interval or self._options.interval
             # The wall clock, because the phase of a parent survives restarts.
             now = self._clock.now()
-            self._queue.add_after(key, Cause.TICK, next_resync(live.uid, interval, now + pause) - now)
+            self._queue.add_after(key, Cause.RESYNC_DUE, next_resync(live.uid, interval, now + pause) - now)
 
     def _needs_no_resync(self, state: ParentState) -> bool:
         """Whether a resync would change nothing: every change that a reconcile would see requeues the parent, and with

@@ -21,7 +21,6 @@ from ssa_operator.objects.json_encoding import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.reconcile.feedback_loops.new_names import NewNames, with_created, without_settled_names
 from ssa_operator.reconcile.feedback_loops.rules import (
     Changes,
     FeedbackLoop,
@@ -41,6 +40,7 @@ from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.pod_failures.rules import PodCheck
 from ssa_operator.reconcile.recreate.rules import Recreation
 from ssa_operator.reconcile.refusals.memory import KnownRefusal
+from ssa_operator.reconcile.renames.rules import RenameSeries, with_created, without_settled_names
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord, apply_record
 from ssa_operator.reconcile.step import Action
 
@@ -62,7 +62,7 @@ class ChildHistory(Struct, frozen=True, kw_only=True):
     """The API server's warnings that were shown already."""
     feedback_loops: Mapping[Identity, FeedbackLoop] = NOTHING
     """The children that change each time they are applied."""
-    new_names: Mapping[GroupKind, NewNames] = NOTHING
+    renames: Mapping[GroupKind, RenameSeries] = NOTHING
     """The kinds whose children get other names again and again."""
     follow_ups: FollowUps = field(default_factory=FollowUps)
     """Reconciles in a row that each changed what templates read."""
@@ -90,7 +90,7 @@ def without_empty(history: ChildHistory) -> ChildHistory:
         conflicts=history.conflicts or NOTHING,
         shown_warnings=history.shown_warnings or NOTHING,
         feedback_loops=history.feedback_loops or NOTHING,
-        new_names=history.new_names or NOTHING,
+        renames=history.renames or NOTHING,
         pod_checks=history.pod_checks or NOTHING,
         hook_failures=history.hook_failures or NOTHING,
     )
@@ -101,9 +101,9 @@ def observe_loops(history: ChildHistory, now: float, *, reset: bool) -> ChildHis
     there are none: what the user wants is applied at once.
     """
     if reset:
-        return replace(history, feedback_loops={}, new_names={})
-    loops, names = without_settled(history.feedback_loops, now), without_settled_names(history.new_names, now)
-    return replace(history, feedback_loops=loops, new_names=names)
+        return replace(history, feedback_loops={}, renames={})
+    loops, names = without_settled(history.feedback_loops, now), without_settled_names(history.renames, now)
+    return replace(history, feedback_loops=loops, renames=names)
 
 
 def observe_conflicts(
@@ -147,7 +147,7 @@ def after_creations(history: ChildHistory, outcomes: Sequence[Outcome], now: flo
     rendered = {outcome.step.identity for outcome in outcomes if outcome.step.location is not None}
     pruned = {outcome.step.identity for outcome in outcomes if outcome.step.action is Action.PRUNE}
     unrendered = (pruned | known.keys()) - rendered
-    return replace(history, new_names=with_created(history.new_names, created, unrendered, now))
+    return replace(history, renames=with_created(history.renames, created, unrendered, now))
 
 
 def after_outcomes(history: ChildHistory, outcomes: Iterable[Outcome]) -> ChildHistory:
@@ -263,7 +263,7 @@ def next_check_at(history: ChildHistory) -> float | None:
 
 def next_loop_at(history: ChildHistory, now: float) -> float | None:
     """When a child of a feedback loop is applied again, or another reconcile follows this one."""
-    series = (*history.feedback_loops.values(), *history.new_names.values())
+    series = (*history.feedback_loops.values(), *history.renames.values())
     moment = earliest(*(each.again_at(now) for each in series))
     return earliest(moment, now + history.follow_ups.pause) if history.follow_ups.count else moment
 

@@ -32,12 +32,12 @@ from ssa_operator.reconcile.adoption.rules import (
     other_controller,
 )
 from ssa_operator.reconcile.apply_once import rules as apply_once
-from ssa_operator.reconcile.feedback_loops.new_names import NewNames
 from ssa_operator.reconcile.feedback_loops.rules import FeedbackLoop
 from ssa_operator.reconcile.field_conflicts.rules import ConflictHistory
 from ssa_operator.reconcile.observed import ApplyScope, Observed
 from ssa_operator.reconcile.recreate.rules import deletion_message
 from ssa_operator.reconcile.refusals.memory import recalled, without_kept
+from ssa_operator.reconcile.renames.rules import RenameSeries
 from ssa_operator.reconcile.resync.unchanged import is_counted_in_vain, is_unchanged
 from ssa_operator.reconcile.step import Action, FailureReason, Step, StepHistory, StepOrder
 
@@ -155,9 +155,9 @@ class _Case(Struct, frozen=True, kw_only=True):
         return self.loop is not None and self.loop.apply_delayed(self.observed.monotonic)
 
     @property
-    def names(self) -> NewNames | None:
+    def names(self) -> RenameSeries | None:
         """The series of new names of the child's kind."""
-        return self.observed.history.new_names.get(self.manifest.identity.group_kind)
+        return self.observed.history.renames.get(self.manifest.identity.group_kind)
 
     @property
     def names_paused(self) -> bool:

@@ -16,7 +16,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.feedback_loops.rules import reads_by_name
 from ssa_operator.reconcile.finalization.waits import DeletionWaits
-from ssa_operator.reconcile.nested_parents.rules import Ancestors, CreatedParent, ancestors
+from ssa_operator.reconcile.nested_parents.ancestors import Ancestors, CreatedParent, ancestors
 from ssa_operator.reconcile.plan import Plan
 
 _NONE: frozenset[Identity] = frozenset()

@@ -470,7 +470,7 @@ class Observer:
 
     def _apply_scope(self, turn: Turn, *, renewed: bool) -> ApplyScope:
         causes = Cause.CHILD if turn.parent.live.deleting else turn.causes
-        always = self._settings.apply is ApplyMode.ALWAYS and causes & (APPLY_ALL | Cause.TICK_GRANTED)
+        always = self._settings.apply is ApplyMode.ALWAYS and causes & (APPLY_ALL | Cause.RESYNC)
         return ApplyScope.ALL if renewed or always else ApplyScope.CHANGED
 
 

@@ -18,7 +18,7 @@ from ssa_operator.objects.parent_settings import MAX_CHILDREN, MAX_DEPTH, AdoptP
 from ssa_operator.reconcile.child_history import ChildHistory
 from ssa_operator.reconcile.finalization.deletion_cycles import why_kept
 from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace
-from ssa_operator.reconcile.nested_parents.rules import Ancestors
+from ssa_operator.reconcile.nested_parents.ancestors import Ancestors
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.render_history import RenderHistory
 

@@ -4,16 +4,10 @@ Promises:
 - Every child has exactly one step: no child is both applied and pruned.
 - A manifest that breaks a rule is refused alone; everything that doesn't depend on it is applied. So is one whose
   object the operator can't handle because of a bug.
-- A manifest that would exceed the folder's `maxChildren` creates nothing, and what exists is applied all the same. With
-  the children that are not pruned yet, a parent has at most twice as many.
-- A parent that has as many parents above it as the folder's `maxDepth` allows creates nothing, and what exists is
-  applied all the same.
 - A plan lists its prunes last, and reconcile.prune.rules decides on each of them.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,6 +20,7 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.render_result import Dependency, Document, Rendered
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile.child_limit.rules import within_child_limit
 from ssa_operator.reconcile.decide import (
     decide_step,
     identity_of,
@@ -33,14 +28,13 @@ from ssa_operator.reconcile.decide import (
     step_for_document,
     step_for_wait,
 )
-from ssa_operator.reconcile.feedback_loops.new_names import UNPRUNED_FACTOR, too_many_message, too_many_unpruned_message
-from ssa_operator.reconcile.nested_parents.rules import UNKNOWN_MESSAGE, too_deep_message
+from ssa_operator.reconcile.nested_parents.rules import within_depth
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.ordering import order_steps
 from ssa_operator.reconcile.parent_records.rules import HeldPrune
-from ssa_operator.reconcile.prune.rules import is_prunable, plan_prune
+from ssa_operator.reconcile.prune.rules import plan_prune
 from ssa_operator.reconcile.render_history import RenderHistory
-from ssa_operator.reconcile.step import Action, FailureReason, Step
+from ssa_operator.reconcile.step import Action, Step
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -85,7 +79,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     @property
     def creates(self) -> bool:
         """Whether a child is created."""
-        return any(map(_creates, self.steps))
+        return any(step.creates for step in self.steps)
 
     @property
     def unseen(self) -> dict[Identity, str]:
@@ -160,7 +154,7 @@ def steps_of(observed: Observed, rendered: Rendered) -> list[Step]:
             locations.setdefault(step.identity, wait.location)
             steps.append(step)
             dependencies.append(wait.dependencies)
-    return order_steps(_without_too_many(observed, steps), dependencies, rendered)
+    return order_steps(within_child_limit(observed, within_depth(observed, steps)), dependencies, rendered)
 
 
 def _step_for_document(observed: Observed, document: Document) -> Step:
@@ -169,48 +163,3 @@ def _step_for_document(observed: Observed, document: Document) -> Step:
         return step_for_document(observed, document)
     except Exception as error:  # noqa: BLE001 - carrying out the step logs it and fails
         return replace(refused_step(identity_of(observed, document), "can't be planned", document), bug=error)
-
-
-def _without_too_many(observed: Observed, steps: Sequence[Step]) -> list[Step]:
-    """The steps; those that would create more children than the folder's settings allow, or that would create any for
-    a parent that is nested too deep, are refused. What exists is applied in any case.
-    """
-    rendered = {step.identity for step in steps}
-    new = sum(1 for step in steps if _creates(step))
-    above = observed.parents.ancestors
-    if new and len(above.line) >= observed.max_depth:
-        return _refused_creations(steps, too_deep_message(above.line, observed.parent.identity, observed.max_depth))
-    if new and above.missing and not observed.parents.all_parents_known:
-        return [replace(step, action=Action.WAIT, reason=UNKNOWN_MESSAGE) if _creates(step) else step for step in steps]
-    if not new or len(rendered) + len(observed.children.own) <= observed.max_children:
-        return [*steps]
-    # What is pruned doesn't count, unless its kind gets new names again and again.
-    staying = {
-        live.identity
-        for live in observed.children.own
-        if live.owned_fields()
-        and (live.identity.group_kind in observed.history.new_names or not is_prunable(observed, live))
-    }
-    count = len(rendered | staying)
-    # A prune may be held up for as long as the parent's author likes, by a manifest that waits or fails.
-    unpruned = len(rendered | {live.identity for live in observed.children.own if live.owned_fields()})
-    if count > observed.max_children:
-        reason = too_many_message(count, observed.max_children)
-    elif unpruned > UNPRUNED_FACTOR * observed.max_children:
-        reason = too_many_unpruned_message(unpruned, UNPRUNED_FACTOR * observed.max_children)
-    else:
-        return [*steps]
-    return _refused_creations(steps, reason)
-
-
-def _refused_creations(steps: Sequence[Step], reason: str) -> list[Step]:
-    return [
-        replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.INVALID_MANIFEST)
-        if _creates(step)
-        else step
-        for step in steps
-    ]
-
-
-def _creates(step: Step) -> bool:
-    return step.action is Action.APPLY and step.live is None

@@ -187,7 +187,7 @@ class Reconciler:
 
     async def warm(self, parent: Parent, state: ParentState) -> None:
         """Watch what a reconcile of the parent reads, and write nothing. Raises ApiError and CredentialsError."""
-        turn = Turn(parent=parent, state=state, causes=Cause.RESYNC)
+        turn = Turn(parent=parent, state=state, causes=Cause.FIRST_LIST)
         await turn.steps.measured(self.observer.observe(turn))
 
     async def write_status(self, parent: Parent, state: ParentState) -> Reconciled:

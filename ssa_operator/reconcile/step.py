@@ -6,9 +6,11 @@ Promises:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.dependency_graph import Edge
@@ -120,6 +122,11 @@ class Step(Struct, frozen=True, kw_only=True):
     ready_when: Predicate | None = None
     """The rule of readiness of a manifest that can't be rendered yet."""
 
+    @property
+    def creates(self) -> bool:
+        """Whether the step creates an object."""
+        return self.action is Action.APPLY and self.live is None
+
     def readiness_of(self, live: LiveObject, now: float) -> Readiness:
         """The readiness of the live object of the step, by the rule of its manifest if it has one."""
         return readiness(live.body, now, reports_status=self.reports_status, ready_when=self.rule)
@@ -128,3 +135,13 @@ class Step(Struct, frozen=True, kw_only=True):
     def rule(self) -> Predicate | None:
         """The rule of readiness that the manifest has, None for that of its kind."""
         return self.ready_when if self.manifest is None else self.manifest.document.ready_when
+
+
+def without_creations(steps: Iterable[Step], reason: str) -> list[Step]:
+    """The steps. Those that would create an object are refused with a reason, which follows the child's name."""
+    return [
+        replace(step, action=Action.REFUSE, reason=reason, problem=FailureReason.INVALID_MANIFEST)
+        if step.creates
+        else step
+        for step in steps
+    ]

@@ -61,9 +61,9 @@ def test_every_peer_says_its_version(tmp_path: Path) -> None:
     (own,), missing = contenders.prepare(["raw", "ssa-operator-changed"], tmp_path)
     assert not missing
     assert own.version
-    command, environment = own.start(tmp_path / "kubeconfig", ticks=False)
+    command, environment = own.start(tmp_path / "kubeconfig", resyncs=False)
     assert "--apply=changed" in command
-    assert "--tick-rate=0" in command
+    assert "--resync-rate=0" in command
     assert environment["KUBECONFIG"] == str(tmp_path / "kubeconfig")
 
 

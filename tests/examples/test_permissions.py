@@ -138,7 +138,7 @@ async def install_crds(desk: Desk) -> None:
 
 
 def options(templates: Path, *namespaces: str) -> Options:
-    return Options(templates=(templates,), namespaces=namespaces, tick_rate=0.0, listen=None)
+    return Options(templates=(templates,), namespaces=namespaces, resync_rate=0.0, listen=None)
 
 
 async def play(story: Story, desk: Desk) -> None:

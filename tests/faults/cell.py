@@ -408,7 +408,7 @@ async def _play(
         templates=(folder / "templates", *injection.templates(cell)),
         namespaces=(namespace,),
         interval=RESYNC,
-        tick_rate=50.0,
+        resync_rate=50.0,
         listen=None,
     )
     access = await credentials.load(str(await injection.kubeconfig(cell)), None)

@@ -61,7 +61,7 @@ def options(templates: Path, namespace: str) -> MakeOptions:
     def make(**changes: Any) -> Options:
         found = changes.get("templates", templates)
         changes["templates"] = found if isinstance(found, tuple) else (found,)
-        quiet = Options(namespaces=(namespace,), tick_rate=0.0, listen=None)
+        quiet = Options(namespaces=(namespace,), resync_rate=0.0, listen=None)
         return replace(quiet, **changes)
 
     return make

@@ -88,7 +88,7 @@ async def administrator(cluster: Cluster) -> Credentials:
 
 
 class Operate(Protocol):
-    """Runs an operator of the test's own: `async with operate(tick_rate=1.0) as running`; arguments are its options."""
+    """Runs an operator of the test's own, with these options: `async with operate(resync_rate=1.0) as running`."""
 
     def __call__(self, **changes: Any) -> AbstractAsyncContextManager[Running]: ...
 

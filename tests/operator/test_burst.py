@@ -99,7 +99,7 @@ async def test_a_bad_template_over_many_parents_costs_one_status_each_and_a_boun
     only(templates, map="a: {{ spec.missing }}\n")
     names = [f"p{number:02}" for number in range(20)]
     await desk.apply(*map(echo, names))
-    async with operate(interval=0.2, tick_rate=1000.0) as running:
+    async with operate(interval=0.2, resync_rate=1000.0) as running:
         for name in names:
             await desk.until(ECHOES, name, not_ready_because("RenderFailed"))
         running.forget()

@@ -518,7 +518,7 @@ async def test_a_template_saved_during_discovery_is_rendered(
 async def test_five_hundred_echos_converge_and_the_process_stays_healthy(desk: Desk, operate: Operate) -> None:
     count = 500
     async with (
-        operate(tick_rate=20.0) as running,
+        operate(resync_rate=20.0) as running,
         Server(running.operator, "127.0.0.1", 0) as server,
     ):
         # The pods are Kubernetes' work, and most of it: every tenth Echo has one.

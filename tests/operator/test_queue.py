@@ -165,7 +165,7 @@ TestQueueState.settings = settings(max_examples=100, stateful_step_count=40, dea
 def test_workers_get_parents_of_one_rank_in_the_order_in_which_they_were_added() -> None:
     state: QueueState[str] = QueueState()
     for key in "cab":
-        state.add(key, Cause.RESYNC, 0.0)
+        state.add(key, Cause.FIRST_LIST, 0.0)
     assert [item[0] for item in iter(lambda: state.pop(0.0), None) if item] == ["c", "a", "b"]
 
 
@@ -176,7 +176,7 @@ def test_deadlines_that_are_set_again_and_again_take_no_memory() -> None:
         for key in ("a1", "a2", "b1"):
             state.cancel(key, Cause.RETRY)
             state.add_at(key, Cause.RETRY, month + number)
-            state.add_at(key, Cause.TICK, month - number)
+            state.add_at(key, Cause.RESYNC_DUE, month - number)
     assert (state.delayed, state.next_deadline()) == (6, month - 9999)
     assert len(state._deadlines) <= 2 * 6 + FEW_DEADLINES
 
@@ -225,9 +225,9 @@ def test_a_status_waits_for_the_parents_of_its_own_namespace_and_for_those_of_ma
 def test_a_users_change_goes_ahead_of_a_thousand_resyncs() -> None:
     state: QueueState[int] = QueueState()
     for number in range(1000):
-        state.add(number, Cause.RESYNC, 0.0)
+        state.add(number, Cause.FIRST_LIST, 0.0)
     state.add(999, Cause.PARENT, 0.0)
-    assert state.pop(0.0) == (999, Cause.RESYNC | Cause.PARENT, 0.0)
+    assert state.pop(0.0) == (999, Cause.FIRST_LIST | Cause.PARENT, 0.0)
 
 
 def test_a_status_waits_for_users_changes_until_it_is_overdue() -> None:
@@ -247,8 +247,8 @@ async def test_a_worker_of_slow_parents_gets_them_and_no_others() -> None:
     await asyncio.sleep(0)
     queue.add("a", Cause.PARENT)
     assert await other == ("a", Cause.PARENT)
-    queue.add_after("slow", Cause.TICK, 0.01)
-    assert await slow == ("slow", Cause.TICK)
+    queue.add_after("slow", Cause.RESYNC_DUE, 0.01)
+    assert await slow == ("slow", Cause.RESYNC_DUE)
     queue.done("a")
     waits = asyncio.create_task(queue.get(slow=True))
     queue.add("a", Cause.PARENT)
@@ -272,10 +272,10 @@ async def test_a_worker_that_waits_is_woken_by_what_is_added() -> None:
 
 async def test_a_deadline_wakes_a_worker_also_while_another_one_is_busy() -> None:
     queue: Queue[str] = Queue(asyncio.get_running_loop().time)
-    queue.add_after("a", Cause.TICK, 0.01)
-    queue.add_after("b", Cause.TICK, 0.02)
+    queue.add_after("a", Cause.RESYNC_DUE, 0.01)
+    queue.add_after("b", Cause.RESYNC_DUE, 0.02)
     workers = [asyncio.create_task(queue.get()) for _ in range(2)]
-    assert {*await asyncio.gather(*workers)} == {("a", Cause.TICK), ("b", Cause.TICK)}
+    assert {*await asyncio.gather(*workers)} == {("a", Cause.RESYNC_DUE), ("b", Cause.RESYNC_DUE)}
 
 
 async def test_the_time_that_a_retry_waits_counts_from_the_moment_at_which_it_is_due() -> None:
@@ -283,10 +283,10 @@ async def test_the_time_that_a_retry_waits_counts_from_the_moment_at_which_it_is
     now = loop.time()
     queue: Queue[str] = Queue(lambda: now, waited.append)
     queue.add_after("a", Cause.RETRY, 5.0)
-    queue.add_after("b", Cause.TICK, 7.0)
+    queue.add_after("b", Cause.RESYNC_DUE, 7.0)
     now += 12.0
     assert await queue.get() == ("a", Cause.RETRY)
-    assert await queue.get() == ("b", Cause.TICK)
+    assert await queue.get() == ("b", Cause.RESYNC_DUE)
     assert waited == [7.0, 5.0]
 
 

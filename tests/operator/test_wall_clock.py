@@ -30,14 +30,14 @@ async def resynced(running: Running, more: int) -> None:
     """Return once so many further resyncs have begun."""
     running.forget()
     async with asyncio.timeout(PATIENCE / 3):
-        while sum(causes == Cause.TICK_GRANTED for _, causes in running.reconciles) < more:  # noqa: ASYNC110
+        while sum(causes == Cause.RESYNC for _, causes in running.reconciles) < more:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
 
 @pytest.mark.more_cases
 @pytest.mark.parametrize("stepped", [-HOUR, HOUR])
 async def test_resyncs_go_on(desk: Desk, operate: Operate, clock: SteppingClock, stepped: float) -> None:
-    async with operate(tick_rate=50.0, interval=0.3) as running:
+    async with operate(resync_rate=50.0, interval=0.3) as running:
         only(running.templates, a=map_template("map", x="1"))
         await desk.apply_until_ready(echo("web"))
         await resynced(running, 3)

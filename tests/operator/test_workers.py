@@ -137,7 +137,7 @@ async def working(
         {KEY.folder: cast("Parents", script)},
         cast("Reconciler", script),
         Metrics(),
-        Options(tick_rate=1.0, apply=apply),
+        Options(resync_rate=1.0, apply=apply),
         clock,
     )
     task = asyncio.create_task(workers.run())
@@ -164,17 +164,17 @@ def scripted(*outcomes: Outcome, complete: bool = True) -> Scripted:
 
 async def test_a_resync_beyond_the_budget_waits_for_it() -> None:
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
-    await reconciled(script, queue, Cause.CHILD, Cause.TICK, Cause.TICK)
-    assert script.causes == [Cause.CHILD, Cause.TICK_GRANTED]
-    assert queue.is_scheduled(KEY, Cause.TICK_GRANTED)
+    await reconciled(script, queue, Cause.CHILD, Cause.RESYNC_DUE, Cause.RESYNC_DUE)
+    assert script.causes == [Cause.CHILD, Cause.RESYNC]
+    assert queue.is_scheduled(KEY, Cause.RESYNC)
 
 
 async def test_a_reconcile_that_applies_everything_replaces_the_resync_that_waits_for_the_budget() -> None:
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
-    await reconciled(script, queue, Cause.CHILD, Cause.TICK, Cause.TICK, Cause.PARENT)
+    await reconciled(script, queue, Cause.CHILD, Cause.RESYNC_DUE, Cause.RESYNC_DUE, Cause.PARENT)
     assert script.causes[-1] == Cause.PARENT
-    assert not queue.is_scheduled(KEY, Cause.TICK_GRANTED)
-    assert queue.is_scheduled(KEY, Cause.TICK)
+    assert not queue.is_scheduled(KEY, Cause.RESYNC)
+    assert queue.is_scheduled(KEY, Cause.RESYNC_DUE)
 
 
 @pytest.mark.more_cases
@@ -187,13 +187,13 @@ async def test_an_unchanged_parent_has_resyncs_only_if_they_apply_everything(
 ) -> None:
     script, queue = scripted(complete=complete), Queue[ParentKey](lambda: 0.0)
     await reconciled(script, queue, Cause.PARENT, apply=apply)
-    assert queue.is_scheduled(KEY, Cause.TICK) == resyncs
+    assert queue.is_scheduled(KEY, Cause.RESYNC_DUE) == resyncs
 
 
 async def test_a_resync_together_with_a_change_of_the_parent_costs_nothing_of_the_budget() -> None:
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
-    await reconciled(script, queue, Cause.CHILD, Cause.PARENT | Cause.TICK, Cause.TICK)
-    assert script.causes == [Cause.CHILD, Cause.PARENT, Cause.TICK_GRANTED]
+    await reconciled(script, queue, Cause.CHILD, Cause.PARENT | Cause.RESYNC_DUE, Cause.RESYNC_DUE)
+    assert script.causes == [Cause.CHILD, Cause.PARENT, Cause.RESYNC]
 
 
 async def test_no_resync_begins_within_the_pause_that_the_api_server_asked_for() -> None:
@@ -201,12 +201,12 @@ async def test_no_resync_begins_within_the_pause_that_the_api_server_asked_for()
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
     async with working(script, queue) as reconcile:
         await reconcile(Cause.PARENT)
-        assert due(queue, Cause.TICK) <= 20.0
+        assert due(queue, Cause.RESYNC_DUE) <= 20.0
         script.reports(busy)
         await reconcile(Cause.CHILD)
     assert due(queue, Cause.RETRY) == 60.0
-    assert 60.0 <= due(queue, Cause.TICK) <= 80.0
-    assert not queue.is_scheduled(KEY, Cause.TICK_GRANTED)
+    assert 60.0 <= due(queue, Cause.RESYNC_DUE) <= 80.0
+    assert not queue.is_scheduled(KEY, Cause.RESYNC)
 
 
 async def test_denied_children_are_retried_at_a_common_rate() -> None:
@@ -275,13 +275,13 @@ async def test_a_wall_clock_that_is_set_delays_no_resync(stepped: float) -> None
     script, queue, clock = scripted(), Queue[ParentKey](lambda: 0.0), StillClock(chance=0.0)
     async with working(script, queue, clock=clock) as reconcile:
         await reconcile(Cause.CHILD)
-        await reconcile(Cause.TICK)  # it spends the budget of the next three seconds
+        await reconcile(Cause.RESYNC_DUE)  # it spends the budget of the next three seconds
         clock.stepped = stepped
-        await reconcile(Cause.TICK)
-        assert script.causes == [Cause.CHILD, Cause.TICK_GRANTED]
-        assert due(queue, Cause.TICK_GRANTED) == 3.0
+        await reconcile(Cause.RESYNC_DUE)
+        assert script.causes == [Cause.CHILD, Cause.RESYNC]
+        assert due(queue, Cause.RESYNC) == 3.0
         await reconcile(Cause.PARENT)
-        assert due(queue, Cause.TICK) <= 20.0
+        assert due(queue, Cause.RESYNC_DUE) <= 20.0
 
 
 @pytest.mark.exhaustive
@@ -366,9 +366,9 @@ async def test_a_bug_is_logged_and_retried_and_what_the_reconcile_did_is_remembe
 @pytest.mark.parametrize(
     ("causes", "applied", "again"),
     [
-        (Cause.PARENT | Cause.TICK, False, Cause.PARENT),
+        (Cause.PARENT | Cause.RESYNC_DUE, False, Cause.PARENT),
         (Cause.CHILD, False, Cause.CHILD),
-        (Cause.TICK_GRANTED, False, Cause.RETRY),
+        (Cause.RESYNC, False, Cause.RETRY),
         (Cause.PARENT, True, Cause.CHILD),
         (Cause.RETRY, True, Cause.RETRY),
     ],
@@ -380,7 +380,7 @@ async def test_a_postponed_reconcile_begins_again_at_a_worker_of_slow_parents(
     state = ParentState(reconcile_at="seen")
     script.postponed = Reconciled(state=state, report=report() if applied else None, postponed=True)
     async with working(script, queue):
-        queue.add(KEY, Cause.TICK if causes is Cause.TICK_GRANTED else causes)
+        queue.add(KEY, Cause.RESYNC_DUE if causes is Cause.RESYNC else causes)
         assert await queue.get(slow=True) == (KEY, again)
         assert script.causes[-1] & causes
         assert script.known.reconcile_at == "seen"

@@ -169,7 +169,7 @@ class Run:
             namespaces=(self.namespace,),
             selector=f"{RUN_LABEL}={self.namespace}" if self.story.cluster_scoped else "",
             installation=Installation(namespace=self.namespace),
-            tick_rate=0.0,
+            resync_rate=0.0,
             listen=None,
             shard=Shard(number, 2) if self.story.processes is Processes.SHARDS else None,
         )

@@ -129,7 +129,7 @@ async def test_a_rendered_field_that_another_manager_changes_is_reverted(desk: D
 
 async def test_fields_that_no_template_renders_belong_to_other_managers(desk: Desk, operate: Operate) -> None:
     """As a HorizontalPodAutoscaler's replicas, where the template has none."""
-    async with operate(tick_rate=1000.0, interval=0.5) as running:
+    async with operate(resync_rate=1000.0, interval=0.5) as running:
         running.write(TEMPLATE, DEPLOYMENT.replace("  replicas: {{ spec.replicas }}\n", ""))
         await desk.apply_until_ready(echo("web", 2))
         await desk.kubectl("scale", "deployment", "web", "--replicas=4")
@@ -332,7 +332,7 @@ async def test_an_object_that_the_crds_schema_refuses_has_the_api_servers_messag
 
 @pytest.mark.exhaustive
 async def test_the_status_is_not_written_again_while_nothing_changes(desk: Desk, operate: Operate) -> None:
-    async with operate(tick_rate=1000.0, interval=0.2) as running:
+    async with operate(resync_rate=1000.0, interval=0.2) as running:
         before = await desk.apply_until_ready(echo("web", 2))
         deployment = await desk.until("deployments.apps", "web", has_replicas(2))
         running.forget()

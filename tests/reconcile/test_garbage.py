@@ -99,7 +99,7 @@ async def test_reconciles_of_a_parent_that_waits_for_a_month_leave_one_deadline(
 ) -> None:
     only(templates, a=map_template("a", v="expired('30d') | string"))
     # The deadline of the next resync comes before that of the render.
-    async with operate(tick_rate=20.0, interval=3600.0) as running:
+    async with operate(resync_rate=20.0, interval=3600.0) as running:
         await desk.apply_until_ready(echo("web"))
         for number in range(FEW_DEADLINES + 20):
             running.forget()

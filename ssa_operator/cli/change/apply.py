@@ -128,7 +128,7 @@ class _Run:
 
         documents = read_parents(self.files)
         logging.getLogger("ssa_operator").setLevel(logging.ERROR)
-        options = Options(templates=tuple(self.templates), installation=self.installation, tick_rate=0.0)
+        options = Options(templates=tuple(self.templates), installation=self.installation, resync_rate=0.0)
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(connect(self.target))
             mapper, namespace = RESTMapper(client), self.namespace or client.credentials.namespace

@@ -56,10 +56,10 @@ def run(
     interval: Annotated[
         str, typer.Option(envvar="SSA_OPERATOR_INTERVAL", help="Time between two resyncs of a parent.")
     ] = "10s",
-    tick_rate: Annotated[
+    resync_rate: Annotated[
         float,
         typer.Option(
-            envvar="SSA_OPERATOR_TICK_RATE",
+            envvar="SSA_OPERATOR_RESYNC_RATE",
             min=0,
             help="Maximum applies a second for resyncs of all parents together. 0 disables resyncs.",
         ),
@@ -191,7 +191,7 @@ def run(
         raise CommandError(f"--apply is {apply!r}; allowed are always and changed", code=2)
     seconds = _duration("--interval", interval)
     if seconds <= 0:
-        raise CommandError("--interval is 0; write a duration such as 10s, or --tick-rate 0 for no resyncs", code=2)
+        raise CommandError("--interval is 0; write a duration such as 10s, or --resync-rate 0 for no resyncs", code=2)
     names = namespaces_of(namespace)
     check_selector(selector)
     webhook = address(admission, "--admission")
@@ -216,7 +216,7 @@ def run(
         selector=selector,
         shard=parsed_shard,
         interval=seconds,
-        tick_rate=tick_rate,
+        resync_rate=resync_rate,
         impersonate=account_name(impersonate),
         workers=workers,
         apply=ApplyMode(apply),

@@ -101,7 +101,7 @@ async def _explore_suite(client: Client, suite: Suite, options: ExplorationOptio
     if problems := [str(each) for each in project.sources.problems]:
         raise CommandError("\n".join(problems), code=INVALID)
     mapper = RESTMapper(client)
-    controller_options = Options(templates=suite.templates, installation=suite.installation, tick_rate=0.0)
+    controller_options = Options(templates=suite.templates, installation=suite.installation, resync_rate=0.0)
     async with opened(client, mapper, controller_options) as parents:
         if parents.problems:
             raise CommandError("\n".join(parents.problems), code=INVALID)

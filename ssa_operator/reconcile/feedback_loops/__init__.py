@@ -1,4 +1,1 @@
-"""Templates that answer their own changes are slowed down, and the fields that go back and forth are named.
-
-The same holds for templates that rename their children again and again.
-"""
+"""Templates that answer their own changes are slowed down, and the fields that go back and forth are named."""

@@ -21,7 +21,7 @@ from ssa_operator.kube.api.request import Scope
 from ssa_operator.objects.identity import Identity
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE
-from ssa_operator.reconcile.nested_parents.rules import CreatedParent
+from ssa_operator.reconcile.nested_parents.ancestors import CreatedParent
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observed import Observed
 

@@ -107,7 +107,7 @@ def _is_remembered(history: ChildHistory) -> bool:
         or any(each.in_conflict or each.reverted_at is None for each in history.conflicts.values())
         or history.shown_warnings
         or history.feedback_loops
-        or history.new_names
+        or history.renames
         or history.follow_ups.count
         or history.hook_failures
     )

@@ -53,7 +53,7 @@ class Repeater:
 
     def inputs(self, turn: Turn) -> ResyncInputs | None:
         """Everything but time that a resync follows from, None if this reconcile is no resync."""
-        if not self._always or turn.causes != Cause.TICK_GRANTED:
+        if not self._always or turn.causes != Cause.RESYNC:
             return None
         children, lookups = self._cluster.children, self._cluster.lookups
         own = children.by_parent(turn.uid)

@@ -23,7 +23,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.shards import Shard
-from ssa_operator.reconcile.nested_parents.rules import CreatedParent
+from ssa_operator.reconcile.nested_parents.ancestors import CreatedParent
 from ssa_operator.reconcile.parent_state import Parents
 
 REMEMBERED_SECONDS = 10.0

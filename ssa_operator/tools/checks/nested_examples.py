@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.render_result import Document
-from ssa_operator.reconcile.nested_parents.rules import chain
+from ssa_operator.reconcile.nested_parents.ancestors import chain
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.offline_cluster import OfflineParent
 

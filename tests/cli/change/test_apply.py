@@ -45,7 +45,9 @@ async def apply(
 
 
 def operator(desk: Desk, client: Client, templates: Path) -> Any:
-    return operating(client, Options(templates=(templates,), namespaces=(desk.namespace,), listen=None, tick_rate=0.0))
+    return operating(
+        client, Options(templates=(templates,), namespaces=(desk.namespace,), listen=None, resync_rate=0.0)
+    )
 
 
 async def test_apply_makes_a_parent_ready_without_an_operator(desk: Desk, templates: Path) -> None:

@@ -74,7 +74,7 @@ class Replicas:
             # Children are applied twenty times a second, so a process that writes when it must not is seen. If more
             # often, the reconciles of a busy machine don't end in time when a leader stops: it releases no Lease.
             "--interval=200ms",
-            "--tick-rate=20",
+            "--resync-rate=20",
             "--listen=127.0.0.1:0",
             *more,
         )

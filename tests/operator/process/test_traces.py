@@ -88,7 +88,7 @@ async def test_a_collector_receives_a_trace_of_each_reconcile_with_its_stages_an
     desk: Desk, templates: Path
 ) -> None:
     only(templates, a=CONFIG_MAP, b=SECRET, c=REFUSED)
-    arguments = ("run", f"--templates={templates}", f"--namespace={desk.namespace}", "--listen=", "--tick-rate=0")
+    arguments = ("run", f"--templates={templates}", f"--namespace={desk.namespace}", "--listen=", "--resync-rate=0")
     async with collecting() as collector:
         environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "50"}
         async with started(*arguments, f"--kubeconfig={desk.kubeconfig}", **environment) as command:

@@ -130,7 +130,7 @@ async def test_an_if_not_present_object_that_existed_is_created_after_its_deleti
     desk: Desk, operate: Operate
 ) -> None:
     await desk.create(config_map("web-defaults", word="theirs"))
-    async with operate(apply=ApplyMode.CHANGED, tick_rate=1000.0, interval=0.2) as running:
+    async with operate(apply=ApplyMode.CHANGED, resync_rate=1000.0, interval=0.2) as running:
         running.write(EXTRA, IF_NOT_PRESENT)
         await desk.apply_until_ready(echo("web"))
         await desk.delete("configmap", "web-defaults")

@@ -148,8 +148,8 @@ async def test_a_conflicting_manager_is_named_with_its_field_and_reverted_a_boun
 async def test_neither_resyncs_nor_changes_of_the_parent_shorten_the_backoff_of_a_conflict(
     desk: Desk, operate: Operate, map_templates: Path
 ) -> None:
-    ticking = operate(templates=map_templates, conflict_policy=PATIENT, tick_rate=1000.0, interval=0.2)
-    async with ticking as running, conflicting(desk, by_apply) as rival:
+    resyncing = operate(templates=map_templates, conflict_policy=PATIENT, resync_rate=1000.0, interval=0.2)
+    async with resyncing as running, conflicting(desk, by_apply) as rival:
         await desk.apply(echo("web"))
         await desk.until(ECHOES, "web", not_ready_because("Conflict", "rival"))
         rounds = rival.rounds
@@ -274,7 +274,7 @@ async def test_a_manager_that_rewrites_a_condition_is_named_and_reverted_a_bound
             else:
                 await view.change(view.changes)
 
-    async with operate(templates=map_templates, conflict_policy=PATIENT, tick_rate=1000.0, interval=0.1) as running:
+    async with operate(templates=map_templates, conflict_policy=PATIENT, resync_rate=1000.0, interval=0.1) as running:
         task = asyncio.create_task(rival())
         try:
             await desk.apply(echo("web"))
@@ -322,8 +322,8 @@ async def test_two_operators_with_different_verdicts_write_the_status_a_bounded_
 ) -> None:
     versions = await written(desk, ECHOES)
     async with (
-        operate(templates=two_verdicts[0], conflict_policy=PATIENT, tick_rate=1000.0, interval=0.2) as one,
-        operate(templates=two_verdicts[1], conflict_policy=PATIENT, tick_rate=1000.0, interval=0.2) as two,
+        operate(templates=two_verdicts[0], conflict_policy=PATIENT, resync_rate=1000.0, interval=0.2) as one,
+        operate(templates=two_verdicts[1], conflict_policy=PATIENT, resync_rate=1000.0, interval=0.2) as two,
     ):
         await desk.apply(echo("web"))
         async with asyncio.timeout(PATIENCE):

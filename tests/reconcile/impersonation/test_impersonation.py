@@ -101,7 +101,7 @@ async def test_children_are_written_as_the_account_and_the_parent_as_the_operato
 ) -> None:
     only(templates, a=map_template("a", v="spec.replicas"), b=map_template("b", v="'b'"))
     await grant(desk, CHILDREN)
-    async with operate(impersonate=ACCOUNT, tick_rate=100.0, interval=0.2) as running:
+    async with operate(impersonate=ACCOUNT, resync_rate=100.0, interval=0.2) as running:
         await desk.apply_until_ready(echo("web"))
         running.forget()
         await running.reconciled(3)  # resyncs, which apply again
@@ -259,7 +259,7 @@ async def test_a_granted_permission_is_used_and_a_withdrawn_one_is_not(
     await grant(desk, CHILDREN)
     await other.apply(config_map("shared", v="1"))
     waits = not_ready_because("WaitingForDependency", "get configmaps shared", user(desk.namespace))
-    async with operate(impersonate=ACCOUNT, tick_rate=100.0, interval=0.2):
+    async with operate(impersonate=ACCOUNT, resync_rate=100.0, interval=0.2):
         await desk.apply(asking("web", "", other.namespace))
         await desk.until(ECHOES, "web", waits)
         await grant(other, reading("configmaps", "get", names=("shared",)), "reader", desk.namespace)

@@ -197,7 +197,7 @@ async def test_events_are_listed_once_a_check_of_what_is_not_ready_and_never_for
             for each in own_requests(cluster, desk.namespace)
         )
 
-    async with operate(tick_rate=1000.0, interval=0.5) as running:
+    async with operate(resync_rate=1000.0, interval=0.5) as running:
         await desk.apply(custom)
         ready = {"ready": 2, "conditions": [{**NOT_READY, "status": "True"}]}
         await report(desk, group, ready)

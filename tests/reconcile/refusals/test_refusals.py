@@ -423,7 +423,7 @@ async def test_a_grown_volume_stays_and_the_rest_of_its_manifest_is_applied(
     desk: Desk, operate: Operate, boxes: Path, expandable: str
 ) -> None:
     claims = "persistentvolumeclaims"
-    async with operate(tick_rate=20.0, interval=0.1) as running:
+    async with operate(resync_rate=20.0, interval=0.1) as running:
         await desk.apply_until_ready(box(claim("1Gi", expandable)))
         old = await desk.until(claims, "web", is_bound)
         await desk.patch("pvc", "web", spec={"resources": {"requests": {"storage": "3Gi"}}})

@@ -216,7 +216,7 @@ async def test_a_repeated_resync_sends_what_a_render_would_give_whatever_changed
 ) -> None:
     _templates(templates)
     chance = random.Random(17)
-    async with operate(interval=0.05, tick_rate=1000.0) as running:
+    async with operate(interval=0.05, resync_rate=1000.0) as running:
         oracle = Oracle(running)
         model = Model(desk, running, "one")
         model.data = {"replicas": "1", "color": "red", "note": "first", "source": "none", "parts": "", "old": "true"}
@@ -236,7 +236,7 @@ async def test_a_repeated_resync_reverts_a_change_that_no_watch_shows(
     desk: Desk, templates: Path, operate: Operate
 ) -> None:
     only(templates, settings="apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}\ndata:\n  a: b\n")
-    async with operate(interval=0.05, tick_rate=1000.0) as running:
+    async with operate(interval=0.05, resync_rate=1000.0) as running:
         oracle = Oracle(running)
         await desk.apply_until_ready(echo("one"))
         await oracle.repeated()
@@ -262,7 +262,7 @@ async def test_a_repeated_resync_that_gets_a_429_sends_each_apply_once(
     """The reconcile in which each apply was refused."""
     refused_twice = asyncio.Event()
 
-    async with operate(interval=0.05, tick_rate=1000.0) as running:
+    async with operate(interval=0.05, resync_rate=1000.0) as running:
         oracle = Oracle(running)
         await desk.apply_until_ready(echo("one"))
         await oracle.repeated()

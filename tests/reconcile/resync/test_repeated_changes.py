@@ -36,7 +36,7 @@ metadata:
   name: {{ namespace }}-{{ name }}
 webhooks: []
 """
-TICKS: dict[str, Any] = {"tick_rate": 1000.0, "interval": 0.2}
+RESYNCS: dict[str, Any] = {"resync_rate": 1000.0, "interval": 0.2}
 FOREIGN: list[dict[str, Any]] = [
     {"ingress": [{}]},
     {"policyTypes": ["Ingress", "Egress"]},
@@ -51,7 +51,7 @@ def generation(body: dict[str, Any]) -> int:
     return int(body["metadata"]["generation"])
 
 
-async def ticks(running: Running, count: int = 6) -> None:
+async def resyncs(running: Running, count: int = 6) -> None:
     running.forget()
     await running.reconciled(count)
 
@@ -68,12 +68,12 @@ async def test_resyncs_write_an_object_once_if_nothing_changes(
     (templates / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
     name = f"{desk.namespace}-web"
     caplog.set_level(logging.INFO)
-    async with operate(**TICKS) as running:
+    async with operate(**RESYNCS) as running:
         await desk.apply_until_ready(echo("web"))
-        await ticks(running, 3)
+        await resyncs(running, 3)
         policy, webhook = await desk.read(POLICIES, "web"), await desk.read(WEBHOOKS, name)
         assert (generation(policy), generation(webhook)) == (CREATED_AND_REPEATED, CREATED_AND_REPEATED)
-        await ticks(running)
+        await resyncs(running)
         assert await desk.find(POLICIES, "web") == policy
         assert await desk.find(WEBHOOKS, name) == webhook
         said = [each.message for each in caplog.records if "counts each apply as a change" in each.message]
@@ -81,7 +81,7 @@ async def test_resyncs_write_an_object_once_if_nothing_changes(
         assert not [
             each.message for each in caplog.records if "NetworkPolicy" in each.message and "configured" in each.message
         ]
-    async with operate(**TICKS) as running:
+    async with operate(**RESYNCS) as running:
         await running.reconciled(8)
         again = await desk.read(POLICIES, "web")
         assert generation(again) == generation(policy) + 1
@@ -92,17 +92,17 @@ async def test_resyncs_write_an_object_once_if_nothing_changes(
 async def test_whatever_others_change_in_such_an_object_is_applied_again(
     desk: Desk, operate: Operate, policies: Path
 ) -> None:
-    async with operate(**TICKS) as running:
+    async with operate(**RESYNCS) as running:
         await desk.apply_until_ready(echo("web"))
         for spec in FOREIGN:
-            await ticks(running, 3)
+            await resyncs(running, 3)
             await desk.patch("networkpolicy", "web", spec=spec)
             await desk.until(
                 POLICIES, "web", lambda body: body["spec"] == {"podSelector": {}, "policyTypes": ["Ingress"]}
             )
-        await ticks(running, 3)
+        await resyncs(running, 3)
         before = await desk.read(POLICIES, "web")
-        await ticks(running)
+        await resyncs(running)
         assert await desk.find(POLICIES, "web") == before
         await desk.delete("networkpolicy", "web")
         await desk.read(POLICIES, "web")
@@ -111,13 +111,13 @@ async def test_whatever_others_change_in_such_an_object_is_applied_again(
 async def test_a_change_of_the_manifest_and_a_new_reconcile_at_apply_such_an_object(
     desk: Desk, operate: Operate, policies: Path
 ) -> None:
-    async with operate(**TICKS) as running:
+    async with operate(**RESYNCS) as running:
         await desk.apply_until_ready(echo("web"))
-        await ticks(running, 3)
+        await resyncs(running, 3)
         before = await desk.read(POLICIES, "web")
         await desk.patch("echo", "web", metadata={"annotations": {"ssa-operator.dev/reconcile-at": "now"}})
         repeated = await desk.until(POLICIES, "web", lambda body: generation(body) == generation(before) + 1)
-        await ticks(running)
+        await resyncs(running)
         assert await desk.find(POLICIES, "web") == repeated
         await desk.patch("echo", "web", spec={"replicas": 2})
         await desk.until(POLICIES, "web", lambda body: body["metadata"]["labels"]["replicas"] == "2")
@@ -203,12 +203,12 @@ async def test_defaults_empty_values_nulls_and_other_spellings_are_written_once(
                 found[resource, name] = (metadata.get("generation"), own)
         return found
 
-    async with operate(**TICKS) as running:
+    async with operate(**RESYNCS) as running:
         await desk.apply(parent)
         await written()
-        await ticks(running, 3)
+        await resyncs(running, 3)
         before = await written()
-        await ticks(running)
+        await resyncs(running)
         assert await written() == before
         assert "counts each apply as a change" not in caplog.text
         found = entries(await desk.read(ECHOES, "web"))

@@ -75,7 +75,7 @@ async def test_the_api_server_and_the_operator_give_a_parent_to_the_same_shard(
 
     only(templates, base=map_template("base", n="spec.replicas"))
     shards = (Shard(0, 2), Shard(1, 2))
-    first, second = (Options(templates=(templates,), tick_rate=0.0, listen=None, shard=shard) for shard in shards)
+    first, second = (Options(templates=(templates,), resync_rate=0.0, listen=None, shard=shard) for shard in shards)
     async with operating(desk.client, first) as one, operating(desk.client, second) as two:
         await until(lambda: one.operator.ready and two.operator.ready, PATIENCE)
         folders = [running.operator.folders[ECHOES] for running in (one, two)]

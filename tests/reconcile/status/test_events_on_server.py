@@ -68,7 +68,7 @@ async def test_a_prune_is_an_event_on_the_parent(desk: Desk, operate: Operate) -
 async def test_a_warning_of_the_api_server_is_emitted_once_however_often_the_child_is_applied(
     desk: Desk, operate: Operate, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with operate(tick_rate=1000.0, interval=0.2) as running:
+    async with operate(resync_rate=1000.0, interval=0.2) as running:
         old = "    spec:\n      nodeSelector:\n        beta.kubernetes.io/arch: amd64\n"
         running.write(f"{ECHOES}/deployment.yaml.j2", DEPLOYMENT.replace("    spec:\n", old))
         await desk.apply(echo("web"))

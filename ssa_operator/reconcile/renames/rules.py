@@ -5,7 +5,7 @@ Promises:
 - The operator delays only children that it has not created before. It applies, recreates and reverts all others at
   once.
 - A child counts as renamed if it is new while another child of its kind is no longer rendered. Children that are added
-  while all others stay are no series, however many they are; MAX_CHILDREN limits them.
+  while all others stay are no series, however many they are (reconcile.child_limit).
 - A series may have as many changes without a pause as a feedback loop has, and then the same pauses.
 - A change of the parent or of its templates ends the series.
 """
@@ -17,12 +17,8 @@ from collections.abc import Collection, Iterable, Mapping
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.reconcile.feedback_loops.rules import ChangeSeries
 
-UNPRUNED_FACTOR = 2
-"""How many times as many children a parent may have while some of them are not pruned yet: a template may rename all of
-them."""
 
-
-class NewNames(ChangeSeries, frozen=True, kw_only=True):
+class RenameSeries(ChangeSeries, frozen=True, kw_only=True):
     """The successive new names of a parent's children of one kind."""
 
     newest: Identity
@@ -37,14 +33,14 @@ class NewNames(ChangeSeries, frozen=True, kw_only=True):
         )
 
 
-def without_settled_names(series: Mapping[GroupKind, NewNames], now: float) -> Mapping[GroupKind, NewNames]:
+def without_settled_names(series: Mapping[GroupKind, RenameSeries], now: float) -> Mapping[GroupKind, RenameSeries]:
     """The series that are not over."""
     return {kind: each for kind, each in series.items() if now < each.settles_at}
 
 
 def with_created(
-    series: Mapping[GroupKind, NewNames], created: Iterable[Identity], unrendered: Collection[Identity], now: float
-) -> Mapping[GroupKind, NewNames]:
+    series: Mapping[GroupKind, RenameSeries], created: Iterable[Identity], unrendered: Collection[Identity], now: float
+) -> Mapping[GroupKind, RenameSeries]:
     """The series after a reconcile that created these children, which had not been created before. `unrendered` are the
     children that are no longer rendered since then.
     """
@@ -55,21 +51,5 @@ def with_created(
         before = series.get(kind)
         if before is not None or kind in dropped:
             changes = before.changes + 1 if before is not None else 1
-            found[kind] = NewNames(changes=changes, changed_at=now, newest=identity)
+            found[kind] = RenameSeries(changes=changes, changed_at=now, newest=identity)
     return found
-
-
-def too_many_message(count: int, limit: int) -> str:
-    """The message about a child that is not created; it follows the child's name."""
-    return (
-        f"is not created, because its parent would have {count} children, and {limit} are allowed; render fewer, or "
-        f"set `maxChildren: {count}` or more in the folder's _settings.yaml"
-    )
-
-
-def too_many_unpruned_message(count: int, limit: int) -> str:
-    """The message about a child that is not created while others are not pruned yet; it follows the child's name."""
-    return (
-        f"is not created, because its parent would have {count} children with those that are no longer rendered and "
-        f"not pruned yet, and {limit} are allowed; repair what holds up the prune"
-    )

@@ -1,0 +1,1 @@
+"""A parent has at most `maxChildren` children: 1 000, unless the settings of its folder allow more."""

@@ -1,0 +1,55 @@
+"""Refuses the children of a parent that exceed the limit of its folder.
+
+Promises:
+- A manifest that would exceed the folder's `maxChildren` creates nothing, and what exists is applied all the same.
+- With the children that are not pruned yet, a parent has at most UNPRUNED_FACTOR times as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.prune.rules import is_prunable
+from ssa_operator.reconcile.step import Step, without_creations
+
+UNPRUNED_FACTOR = 2
+"""How many times as many children a parent may have while some of them are not pruned yet: a template may rename all of
+them."""
+
+
+def within_child_limit(observed: Observed, steps: Sequence[Step]) -> list[Step]:
+    """The steps. If they create more children than the folder's settings allow, their creations are refused."""
+    rendered = {step.identity for step in steps}
+    limit, own = observed.max_children, observed.children.own
+    if len(rendered) + len(own) <= limit or not any(step.creates for step in steps):
+        return [*steps]
+    # What is pruned doesn't count, unless its kind gets new names again and again.
+    staying = {
+        live.identity
+        for live in own
+        if live.owned_fields()
+        and (live.identity.group_kind in observed.history.renames or not is_prunable(observed, live))
+    }
+    count = len(rendered | staying)
+    # A prune may be held up for as long as the parent's author likes, by a manifest that waits or fails.
+    unpruned = len(rendered | {live.identity for live in own if live.owned_fields()})
+    if count > limit:
+        return without_creations(steps, _too_many(count, limit))
+    if unpruned > UNPRUNED_FACTOR * limit:
+        return without_creations(steps, _too_many_unpruned(unpruned, UNPRUNED_FACTOR * limit))
+    return [*steps]
+
+
+def _too_many(count: int, limit: int) -> str:
+    return (
+        f"is not created, because its parent would have {count} children, and {limit} are allowed; render fewer, or "
+        f"set `maxChildren: {count}` or more in the folder's _settings.yaml"
+    )
+
+
+def _too_many_unpruned(count: int, limit: int) -> str:
+    return (
+        f"is not created, because its parent would have {count} children with those that are no longer rendered and "
+        f"not pruned yet, and {limit} are allowed; repair what holds up the prune"
+    )

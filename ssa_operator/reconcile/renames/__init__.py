@@ -1,0 +1,1 @@
+"""Templates that rename their children again and again are slowed down."""
