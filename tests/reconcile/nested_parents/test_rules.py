@@ -42,7 +42,7 @@ def test_a_label_that_users_wrote_in_a_circle_ends(creators: dict[str, str], fir
 
 
 def test_a_parent_that_is_nested_too_deep_creates_nothing_and_applies_and_keeps_what_exists() -> None:
-    seen = observed(child("kept"), child("old"), ancestors=Ancestors(line=LINE), converged="t1")
+    seen = observed(child("kept"), child("old"), ancestors=Ancestors(line=LINE), applied_digest="t1")
     plan = make_plan(seen, rendered(config_map("kept"), config_map("new")))
     assert actions(plan) == {"kept": Action.APPLY, "new": Action.REFUSE, "old": Action.KEEP}
     refused = plan.steps[1]

@@ -21,7 +21,7 @@ from tests.objects.example_objects import (
 
 
 def test_a_child_that_no_template_renders_is_pruned() -> None:
-    plan = make_plan(observed(child("old"), converged="t1"), rendered(config_map(), digest="t1"))
+    plan = make_plan(observed(child("old"), applied_digest="t1"), rendered(config_map(), digest="t1"))
     assert actions(plan) == {"settings": Action.APPLY, "old": Action.PRUNE}
 
 
@@ -74,13 +74,15 @@ def test_a_recorded_child_in_a_namespace_that_can_not_be_watched_is_refused_and_
 
 
 def test_changed_templates_that_delete_everything_are_held_until_a_user_confirms() -> None:
-    held = make_plan(observed(child("a"), child("b"), converged="t0"), rendered())
+    held = make_plan(observed(child("a"), child("b"), applied_digest="t0"), rendered())
     assert set(actions(held).values()) == {Action.KEEP}
     assert "reconcile-at" in held.hold_message
     own = (child("a"), child("b"))
-    still = make_plan(observed(*own, converged="t0", records=ParentRecords(held_prune=held.held_prune)), rendered())
+    still = make_plan(
+        observed(*own, applied_digest="t0", records=ParentRecords(held_prune=held.held_prune)), rendered()
+    )
     assert (still.hold_message, still.held_prune) == (held.hold_message, held.held_prune)
-    asked = observed(*own, converged="t0", records=ParentRecords(held_prune=held.held_prune), reconcile_at="now")
+    asked = observed(*own, applied_digest="t0", records=ParentRecords(held_prune=held.held_prune), reconcile_at="now")
     confirmed = make_plan(asked, rendered())
     assert set(actions(confirmed).values()) == {Action.PRUNE}
     assert not confirmed.hold_message
@@ -89,31 +91,31 @@ def test_changed_templates_that_delete_everything_are_held_until_a_user_confirms
 def test_a_prune_that_only_time_caused_is_not_held() -> None:
     """The same templates rendered the child when the parent was created."""
     both = frozenset({config_map_identity("a"), config_map_identity("b")})
-    plan = make_plan(observed(child("a"), child("b"), converged="t0", rendered_before=both), rendered())
+    plan = make_plan(observed(child("a"), child("b"), applied_digest="t0", rendered_before=both), rendered())
     assert set(actions(plan).values()) == {Action.PRUNE}
-    rest = make_plan(observed(child("a"), child("c"), converged="t0", rendered_before=both), rendered())
+    rest = make_plan(observed(child("a"), child("c"), applied_digest="t0", rendered_before=both), rendered())
     assert rest.hold_message
 
 
 def test_a_suspicious_prune_is_held_also_while_something_else_blocks_it() -> None:
     """Otherwise the new templates would count as confirmed when the blockage is over."""
     kinds = {**observed().children.kinds, GroupKind("x", "Y"): KindState(namespaced=True, synced=False)}
-    assert make_plan(observed(child("a"), kinds=kinds, converged="t0"), rendered()).hold_message
+    assert make_plan(observed(child("a"), kinds=kinds, applied_digest="t0"), rendered()).hold_message
 
 
 def test_new_templates_that_replace_every_child_are_held_too() -> None:
-    plan = make_plan(observed(child("old"), converged="t0"), rendered(config_map("new")))
+    plan = make_plan(observed(child("old"), applied_digest="t0"), rendered(config_map("new")))
     assert actions(plan) == {"new": Action.APPLY, "old": Action.KEEP}
     assert plan.hold_message
 
 
 def test_new_templates_that_keep_a_child_are_trusted() -> None:
-    plan = make_plan(observed(child("old"), child(), converged="t0"), rendered(config_map()))
+    plan = make_plan(observed(child("old"), child(), applied_digest="t0"), rendered(config_map()))
     assert actions(plan) == {"settings": Action.APPLY, "old": Action.PRUNE}
 
 
 def test_data_that_renders_nothing_deletes_the_children() -> None:
-    plan = make_plan(observed(child("a"), converged="t1"), rendered())
+    plan = make_plan(observed(child("a"), applied_digest="t1"), rendered())
     assert actions(plan) == {"a": Action.PRUNE}
 
 
@@ -135,10 +137,10 @@ def test_a_child_that_the_same_templates_rendered_from_other_data_is_pruned_with
 def test_a_held_prune_stays_held_when_other_children_have_taken_the_place() -> None:
     """The new children are no proof that the templates are right."""
     old = (child("a"), child("b"))
-    hold = make_plan(observed(*old, converged="t0"), rendered(config_map("new"))).held_prune
+    hold = make_plan(observed(*old, applied_digest="t0"), rendered(config_map("new"))).held_prune
     assert hold is not None
     for converged in ("t0", None):
-        later = observed(*old, child("new"), converged=converged, records=ParentRecords(held_prune=hold))
+        later = observed(*old, child("new"), applied_digest=converged, records=ParentRecords(held_prune=hold))
         plan = make_plan(later, rendered(config_map("new")))
         assert actions(plan) == {"new": Action.APPLY, "a": Action.KEEP, "b": Action.KEEP}
         assert (plan.hold_message != "", plan.held_prune) == (True, hold)
@@ -146,7 +148,7 @@ def test_a_held_prune_stays_held_when_other_children_have_taken_the_place() -> N
 
 def test_children_that_only_the_new_templates_created_do_not_count_as_remaining() -> None:
     settled = frozenset({config_map_identity("a"), config_map_identity("b")})
-    own = observed(child("a"), child("b"), child("new"), converged="t0", settled=settled)
+    own = observed(child("a"), child("b"), child("new"), applied_digest="t0", applied_children=settled)
     assert make_plan(own, rendered(config_map("new"), config_map("waited"))).hold_message
     assert not make_plan(own, rendered(config_map("new"), config_map("a"))).hold_message
 
@@ -154,7 +156,7 @@ def test_children_that_only_the_new_templates_created_do_not_count_as_remaining(
 def test_a_hold_ends_with_the_repair_of_the_templates() -> None:
     hold = HeldPrune.of("", [config_map_identity("a")])
     plan = make_plan(
-        observed(child("a"), converged="t0", records=ParentRecords(held_prune=hold)), rendered(config_map("a"))
+        observed(child("a"), applied_digest="t0", records=ParentRecords(held_prune=hold)), rendered(config_map("a"))
     )
     assert (plan.hold_message, plan.held_prune) == ("", None)
 
@@ -162,36 +164,38 @@ def test_a_hold_ends_with_the_repair_of_the_templates() -> None:
 def test_a_hold_outlasts_a_template_that_fails() -> None:
     hold = HeldPrune.of("", [config_map_identity("a")])
     failing = rendered(problems=(RenderProblem("no"),))
-    plan = make_plan(observed(child("a"), converged="t0", records=ParentRecords(held_prune=hold)), failing)
+    plan = make_plan(observed(child("a"), applied_digest="t0", records=ParentRecords(held_prune=hold)), failing)
     assert (actions(plan), plan.hold_message, plan.held_prune) == ({"a": Action.KEEP}, "", hold)
 
 
 def test_children_that_are_never_pruned_do_not_count_as_remaining() -> None:
     kept = child("kept", ownerReferences=[])
-    both = observed(child("a"), child("b"), kept, converged="t0")
+    both = observed(child("a"), child("b"), kept, applied_digest="t0")
     body = config_map("kept", metadata={"annotations": {"ssa-operator.dev/prune": "false"}})
     assert make_plan(both, rendered()).hold_message
     assert make_plan(both, rendered(body)).hold_message
 
 
 def test_a_renamed_child_is_pruned_after_the_new_one() -> None:
-    (new, old) = make_plan(observed(child("old"), converged="t1"), rendered(config_map("new"))).steps
+    (new, old) = make_plan(observed(child("old"), applied_digest="t1"), rendered(config_map("new"))).steps
     assert (new.action, old.action) == (Action.APPLY, Action.PRUNE)
     assert old.order.successors == {new.identity}
     # In later reconciles the new one exists, and the process remembers what it replaces.
-    later = observed(child("old"), child("new"), converged="t1", successors={old.identity: old.order.successors})
+    later = observed(child("old"), child("new"), applied_digest="t1", successors={old.identity: old.order.successors})
     assert make_plan(later, rendered(config_map("new"))).steps[1].order.successors == {new.identity}
     assert make_plan(later, rendered(config_map("other"))).steps[1].order.successors == {config_map_identity("other")}
 
 
 def test_a_new_child_with_wait_false_does_not_delay_the_prune() -> None:
     body = config_map("new", metadata={"annotations": {"ssa-operator.dev/wait": "false"}})
-    assert make_plan(observed(child("old"), converged="t1"), rendered(body)).steps[1].order.successors == frozenset()
+    assert (
+        make_plan(observed(child("old"), applied_digest="t1"), rendered(body)).steps[1].order.successors == frozenset()
+    )
 
 
 def test_a_child_of_the_inventory_that_is_no_longer_rendered_is_pruned_without_an_owner_reference() -> None:
     orphan = child("old", ownerReferences=[])
     recorded = ParentRecords(inventory={orphan.identity: 1}, has_finalizer=True)
-    assert not make_plan(observed(orphan, converged="t1"), rendered()).steps
-    plan = make_plan(observed(orphan, converged="t1", records=recorded), rendered())
+    assert not make_plan(observed(orphan, applied_digest="t1"), rendered()).steps
+    plan = make_plan(observed(orphan, applied_digest="t1", records=recorded), rendered())
     assert [step.action for step in plan.steps] == [Action.PRUNE]

@@ -152,7 +152,7 @@ def test_messages_and_lists_are_bounded() -> None:
 
 
 def test_a_held_prune_is_the_reason_of_ready() -> None:
-    plan = make_plan(observed(child("a"), child("b"), converged="t0"), rendered())
+    plan = make_plan(observed(child("a"), child("b"), applied_digest="t0"), rendered())
     found = report(plan, *(Outcome(step=step, result=Result.UNCHANGED, live=step.live) for step in plan.steps))
     assert ready_condition(found)["reason"] == "PruneHeld"
     assert [entry["state"] for entry in found.status["resources"]] == ["Current", "Current"]
