@@ -80,7 +80,7 @@ def test_a_test_that_is_skipped_the_second_time_fails_the_run(tmp_path: Path) ->
     assert done.returncode == 1
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("tests", "arguments", "code"),
     [("import nowhere\n", (), 2), ("def test_it(): pass\n", ("-k", "other"), 5)],

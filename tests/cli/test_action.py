@@ -213,6 +213,7 @@ def test_the_kubeconfig_is_gone_after_the_plan(repository: Path, runner: Runner,
     assert not kubeconfig.exists()
 
 
+@pytest.mark.exhaustive
 def test_a_long_plan_says_that_it_is_cut(repository: Path, runner: Runner) -> None:
     # GitHub refuses comments of more than 65536 characters.
     for text, cut in (("a" * 59_000, False), ("a" * 61_000, True)):

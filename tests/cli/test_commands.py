@@ -119,6 +119,7 @@ async def test_render_names_a_cycle_and_shows_everything_else(tmp_path: Path) ->
     assert yaml.safe_load(out) is None
 
 
+@pytest.mark.exhaustive
 async def test_render_of_several_objects_as_json_is_a_list() -> None:
     both = {"apiVersion": "v1", "kind": "List", "items": [echo("a"), echo("b")]}
     _, out, _ = await run("render", "-", "--output=json", stdin=json.dumps(both))
@@ -171,6 +172,7 @@ async def test_render_without_a_folder_names_the_folder() -> None:
     assert "no templates for Secret a: there is no folder secrets" in err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_crds_are_applied_and_waited_for(cluster: Cluster, desk: Desk, tmp_path: Path) -> None:
     name = f"c{desk.namespace.removeprefix('test-')}"

@@ -80,6 +80,7 @@ async def test_an_expected_file_that_would_be_written_through_a_broken_link_is_n
     assert not (outside / "new").exists()
 
 
+@pytest.mark.exhaustive
 async def test_a_case_may_share_files_of_the_project(root: Path) -> None:
     (root / "examples").mkdir()
     parent = root / "tests" / FOLDER / "one" / "parent.yaml"

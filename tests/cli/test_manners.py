@@ -187,7 +187,7 @@ def test_a_full_disk_at_standard_error_leaves_the_exit_code() -> None:
 FIXABLE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  a: {{ spec.replicas | quote }}\n"
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

@@ -88,6 +88,7 @@ def test_its_image_has_the_tag_of_a_commit(repository: Path) -> None:
     assert '--set-string image.tag="$TAG"' in install
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["null", "true", "no", "e3"])
 def test_each_legal_name_stays_a_name_in_its_values(tmp_path: Path, name: str) -> None:
     assert run(*SITE, f"--project={tmp_path / name}")[::2] == (0, "")

@@ -446,6 +446,7 @@ async def test_a_wider_watch_that_was_forbidden_is_used_once_it_is_allowed(
         await desk.until("secrets", "n1-out", holds(v="Mg=="))
 
 
+@pytest.mark.exhaustive
 async def test_an_unused_watch_is_stopped(start: Start, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookups, "GRACE_PERIOD", 0.1)
     running = await start(a=map_template("out", v="lookup('v1', 'ConfigMap', name ~ '-in').data.v"))

@@ -193,7 +193,7 @@ STAGES: dict[str, Callable[[], Stage]] = {
 }
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("stage_of", STAGES.values(), ids=STAGES)
 def test_every_pod_is_admitted_where_pod_security_is_restricted(
     apply: Kubectl, kubectl: Kubectl, namespace: str, stage_of: Callable[[], Stage]
@@ -230,6 +230,7 @@ def complete(status: dict[str, Any]) -> dict[str, Any]:
     return {**status, "observedGeneration": 1, "conditions": [condition], "resources": resources}
 
 
+@pytest.mark.exhaustive
 def test_the_crd_has_room_for_all_that_a_status_says(apply: Kubectl, kubectl: Kubectl, namespace: str) -> None:
     apply(resource())
     stage = made(**SPECS["with roles"])

@@ -275,6 +275,7 @@ async def test_a_parent_in_deletion_waits_for_a_child_whose_crd_is_being_deleted
         await desk.gone(ECHOES, "web")
 
 
+@pytest.mark.exhaustive
 async def test_a_crd_that_serves_no_version_is_waited_for(
     desk: Desk, operate: Operate, gadget_templates: Path, group: str
 ) -> None:

@@ -344,6 +344,7 @@ async def test_a_refused_status_cancels_neither_the_time_of_a_report_nor_its_ret
         assert due(queue, Cause.RETRY) == expected
 
 
+@pytest.mark.exhaustive
 async def test_a_terminal_error_before_the_report_waits_for_a_change() -> None:
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
     script.bug = REFUSED
@@ -351,6 +352,7 @@ async def test_a_terminal_error_before_the_report_waits_for_a_change() -> None:
     assert not queue.is_scheduled(KEY, Cause.RETRY)
 
 
+@pytest.mark.exhaustive
 async def test_a_bug_is_logged_and_retried_and_what_the_reconcile_did_is_remembered(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

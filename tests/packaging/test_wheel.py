@@ -56,6 +56,7 @@ def test_it_says_what_it_is(wheel: ZipFile) -> None:
     assert described.get_all("License-File") == ["LICENSE"]
 
 
+@pytest.mark.exhaustive
 def test_two_builds_of_the_same_source_have_the_same_bytes(tmp_path: Path) -> None:
     built = []
     for name, modified in (("one", 1_500_000_000), ("another", 1_700_000_000)):

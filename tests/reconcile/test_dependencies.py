@@ -173,6 +173,7 @@ async def test_a_default_takes_the_live_value_of_a_child_that_is_not_ready_and_f
         assert await desk.find("configmaps", "web-plain") is None
 
 
+@pytest.mark.exhaustive
 async def test_a_size_that_never_shrinks_is_kept_while_the_child_is_not_ready(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:

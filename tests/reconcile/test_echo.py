@@ -231,6 +231,7 @@ async def test_a_held_prune_stays_held_after_a_restart_and_a_change_of_the_spec(
     assert "ssa-operator.dev/held" not in parent["metadata"]["annotations"]
 
 
+@pytest.mark.exhaustive
 async def test_templates_that_were_emptied_while_no_operator_ran_delete_nothing(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         await desk.apply_until_ready(echo("web"))
@@ -247,6 +248,7 @@ def is_held_in(generation: int) -> Callable[[dict[str, Any]], bool]:
     return lambda body: held(body) and body["status"]["observedGeneration"] == generation
 
 
+@pytest.mark.exhaustive
 async def test_children_that_a_condition_on_the_spec_no_longer_renders_are_pruned_at_once(
     desk: Desk, operate: Operate
 ) -> None:
@@ -428,6 +430,7 @@ async def test_of_two_parents_that_render_one_object_only_the_first_applies_it(d
     assert owners(shared) == [uid(second)]
 
 
+@pytest.mark.exhaustive
 async def test_an_object_that_its_parent_no_longer_renders_can_belong_to_another(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
         running.write(EXTRA, f"{{% if spec.replicas %}}\n{SHARED}{{% endif %}}\n")

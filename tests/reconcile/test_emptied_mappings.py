@@ -131,6 +131,7 @@ async def test_a_preview_shows_the_object_without_the_emptied_mappings(
     assert version(await desk.read(POOLS, "web")) == before
 
 
+@pytest.mark.exhaustive
 async def test_a_parent_in_a_file_may_empty_a_mapping(desk: Desk, pools: Path) -> None:
     (pools / POOLS).mkdir()
     (pools / POOLS / "size.yaml.j2").write_text(map_template("size", size="spec.size"))

@@ -271,6 +271,7 @@ async def test_a_workload_that_does_not_become_ready_shows_the_failure_of_its_po
         await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", *words))
 
 
+@pytest.mark.exhaustive
 async def test_a_deployment_that_makes_no_progress_is_stalled_with_its_own_message(
     desk: Desk, operate: Operate
 ) -> None:

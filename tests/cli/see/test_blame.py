@@ -189,6 +189,7 @@ async def test_what_kubectl_scaled_without_a_record_is_no_default(desk: Desk, we
     assert re.search(r"^no manager recorded +│   replicas: 5$", text, re.MULTILINE)
 
 
+@pytest.mark.exhaustive
 async def test_a_field_that_kubectl_added_is_kubectls(desk: Desk, web: Path) -> None:
     await desk.patch("deployment", "web", spec={"revisionHistoryLimit": 3})
     found = (await fields(desk, web))["spec.revisionHistoryLimit"]

@@ -189,6 +189,7 @@ async def test_the_children_of_a_built_in_kind_are_found(desk: Desk, client: Cli
     assert states(entry) == FOUND
 
 
+@pytest.mark.exhaustive
 async def test_a_kind_that_the_user_cannot_list_is_named(
     desk: Desk, client: Client, group: str, tmp_path: Path
 ) -> None:

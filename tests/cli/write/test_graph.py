@@ -147,7 +147,7 @@ async def test_a_template_that_fails_leaves_the_graph_of_the_others(folder: Path
     assert err.startswith(f"ssa-operator: {ECHOES}/broken.yaml.j2:1: spec.nope is missing")
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("word", ["echo", "Echo", "echoes", ECHOES])
 async def test_a_kind_is_shown_by_its_first_example(word: str) -> None:
     code, out, err = await run("graph", word, KUBECONFIG="nowhere")

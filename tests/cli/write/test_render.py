@@ -469,6 +469,7 @@ async def test_a_parent_that_the_api_server_would_refuse_is_named_as_the_page_sh
     assert err.replace(str(wrong), "examples/echo.yaml") == f"ssa-operator: {shown('render').text}"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_render_live_of_a_new_parent_writes_nothing_and_refuses_what_the_cluster_refuses(
     desk: Desk, tmp_path: Path

@@ -676,6 +676,7 @@ async def test_an_oidc_token_is_renewed_before_it_expires_with_the_newest_refres
         assert seen == ["r", "after-r"]
 
 
+@pytest.mark.exhaustive
 async def test_an_oidc_issuer_with_an_untrusted_certificate_gets_no_secret(tmp_path: Path) -> None:
     async with issuer(tmp_path, id_token(4_000_000_000)) as (url, seen):
         with pytest.raises(CredentialsError, match=r"user u: auth-provider oidc .*CERTIFICATE_VERIFY_FAILED"):

@@ -345,6 +345,7 @@ async def test_an_object_of_another_controller_is_refused_and_not_changed(
         assert version(await desk.read("configmaps", "web")) == version(before)
 
 
+@pytest.mark.exhaustive
 async def test_the_children_of_a_deleted_parent_are_adopted_and_those_of_an_existing_one_are_not(
     desk: Desk, operate: Operate
 ) -> None:

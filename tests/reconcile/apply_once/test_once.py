@@ -183,6 +183,7 @@ async def test_an_existing_once_job_is_not_changed_whatever_the_template_renders
         assert second["spec"]["template"]["spec"]["containers"][0]["image"] == "migrate:2"
 
 
+@pytest.mark.exhaustive
 async def test_a_once_job_that_a_crash_left_unrecorded_is_recorded_by_the_next_process(
     desk: Desk, operate: Operate
 ) -> None:

@@ -183,6 +183,7 @@ async def test_the_finalizer_is_removed_with_the_last_child_that_needs_it(
         assert inventory(parent) == []
 
 
+@pytest.mark.exhaustive
 async def test_a_child_in_a_namespace_that_the_operator_is_not_limited_to_is_deleted_with_its_parent(
     desk: Desk, operate: Operate, wide: Path, elsewhere: str
 ) -> None:
@@ -215,6 +216,7 @@ async def test_a_child_that_is_never_pruned_stays_when_its_parent_is_deleted(
     await desk.delete("clusterrole", role)
 
 
+@pytest.mark.exhaustive
 async def test_recorded_children_are_deleted_also_after_a_restart_with_templates_that_fail(
     desk: Desk, operate: Operate, wide: Path
 ) -> None:

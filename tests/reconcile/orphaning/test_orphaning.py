@@ -169,6 +169,7 @@ class DeletingClient(OrphaningClient):
         return applied
 
 
+@pytest.mark.exhaustive
 async def test_a_child_gets_no_owner_again_from_a_reconcile_that_runs_when_its_parent_is_deleted(
     desk: Desk, cluster: Cluster, options: MakeOptions, templates: Path
 ) -> None:

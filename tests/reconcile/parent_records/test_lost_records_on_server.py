@@ -78,6 +78,7 @@ async def test_a_finalizer_that_a_replace_removed_is_there_again_before_the_pare
         await desk.gone(ROLES, f"{desk.namespace}-web")
 
 
+@pytest.mark.exhaustive
 async def test_what_may_have_been_applied_once_is_not_applied_again_after_a_restart_but_named(
     desk: Desk, operate: Operate, recorded: Path
 ) -> None:

@@ -319,6 +319,7 @@ async def test_a_foreign_change_that_the_answer_to_an_apply_shows_before_its_eve
         await desk.until(MAPS, "web-follower", holds(switch="on"))
 
 
+@pytest.mark.exhaustive
 async def test_nothing_is_deleted_by_an_old_view_in_which_a_child_is_absent(
     desk: Desk, client: Client, lagging: LaggingClient, options: MakeOptions, templates: Path
 ) -> None:

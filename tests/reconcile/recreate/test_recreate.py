@@ -181,6 +181,7 @@ async def test_a_deployment_is_recreated_if_its_manifest_allows_it(
     assert f"Deployment {desk.namespace}/web recreated" in caplog.text
 
 
+@pytest.mark.exhaustive
 async def test_a_stateful_set_keeps_its_pods_with_orphan(desk: Desk, operate: Operate, boxes: Path) -> None:
     async with operate():
         await desk.apply_until_ready(box(stateful_set("Orphan")))
@@ -284,6 +285,7 @@ async def test_a_service_with_a_fixed_port_is_recreated(desk: Desk, operate: Ope
     assert (new["spec"]["clusterIP"], new["spec"]["ports"][0]["nodePort"]) == ("10.0.91.7", 30917)
 
 
+@pytest.mark.exhaustive
 async def test_a_quota_that_the_old_object_uses_up_does_not_prevent_the_new_one(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:
@@ -331,6 +333,7 @@ async def test_a_custom_resource_is_recreated_whether_its_rule_has_a_message_or_
         await desk.ready(BOXES, "box")
 
 
+@pytest.mark.exhaustive
 async def test_an_ordinary_rule_of_a_crd_never_deletes_anything(desk: Desk, operate: Operate, boxes: Path) -> None:
     things = f"things.{GROUP}"
     async with operate():

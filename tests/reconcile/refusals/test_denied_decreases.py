@@ -156,7 +156,7 @@ async def until_allowed(desk: Desk, probe: Body) -> None:
             await asyncio.sleep(0.1)
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("rule", "label"),
     [(f"object.spec.{HISTORY} >= 4", ""), ("object.metadata.?labels.team != optional.of('a')", "a")],

@@ -246,6 +246,7 @@ spec:
 """
 
 
+@pytest.mark.exhaustive
 async def test_what_admission_changes_is_not_quoted_beside_a_secrets_content(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:
@@ -362,6 +363,7 @@ async def test_what_kubectl_set_beside_a_field_is_taken_over(desk: Desk, operate
         assert env_of(await desk.read("deployments.apps", "web")) == [{"name": "OTHER", "value": "kept"}]
 
 
+@pytest.mark.exhaustive
 async def test_what_kubectl_set_in_a_union_of_a_custom_resource_is_taken_over_alone(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:

@@ -198,6 +198,7 @@ async def test_with_apply_changed_only_what_a_patch_changes_is_applied(
     assert await counted.writes() == Counter({"patch configmaps": 1, "patch echoes/status": 1})
 
 
+@pytest.mark.exhaustive
 async def test_with_apply_changed_a_user_can_still_have_everything_applied(
     desk: Desk, operate: Operate, ledger: OpenRequestCounter, settings_alone: Path
 ) -> None:

@@ -126,6 +126,7 @@ async def test_a_status_that_does_not_fit_because_of_its_template_keeps_its_cond
         await desk.until(blobs, "web", lambda body: entries_of(body) == 1 and "large" in body["status"])
 
 
+@pytest.mark.exhaustive
 async def test_a_large_child_that_another_manager_changes_is_compared_beside_the_event_loop(
     desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

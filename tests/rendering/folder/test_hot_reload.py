@@ -119,6 +119,7 @@ async def test_the_swap_of_a_mounted_config_map_is_a_change(tmp_path: Path) -> N
         await change(watched)
 
 
+@pytest.mark.exhaustive
 async def test_a_folder_that_is_made_later_vanishes_and_returns_is_watched(tmp_path: Path) -> None:
     root = tmp_path / "not" / "yet" / "templates"
     async with watching(root) as watched:
