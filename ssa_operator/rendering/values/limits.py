@@ -58,7 +58,7 @@ ENTRY_SIZE = 8
 
 
 _LARGE = 4096
-"""The size of a result after which the time is checked: making it may have taken long."""
+"""The size of a result at which the time is checked: making it may take long."""
 
 
 class LimitError(TemplateRuntimeError):
@@ -130,8 +130,7 @@ class RenderBudget:
         self._steps -= 1
         if self._steps <= 0:
             self._steps = _STEPS_BETWEEN_CHECKS
-            self.spend(_STEPS_BETWEEN_CHECKS * _STEP_SIZE)
-            self.check_time()  # a usual template never reaches this line
+            self.spend(_STEPS_BETWEEN_CHECKS * _STEP_SIZE)  # a usual template never reaches this line
 
     def check_time(self) -> None:
         """Raise LimitError when the time is over, or Interrupted; for a step that may take long itself."""
@@ -157,8 +156,6 @@ class RenderBudget:
             raise LimitError(f"a value of {size} characters is larger than {OUTPUT_LIMIT // 2**20} MiB")
         self.spend(size)
         self.step()
-        if size >= _LARGE:
-            self.check_time()
 
     def read(self, size: int, most: int = STEP_LIMIT) -> None:
         """Count a step that reads values of this size, before it does. Raises LimitError if it would take too long."""
@@ -171,12 +168,17 @@ class RenderBudget:
             self.check_time()
 
     def spend(self, size: int) -> None:
-        """Count the characters of a result that may be larger than the output. Raises LimitError."""
+        """Count the characters of a result that may be larger than the output, and check the time if it is large.
+
+        Raises LimitError.
+        """
         self._work -= size
         if self._work < 0:
             raise LimitError(
                 "the loops and expressions of this template do too much work; look for one that is too long"
             )
+        if size >= _LARGE:
+            self.check_time()
 
 
 _current: ContextVar[RenderBudget] = ContextVar("ssa_operator_render_budget")
