@@ -56,7 +56,7 @@ class Planner:
         plan = make_plan(observed, rendered)
         unseen = {each: version for each, version in plan.unseen.items() if each not in rendered.generated}
         if unseen:
-            more = await self._observer.get_unlabelled(turn.parent, unseen)
+            more = await self._observer.get_unlabelled(turn, unseen)
             children = replace(
                 observed.children,
                 unlabelled={**observed.children.unlabelled, **more.objects},
@@ -74,7 +74,7 @@ class Planner:
         if known is not plan.observed:
             plan = make_plan(known, rendered)
         if plan.hold_message and rendered.changed_by_time:
-            earlier = await self._observer.rendered_at_creation(turn.parent, plan.observed)
+            earlier = await self._observer.rendered_at_creation(turn, plan.observed)
             rendered_before = plan.observed.rendered_before | earlier
             plan = make_plan(replace(plan.observed, rendered_before=rendered_before), rendered)
         self._claims.claim(turn.uid, plan)

@@ -160,7 +160,7 @@ class Reconciler:
 
     async def reconcile(self, parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
         """Reconcile a parent. Where other parents wait, its status may be left to `write_status`."""
-        turn = Turn(parent=parent, state=state, causes=causes)
+        turn = Turn.begin(self._cluster, parent, state, causes)
         with turn.judgements.used():
             return await turn.steps.measured(self._reconciled(turn))
 
@@ -187,12 +187,12 @@ class Reconciler:
 
     async def warm(self, parent: Parent, state: ParentState) -> None:
         """Watch what a reconcile of the parent reads, and write nothing. Raises ApiError and CredentialsError."""
-        turn = Turn(parent=parent, state=state, causes=Cause.FIRST_LIST)
+        turn = Turn.begin(self._cluster, parent, state, Cause.FIRST_LIST)
         await turn.steps.measured(self.observer.observe(turn))
 
     async def write_status(self, parent: Parent, state: ParentState) -> Reconciled:
         """Write the status that the last reconcile deferred."""
-        turn = Turn(parent=parent, state=state, causes=Cause.STATUS)
+        turn = Turn.begin(self._cluster, parent, state, Cause.STATUS)
         try:
             await self._publisher.write_status(turn, self._clock.monotonic())
         except Exception as error:  # noqa: BLE001 - as above
@@ -201,7 +201,7 @@ class Reconciler:
 
     async def report_suspicion(self, parent: Parent, state: ParentState, why: str, *, stalled: bool) -> Reconciled:
         """Report on a parent that is not reconciled yet, because a process was held up or died while it was."""
-        turn = Turn(parent=parent, state=state, causes=Cause.STATUS)
+        turn = Turn.begin(self._cluster, parent, state, Cause.STATUS)
         try:
             report = make_suspicion_report(parent.live, why, self._now(), stalled=stalled)
             await self._publisher.publish(turn, report, self._clock.monotonic(), later=False)
@@ -210,7 +210,7 @@ class Reconciler:
         return Reconciled(state=turn.state)
 
     async def _reconcile(self, turn: Turn) -> Report:
-        await restore_parent_records(self._cluster, turn, self._clock.monotonic())
+        await restore_parent_records(turn, self._clock.monotonic())
         live = turn.parent.live
         if turn.parent.orphans_children and FINALIZER in live.metadata.finalizers:
             return await self._leave_children(turn)
@@ -262,10 +262,10 @@ class Reconciler:
     async def _act(self, turn: Turn, plan: Plan) -> Outcomes:
         # What is applied may wait for the readiness of what exists.
         await self._judge(turn, ((step, step.live) for step in plan.steps))
-        plan = await record_before_apply(self._cluster, turn, plan)
+        plan = await record_before_apply(turn, plan)
         outcomes = with_repeated(await self._carry_out(turn, plan), turn)
         await turn.steps.rest()
-        outcomes = await record_once(self._cluster, turn, plan.observed.records, outcomes, self._now())
+        outcomes = await record_once(turn, plan.observed.records, outcomes, self._now())
         with self._status_may_follow(turn, lambda: self._made_report(turn, plan, outcomes, _NO_FIELDS)):
             diagnosed = await self._diagnose(turn, outcomes)
         return self._learn(turn, diagnosed)
@@ -277,7 +277,7 @@ class Reconciler:
             await self.observer.judged(turn, lambda: [step.readiness_of(live, self._now()) for step, live in asked])
 
     async def _finalize(self, turn: Turn, deletion: Finalization) -> Outcomes:
-        turn.parent = await save_parent_records(self._cluster, turn.parent, deletion.records)
+        await save_parent_records(turn, deletion.records)
         outcomes = await self._carry_out(turn, deletion.plan)
         outcomes = await without_failures_in_ending_namespaces(outcomes, turn.parent.live, self._cluster)
         return self._learn(turn, outcomes)
@@ -287,10 +287,8 @@ class Reconciler:
         the parent lives in.
         """
         why_kept = deletion.plan.observed.why_kept
-        await release_children(
-            self._cluster.for_parent(turn.parent.live, turn.state.secrets), turn.parent.live, why_kept
-        )
-        turn.parent = await save_parent_records(self._cluster, turn.parent, ParentRecords())
+        await release_children(turn.cluster, turn.parent.live, why_kept)
+        await save_parent_records(turn, ParentRecords())
         deletion = redacted_finalization(deletion, turn.state.secrets)
         return make_deletion_report(turn.parent.live, deletion, (), StatusFields(), self._now())
 
@@ -302,8 +300,8 @@ class Reconciler:
         try:
             return await self._report_children_stay(turn)
         finally:
-            await release_children(self._cluster.for_parent(turn.parent.live, turn.state.secrets), turn.parent.live)
-            turn.parent = await save_parent_records(self._cluster, turn.parent, ParentRecords())
+            await release_children(turn.cluster, turn.parent.live)
+            await save_parent_records(turn, ParentRecords())
 
     async def _report_children_stay(self, turn: Turn) -> Report:
         """The report, also if the garbage collector changes the parent meanwhile: it removes its own finalizer."""
@@ -314,14 +312,13 @@ class Reconciler:
                 now = await read_again(self._cluster, turn.parent) if error.conflict else None
                 if now is None:
                     raise
-            turn.parent = replace(turn.parent, live=now)
+            turn.take_parent(replace(turn.parent, live=now))
         return await self._report_idle(turn, _deleting(_CHILDREN_STAY))
 
     async def _carry_out(self, turn: Turn, plan: Plan) -> Outcomes:
-        cluster = self._cluster.for_parent(turn.parent.live, turn.state.secrets)
-        check, keeper = ViewCheck(cluster, turn, plan), ValueKeeper(cluster, turn)
+        check, keeper = ViewCheck(turn, plan), ValueKeeper(turn)
         cluster = replace(
-            cluster,
+            turn.cluster,
             former_managers=turn.parent.folder.settings.former_managers,
             why_outdated=None if turn.parent.live.deleting else check.why_outdated,
             why_parent_outdated=check.why_parent_outdated,
@@ -339,7 +336,7 @@ class Reconciler:
         await self._judge(turn, ((outcome.step, outcome.live) for outcome in outcomes))
         history = turn.state.children
         outcomes, checks = await diagnose_pods(
-            outcomes, history.pod_checks, self._cluster.for_parent(turn.parent.live), self._workload_events, self._clock
+            outcomes, history.pod_checks, turn.cluster, self._workload_events, self._clock
         )
         turn.state = replace(turn.state, children=replace(history, pod_checks=checks))
         return outcomes
@@ -369,10 +366,9 @@ class Reconciler:
             report = await self.observer.judged(turn, lambda: self._made_report(turn, plan, outcomes, own))
         await turn.steps.rest()
         self._learn_plan(turn, plan, report)
-        cluster = self._cluster.for_parent(turn.parent.live)
-        obsolete = await delete_kept_values(cluster, turn, plan, outcomes)
-        numbers = obsolete_replicas(cluster, turn, plan, outcomes)
-        await trim_records(self._cluster, turn, plan, outcomes, obsolete, numbers)
+        obsolete = await delete_kept_values(turn, plan, outcomes)
+        numbers = obsolete_replicas(turn, plan, outcomes)
+        await trim_records(turn, plan, outcomes, obsolete, numbers)
         report = with_left_out(report, own.left_out)
         await turn.steps.rest()
         return self._scheduled(turn, plan, outcomes, _after_checks(report, turn))
@@ -478,7 +474,7 @@ class Reconciler:
         """
         await self.observer.watch_recorded(turn)
         # Other objects have the label of children, too: EndpointSlices, and Secrets that keep generated values.
-        return [live for live in own_children(self._cluster.children, turn.parent) if live.owned_fields()]
+        return [live for live in own_children(turn) if live.owned_fields()]
 
     async def _publish_idle(
         self, turn: Turn, verdict: Verdict, children: Sequence[LiveObject], own: StatusFields
@@ -526,7 +522,7 @@ class Reconciler:
         await turn.steps.rest()
         report = with_crd_refusal(self._with_notice_of_lost_records(turn, report), turn.parent.crd_refusal)
         failed = any(outcome.result is Result.FAILED for outcome in report.outcomes)
-        if turn.lacks_permission or (failed and self._cluster.for_parent(turn.parent.live).account):
+        if turn.lacks_permission or (failed and turn.cluster.account):
             # The account may lack a permission, and no event shows that somebody grants it.
             report = _due_at(report, self._clock.monotonic() + ANSWER_LIFETIME)
         if turn.state.children.follow_ups.at_once:

@@ -112,7 +112,7 @@ class Repeater:
 
     async def _repeat(self, turn: Turn, apply: RepeatableApply) -> Result:
         """Repeat one apply. What the process has to learn from the answer goes to the turn."""
-        cluster, identity = self._cluster.for_parent(turn.parent.live), apply.identity
+        cluster, identity = turn.cluster, apply.identity
         before = cluster.children.get(identity)
         if before is None or turn.parent.leaves:
             return Result.FAILED
