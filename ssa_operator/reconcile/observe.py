@@ -31,10 +31,11 @@ from ssa_operator.objects.manifest import may_own
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.render_result import Rendered, StatusFields
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
+from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.act import run_all
 from ssa_operator.reconcile.adoption.rules import may_adopt, may_be_child
 from ssa_operator.reconcile.apply_once import rules as apply_once
-from ssa_operator.reconcile.child_history import observe_conflicts, observe_loops
+from ssa_operator.reconcile.child_history import Observation
 from ssa_operator.reconcile.child_needs import (
     recorded_needs,
     rendered_identities,
@@ -45,18 +46,20 @@ from ssa_operator.reconcile.child_needs import (
 )
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.context import Stage, stage
+from ssa_operator.reconcile.field_conflicts.memory import observe_conflicts
 from ssa_operator.reconcile.field_conflicts.requests import applied_children, observe_foreign_changes
 from ssa_operator.reconcile.generated_values.requests import restore_kept_values
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observed import ApplyScope, Observed, ObservedChildren, ObservedParents
-from ssa_operator.reconcile.ordering import FollowUps
 from ssa_operator.reconcile.parent_records.lost_records import unknown_notice, were_lost
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.parent_view import ParentView
 from ssa_operator.reconcile.plan import make_plan
+from ssa_operator.reconcile.recreate.memory import Recreations
 from ssa_operator.reconcile.render_moment import RenderMoment
 from ssa_operator.reconcile.render_turns import RenderTurns
+from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.secrets.parent_secrets import with_render, with_status
 from ssa_operator.reconcile.settings import ApplyMode, ReconcileSettings
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
@@ -246,7 +249,7 @@ class Observer:
         """
         children, identities = self._cluster.children, {*records.inventory}
         if self._settings.sharded:
-            identities |= turn.state.children.apply_records.keys()
+            identities |= turn.state.children[ApplyRecords].by_child.keys()
         served = (each for each in identities if children.namespaced(each.group_kind) is not None)
         known = (each for each in served if not children.is_awaited(each, turn.uid))
         unwatched = sorted(each for each in known if each not in children)
@@ -265,7 +268,7 @@ class Observer:
         kept.
         """
         parent, children, lookups = turn.parent, self._cluster.children, self._cluster.lookups
-        unlabelled, read, deleted = NO_OBJECTS, set[Identity](), turn.state.children.deleted_with_values
+        unlabelled, read, deleted = NO_OBJECTS, set[Identity](), turn.state.children[Recreations].deleted_with_values
         await self._discover(parent)
         texts = ParsedTexts()
         for _ in range(ROUNDS + DEFERRALS):
@@ -425,15 +428,18 @@ class Observer:
 
     async def _observe_children(self, turn: Turn, rendered: Rendered) -> None:
         """Update what is remembered of the children by what the caches show."""
-        live, history, now = turn.parent.live, turn.state.children, self._monotonic()
+        live, now = turn.parent.live, self._monotonic()
         changed = Cause.PARENT in turn.causes or (
             turn.state.reconciled_before and turn.state.renders.digest != rendered.digest
         )
-        history = observe_loops(history, now, reset=changed and not live.deleting)
-        if is_suspended(live, turn.parent.folder.settings.suspend_when):
-            # Users may change the children by hand, and no reconcile follows.
-            history = replace(history, follow_ups=FollowUps())
-        else:
+        seen = Observation(
+            now=now,
+            changed_by_user=changed and not live.deleting,
+            deleting=live.deleting,
+            suspended=is_suspended(live, turn.parent.folder.settings.suspend_when),
+        )
+        history = promises.begin(turn.state.children, seen)
+        if not seen.suspended:
             _, renewed = _reconcile_at(turn)
             history = await observe_foreign_changes(
                 lambda: applied_children(history, self._cluster.children, turn.uid),

@@ -17,6 +17,7 @@ from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.context import Stage, stage
+from ssa_operator.reconcile.finalization.memory import HookFailures
 from ssa_operator.reconcile.finalization.requests import ending_namespaces
 from ssa_operator.reconcile.finalization.rules import DeletionContext, Finalization, make_finalization
 from ssa_operator.reconcile.finalization.waits_of_others import waits_of_others
@@ -89,7 +90,7 @@ class Planner:
         children = (*observed.records.inventory, *own)
         observed = await self._ancestors.observed(observed, children)
         cycles = self._claims.waits.cycles(live, children)
-        context = DeletionContext(now=self._now(), failures=turn.state.children.hook_failures, cycles=cycles)
+        context = DeletionContext(now=self._now(), failures=turn.state.children[HookFailures].by_child, cycles=cycles)
         deletion = await self._observer.judged(turn, lambda: make_finalization(observed, rendered, context))
         known = await self._with_ending_namespaces(observed, deletion.blocking_namespaces)
         if known.ending_namespaces:

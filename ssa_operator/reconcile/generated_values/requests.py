@@ -29,6 +29,7 @@ from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.requests import save_parent_records
 from ssa_operator.reconcile.parent_records.rules import MANAGER
 from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.recreate.memory import Recreations
 from ssa_operator.reconcile.replicas.rules import OthersReplicas
 from ssa_operator.reconcile.step import Action
 from ssa_operator.reconcile.turn import Turn
@@ -79,7 +80,8 @@ class ValueKeeper:
 async def restore_kept_values(turn: Turn) -> None:
     """Remember the recreations that a former process began, with the objects as they were. Raises ApiError."""
     cluster, parent, history = turn.cluster, turn.parent.live, turn.state.children
-    recreations = dict(history.recreations)
+    known = history[Recreations].by_child
+    recreations = dict(known)
     # A parent has no more children than that, and whoever may edit it may write any number of names.
     for identity in sorted(turn.records.kept_values)[: turn.parent.folder.settings.max_children]:
         if identity in recreations or identity in cluster.children:
@@ -91,8 +93,8 @@ async def restore_kept_values(turn: Turn) -> None:
         recreation = read_secret(parent, identity, found) if found is not None else None
         if recreation is not None:
             recreations[identity] = recreation
-    if recreations.keys() != history.recreations.keys():
-        turn.state = replace(turn.state, children=replace(history, recreations=recreations))
+    if recreations.keys() != known.keys():
+        turn.state = replace(turn.state, children=history.remember(Recreations(recreations)))
 
 
 async def delete_kept_values(turn: Turn, plan: Plan, outcomes: Iterable[Outcome]) -> frozenset[Identity]:
