@@ -61,7 +61,7 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         )
     rules = Rules(
         namespaced=kind.namespaced,
-        cluster_scope=observed.cluster_scope,
+        cluster_scope=observed.settings.cluster_scope,
         bucket_label=_gets_bucket_label(observed, provisional),
         why_kept=observed.why_kept(provisional),
     )
@@ -321,7 +321,7 @@ def _is_controlled_by_other(case: _Case) -> Step | None:
 
 def _is_not_adopted(case: _Case) -> Step | None:
     live, parent = case.live, case.observed.parent
-    if may_adopt(live, parent, case.observed.adopt):
+    if may_adopt(live, parent, case.observed.settings.adopt):
         return None
     why = (
         "exists, and the operator did not create it; give the manifest another name, or give the object the label "

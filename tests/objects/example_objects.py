@@ -11,6 +11,7 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kind_state import KindState
 from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import Manifest, Rules, manifest
+from ssa_operator.objects.parent_settings import ParentSettings
 from ssa_operator.objects.render_result import Document, Rendered
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.reconcile.api_warnings.memory import ShownWarnings
@@ -96,6 +97,7 @@ _GROUPS = {
     "children": ObservedChildren,
     "parents": ObservedParents,
     "renders": RenderHistory,
+    "settings": ParentSettings,
 }
 
 
@@ -129,6 +131,7 @@ def observed(*own: LiveObject, others: tuple[LiveObject, ...] = (), **changes: A
             },
         },
         "renders": {},
+        "settings": {},
     }
     for name, group in _GROUPS.items():
         for field in fields(group):  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ them."""
 def within_child_limit(observed: Observed, steps: Sequence[Step]) -> list[Step]:
     """The steps. If they create more children than the folder's settings allow, their creations are refused."""
     rendered = {step.identity for step in steps}
-    limit, own = observed.max_children, observed.children.own
+    limit, own = observed.settings.max_children, observed.children.own
     if len(rendered) + len(own) <= limit or not any(step.creates for step in steps):
         return [*steps]
     # What is pruned doesn't count, unless its kind gets new names again and again.
