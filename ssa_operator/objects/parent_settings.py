@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from msgspec import Struct
+
 
 class AdoptPolicy(StrEnum):
     """Which objects without an owner the operator adopts."""
@@ -22,3 +24,16 @@ MAX_CHILDREN = 1000
 MAX_DEPTH = 8
 """Parents above a parent, unless the folder's settings allow more. Operators that are built of resources of their own
 (a cluster, its node pools, their machines) have three or four levels."""
+
+
+class ParentSettings(Struct, frozen=True, kw_only=True):
+    """What a folder's settings say of its parents and their children."""
+
+    cluster_scope: bool = False
+    """Whether children may be outside of the parent's namespace."""
+    adopt: AdoptPolicy = AdoptPolicy.IN_NAMESPACE
+    """Which objects without an owner the operator adopts."""
+    max_children: int = MAX_CHILDREN
+    """How many children a parent may have."""
+    max_depth: int = MAX_DEPTH
+    """How many parents may be above a parent that creates children."""

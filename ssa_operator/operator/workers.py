@@ -42,7 +42,6 @@ from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.repeated_lines import RepeatedLines
 from ssa_operator.operator.suspected_parents.requests import AloneTurn, SuspectedParents
 from ssa_operator.operator.suspected_parents.rules import Version
-from ssa_operator.reconcile.child_history import without_empty
 from ssa_operator.reconcile.context import Tracer, reconciling
 from ssa_operator.reconcile.failures import log_bug
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
@@ -50,6 +49,7 @@ from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.reconcile.render_turns import SLOW, Pace, paced
+from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.resync.rules import ResyncBudget, next_resync
 from ssa_operator.reconcile.resync.unchanged import COUNTED_IN_VAIN
 from ssa_operator.reconcile.retries.rules import Retries, RetryBudget, after_error, after_report
@@ -253,7 +253,7 @@ class Workers:
         done = await self._reconciler.write_status(parent, state)
         if done.error is not None:
             return self._after_error(key, done)
-        self._requeue_at(key, next_conflict_at(done.state))
+        self._requeue_at(key, next_conflict_at(done.state, self._clock.monotonic()))
         return done.state
 
     def _grant_resync(self, key: ParentKey, state: ParentState, causes: Cause) -> Cause:
@@ -316,7 +316,7 @@ class Workers:
         if self._options.apply is ApplyMode.ALWAYS or state.retries.error or report is None:
             return False
         # A child without an apply record may lack the operator's label, and then no informer holds it.
-        return report.complete and state.renders.rendered <= state.children.apply_records.keys()
+        return report.complete and state.renders.rendered <= state.children[ApplyRecords].by_child.keys()
 
     def _after_report(self, key: ParentKey, state: ParentState, report: Report) -> ParentState:
         result = "ok" if report.verdict.ready else "failed" if report.verdict.stalled else "waiting"
@@ -388,7 +388,7 @@ class Workers:
         if terminal and report is not None:
             # A CRD, for example, may refuse the status each time. The children are retried as without that.
             retries = replace(self._schedule(key, retries, report), unfinished=retries.unfinished)
-            self._requeue_at(key, next_conflict_at(state))
+            self._requeue_at(key, next_conflict_at(state, self._clock.monotonic()))
             not_before = max(not_before, retries.not_before)
         retries = after_error(retries, logged, terminal=terminal and not denied, not_before=not_before)
         if denied:
@@ -441,7 +441,7 @@ def _without_outcomes(state: ParentState) -> ParentState:
     if state.status.report is None or not state.status.report.outcomes:
         return state
     report = replace(state.status.report, outcomes=())
-    return replace(state, children=without_empty(state.children), status=replace(state.status, report=report))
+    return replace(state, status=replace(state.status, report=report))
 
 
 _LOGGED_RESULTS = frozenset({Result.CONFIGURED, Result.RECREATED, Result.PRUNED})

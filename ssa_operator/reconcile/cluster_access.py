@@ -3,7 +3,7 @@
 Promises:
 - It is one value: the clients that write, and the informers whose caches receive what was written.
 - Every request for a child of an impersonated parent is sent as the account of the parent's namespace. A reconcile
-  takes `of(parent)`, and no other value has a client for children.
+  takes `for_parent(parent)`, and no other value has a client for children.
 - No error of a request for a child quotes a Secret's content that a render put into it.
 - In a dry run no cache receives anything, because nothing was written.
 """
@@ -39,7 +39,7 @@ class ClusterAccess(Struct, frozen=True, kw_only=True):
     operator_client: Client
     """Sends what concerns the parent itself, and reads what no template sees, as the operator."""
     child_client: Client | None = None
-    """Sends what concerns the children of one parent. None outside of `of`."""
+    """Sends what concerns the children of one parent. None outside of `for_parent`."""
     impersonate: str = ""
     """The name of the service account that children are applied as, '' for the operator."""
     account: str = ""
@@ -85,6 +85,10 @@ class ClusterAccess(Struct, frozen=True, kw_only=True):
         account = account_of(self.impersonate, parent.identity)
         client = self.operator_client.impersonating(account) if account else self.operator_client
         return replace(self, account=account, child_client=client.hiding(secrets))
+
+    def hiding(self, secrets: ParentSecrets) -> ClusterAccess:
+        """The same access of a reconcile, after a render that put the contents of Secrets there."""
+        return replace(self, child_client=self.client.hiding(secrets))
 
     @property
     def client(self) -> Client:

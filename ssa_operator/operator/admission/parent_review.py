@@ -21,10 +21,10 @@ from typing import Any
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.kind_state import KindState
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Rendered, RenderProblem
 from ssa_operator.operator.admission.rules import AdmissionRequest, is_judged, new_problems
 from ssa_operator.operator.operator import Operator
+from ssa_operator.reconcile.child_needs import rendered_kinds
 from ssa_operator.reconcile.impersonation.rules import refusal
 from ssa_operator.reconcile.observe import is_confidential
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
@@ -94,8 +94,7 @@ class ParentReview:
             parent=parent.live,
             children=ObservedChildren(objects={}, own=(), kinds=self._kinds(rendered)),
             parents=ObservedParents(crds={parent.live.identity.group_kind: parent.folder.name}),
-            cluster_scope=settings.cluster_scope,
-            max_children=settings.max_children,
+            settings=settings,
             confidential=is_confidential(parent, rendered),
         )
         steps = (*steps_of(observed, rendered.without_hooks), *steps_of(observed, rendered.finalizing))
@@ -109,11 +108,9 @@ class ParentReview:
 
     def _kinds(self, rendered: Rendered) -> dict[GroupKind, KindState]:
         """The kinds of the manifests that the cluster serves."""
-        kinds = {group_kind(document) for document in rendered.documents}
-        kinds |= {wait.identity.group_kind for wait in rendered.waits if wait.identity is not None}
         lookups = self._operator.controllers.lookups
         return {
             kind: KindState(namespaced=namespaced, synced=True)
-            for kind in kinds
+            for kind in rendered_kinds(rendered)
             if (namespaced := lookups.namespaced(kind)) is not None
         }

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.prune.rules import is_prunable
+from ssa_operator.reconcile.renames.memory import Renames
 from ssa_operator.reconcile.step import Step, without_creations
 
 UNPRUNED_FACTOR = 2
@@ -21,7 +22,7 @@ them."""
 def within_child_limit(observed: Observed, steps: Sequence[Step]) -> list[Step]:
     """The steps. If they create more children than the folder's settings allow, their creations are refused."""
     rendered = {step.identity for step in steps}
-    limit, own = observed.max_children, observed.children.own
+    limit, own = observed.settings.max_children, observed.children.own
     if len(rendered) + len(own) <= limit or not any(step.creates for step in steps):
         return [*steps]
     # What is pruned doesn't count, unless its kind gets new names again and again.
@@ -29,7 +30,7 @@ def within_child_limit(observed: Observed, steps: Sequence[Step]) -> list[Step]:
         live.identity
         for live in own
         if live.owned_fields()
-        and (live.identity.group_kind in observed.history.renames or not is_prunable(observed, live))
+        and (live.identity.group_kind in observed.history[Renames].by_kind or not is_prunable(observed, live))
     }
     count = len(rendered | staying)
     # A prune may be held up for as long as the parent's author likes, by a manifest that waits or fails.

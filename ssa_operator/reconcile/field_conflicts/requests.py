@@ -18,6 +18,7 @@ from functools import partial
 from ssa_operator.informers.children import ChildInformers
 from ssa_operator.reconcile.child_history import ChildHistory
 from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren
+from ssa_operator.reconcile.resync.memory import ApplyRecords
 
 LARGE = 2**16
 """Bytes of encoded objects. Comparing them takes some 20 milliseconds, usual children a twentieth of that."""
@@ -46,9 +47,10 @@ async def observe_foreign_changes(
 
 def applied_children(history: ChildHistory, children: ChildInformers, parent_uid: str) -> AppliedChildren:
     """A parent's children as the last applies left them, and as the caches show them now. Every thread may read it."""
-    live, synced = children.of(parent_uid), frozenset(filter(children.has_synced, history.apply_records))
+    records = history[ApplyRecords].by_child
+    live, synced = children.of(parent_uid), frozenset(filter(children.has_synced, records))
     return AppliedChildren(
-        apply_records=history.apply_records,
+        apply_records=records,
         live={identity: found for identity in synced if (found := live.get(identity)) is not None},
         synced=synced.__contains__,
     )

@@ -25,8 +25,8 @@ _UNKNOWN = "waits: it isn't known yet how many parents are above its parent"
 def within_depth(observed: Observed, steps: Sequence[Step]) -> list[Step]:
     """The steps. Below too many parents their creations are refused; while it is not known how many, they wait."""
     above = observed.parents.ancestors
-    if len(above.line) >= observed.max_depth:
-        return without_creations(steps, _too_deep(above.line, observed.parent.identity, observed.max_depth))
+    if len(above.line) >= observed.settings.max_depth:
+        return without_creations(steps, _too_deep(above.line, observed.parent.identity, observed.settings.max_depth))
     if above.missing and not observed.parents.all_parents_known:
         return [replace(step, action=Action.WAIT, reason=_UNKNOWN) if step.creates else step for step in steps]
     return [*steps]

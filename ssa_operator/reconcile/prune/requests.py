@@ -26,7 +26,6 @@ from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.cluster_view import Query
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.prune.outdated_view import is_outdated, is_outdated_but_for_records
 from ssa_operator.reconcile.turn import Turn
@@ -55,8 +54,7 @@ class _AskedOnce:
 class ViewCheck:
     """Checks what one reconcile knows of its parent, and of what its templates look up."""
 
-    def __init__(self, cluster: ClusterAccess, turn: Turn, plan: Plan) -> None:
-        self.cluster = cluster
+    def __init__(self, turn: Turn, plan: Plan) -> None:
         self.turn = turn
         self.plan = plan
         # They don't refer back to this object: the cycle would keep the whole reconcile until a garbage collection.
@@ -77,7 +75,7 @@ class ViewCheck:
     async def _why_parent(self) -> str:
         parent = self.turn.parent
         identity = parent.live.identity
-        current = await self.cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
+        current = await self.turn.cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
         if current is None:
             return f"{identity} is gone, and its watch is behind"
         rendered = self.plan.observed.parent
@@ -97,7 +95,7 @@ class ViewCheck:
     async def _is_outdated(self, query: Query) -> bool:
         """Whether the API server has another answer than the one that the templates read."""
         if not isinstance(query, Reference):
-            return await self.cluster.lookups.is_outdated(query, Dependent(self.turn.uid, Cause.TEMPLATE))
+            return await self.turn.cluster.lookups.is_outdated(query, Dependent(self.turn.uid, Cause.TEMPLATE))
         answers = self._read_by_name.get(query, ())
         identities = {live.identity for live in answers} or self._possible_identities(query)
         current = await asyncio.gather(*(self._find(identity) for identity in identities))
@@ -131,10 +129,10 @@ class ViewCheck:
     async def _find(self, identity: Identity) -> LiveObject | None:
         """The parent's child of that name as it is now. Raises ApiError."""
         try:
-            resource = await self.cluster.children.resource(identity.group_kind)
+            resource = await self.turn.cluster.children.resource(identity.group_kind)
         except UnknownKind:
             return None
-        live = await self.cluster.client.find(resource, identity.name, identity.namespace)
+        live = await self.turn.cluster.client.find(resource, identity.name, identity.namespace)
         return live if live is not None and self._is_child(live) else None
 
     def _is_child(self, live: LiveObject) -> bool:

@@ -32,7 +32,7 @@ from ssa_operator.reconcile.field_conflicts.returned_fields import as_refused, d
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.recreate.rules import probe, refusal_is_about_trial
 from ssa_operator.reconcile.refusals.field_claims import Claim, claim
-from ssa_operator.reconcile.refusals.memory import DENIAL_LIMIT, KnownRefusal, admission_notice
+from ssa_operator.reconcile.refusals.known_refusals import DENIAL_LIMIT, KnownRefusal, admission_notice
 from ssa_operator.reconcile.refusals.rules import (
     Candidate,
     RefusedApply,

@@ -36,7 +36,7 @@ from ssa_operator.reconcile.field_changes import ChangedFieldOwner, Others, cove
 from ssa_operator.reconcile.immutable_fields.rules import ROOT, immutable_fields, mutable_fields, spelled
 from ssa_operator.reconcile.merged_outcomes import merged
 from ssa_operator.reconcile.refusals.field_claims import gives_up
-from ssa_operator.reconcile.refusals.memory import LISTED, KeptValue, field_of, field_shown, without_kept
+from ssa_operator.reconcile.refusals.known_refusals import LISTED, KeptValue, field_of, field_shown, without_kept
 
 TRIALS = 8
 """Candidates at most. Each costs a dry run or two, once for each manifest that is refused."""

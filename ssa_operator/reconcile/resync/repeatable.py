@@ -64,7 +64,7 @@ def repeatable_applies(
         or observed.records.kept_values
         or observed.records.replicas
         or observed.records.held_prune
-        or _is_remembered(history)
+        or not history.at_rest
     ):
         return None
     if not all(_changes_nothing(outcome, observed.parent.uid) for outcome in outcomes):
@@ -96,18 +96,4 @@ def _changes_nothing(outcome: Outcome, parent_uid: str) -> bool:
         and live is not None
         and live.resource_version == step.live.resource_version
         and live.parent_uid == parent_uid
-    )
-
-
-def _is_remembered(history: ChildHistory) -> bool:
-    """Whether the next reconcile may follow from what the process remembers, and not only from what is rendered."""
-    return bool(
-        history.recreations
-        or history.refusals
-        or any(each.in_conflict or each.reverted_at is None for each in history.conflicts.values())
-        or history.shown_warnings
-        or history.feedback_loops
-        or history.renames
-        or history.follow_ups.count
-        or history.hook_failures
     )

@@ -34,6 +34,7 @@ from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_state import KindInputs, RepeatableResync, ResyncInputs
 from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.resync.repeatable import RepeatableApply, repeatable_applies
 from ssa_operator.reconcile.resync.unchanged import is_same_apply
 from ssa_operator.reconcile.settings import ApplyMode, ReconcileSettings
@@ -112,7 +113,7 @@ class Repeater:
 
     async def _repeat(self, turn: Turn, apply: RepeatableApply) -> Result:
         """Repeat one apply. What the process has to learn from the answer goes to the turn."""
-        cluster, identity = self._cluster.for_parent(turn.parent.live), apply.identity
+        cluster, identity = turn.cluster, apply.identity
         before = cluster.children.get(identity)
         if before is None or turn.parent.leaves:
             return Result.FAILED
@@ -143,8 +144,9 @@ class Repeater:
     def _record(self, turn: Turn, apply: RepeatableApply, applied: Applied) -> None:
         """Record what an apply left behind, as after any other apply."""
         history, identity, live = turn.state.children, apply.identity, applied.live
-        record = replace(history.apply_records[identity], applied=live)
-        history = replace(history, apply_records={**history.apply_records, identity: record})
+        records = history[ApplyRecords].by_child
+        record = replace(records[identity], applied=live)
+        history = history.remember(ApplyRecords({**records, identity: record}))
         turn.state = replace(turn.state, children=history)
 
 

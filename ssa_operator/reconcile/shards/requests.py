@@ -54,7 +54,7 @@ async def with_ancestors_in_other_shards(
     parents = observed.parents
     try:
         above = claims.ancestors(observed.parent, await other_shards.created(missing))
-        if above.missing and len(above.line) + 1 >= observed.max_depth:
+        if above.missing and len(above.line) + 1 >= observed.settings.max_depth:
             # The first one, which no parent created, is not among the created ones. Only here it makes a difference.
             first = await other_shards.existing({above.missing})
             above = Ancestors(line=(*first.values(), *above.line), missing="" if first else above.missing)

@@ -20,7 +20,7 @@ from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.objects.secret_fields import ParentSecrets
 from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.refusals.memory import refusal_notice
+from ssa_operator.reconcile.refusals.known_refusals import refusal_notice
 from ssa_operator.reconcile.step import Action, Step
 
 CAUSE_LIMIT = 256

@@ -21,7 +21,7 @@ from ssa_operator.reconcile.finalization.rules import Finalization
 from ssa_operator.reconcile.finalization.stuck_deletions import removal_advice
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.refusals.memory import refusal_notice
+from ssa_operator.reconcile.refusals.known_refusals import refusal_notice
 from ssa_operator.reconcile.status.author_status import OPERATOR_TYPES, AuthorStatus, author_status, last_status
 from ssa_operator.reconcile.status.child_status import ChildStatus, child_statuses, existing_child, with_waiting_causes
 from ssa_operator.reconcile.status.conditions import make_status

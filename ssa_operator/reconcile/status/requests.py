@@ -25,8 +25,8 @@ from ssa_operator.objects.json_encoding import encode, encoded_once
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.status_diff import differs
-from ssa_operator.reconcile.child_history import next_revert_at
 from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.field_conflicts.memory import Conflicts
 from ssa_operator.reconcile.field_conflicts.rules import ConflictPolicy
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.status.author_status import AuthorStatus, undeclared_fields
@@ -79,7 +79,7 @@ class Publisher:
             turn.state = replace(turn.state, status=replace(turn.state.status, deferred=status))
             if not later:
                 await self.write_status(turn, now)
-        report = replace(report, due=earliest(report.due, next_conflict_at(turn.state)))
+        report = replace(report, due=earliest(report.due, next_conflict_at(turn.state, now)))
         turn.state = replace(turn.state, status=replace(turn.state.status, report=_kept(report, turn.state)))
         return report
 
@@ -164,6 +164,6 @@ def _kept(report: Report, state: ParentState) -> Report:
 _NO_STATUS, _NO_FIELDS = AuthorStatus(), StatusFields()
 
 
-def next_conflict_at(state: ParentState) -> float | None:
+def next_conflict_at(state: ParentState, now: float) -> float | None:
     """When a foreign change has to be reverted, or a conflict ends."""
-    return earliest(next_revert_at(state.children), next_status_at(state.status))
+    return earliest(state.children[Conflicts].due_at(now), next_status_at(state.status))

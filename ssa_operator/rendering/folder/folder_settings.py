@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
-
 from ssa_operator.objects.durations import parse_duration
 from ssa_operator.objects.live_object import MANAGER
 from ssa_operator.objects.messages import near_names
-from ssa_operator.objects.parent_settings import MAX_CHILDREN, MAX_DEPTH, AdoptPolicy
+from ssa_operator.objects.parent_settings import MAX_CHILDREN, MAX_DEPTH, AdoptPolicy, ParentSettings
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.rendering.jinja.predicates import PredicateError, compile_predicate
 from ssa_operator.rendering.values.line_marks import StaticText
@@ -25,23 +23,15 @@ SETTINGS = "_settings.yaml"
 _KEYS = ("interval", "version", "clusterScope", "formerManagers", "suspendWhen", "maxChildren", "maxDepth", "adopt")
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class Settings(ParentSettings, frozen=True, kw_only=True):
     """The settings of one resource's folder."""
 
     interval: float | None = None
     """Seconds between two resyncs; None for the operator's interval."""
     version: str | None = None
     """The version of the resource to read; None for the preferred one."""
-    cluster_scope: bool = False
-    """Whether children may be outside of the parent's namespace."""
     former_managers: frozenset[str] = frozenset()
     """Field managers whose fields the operator takes over when it adopts an existing object."""
-    adopt: AdoptPolicy = AdoptPolicy.IN_NAMESPACE
-    """Which objects without an owner the operator adopts."""
-    max_children: int = MAX_CHILDREN
-    """How many children a parent may have."""
-    max_depth: int = MAX_DEPTH
-    """How many parents may be above a parent that creates children."""
     suspend_when: Predicate | None = None
     """The expression over a parent that suspends it while it is true; None without one."""
 

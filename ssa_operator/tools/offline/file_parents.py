@@ -231,7 +231,7 @@ class FileParents:
         return await self._plan(self._shared.controllers.folders[key.folder], live)
 
     async def _plan(self, parents: Parents, live: LiveObject) -> tuple[Observed, Rendered, Plan, ParentSecrets]:
-        turn = Turn(parent=parents.parent(live), state=parents.state(live), causes=Cause.PARENT)
+        turn = Turn.begin(self._shared.cluster, parents.parent(live), parents.state(live), Cause.PARENT)
         observed, rendered = await self._observer.observe(turn)
         return observed, rendered, await self._planner.plan(turn, observed, rendered), turn.state.secrets
 
@@ -239,7 +239,7 @@ class FileParents:
         """Remember what the templates render for the parent as it was: what the file changes is not taken for the work
         of changed templates.
         """
-        turn = Turn(parent=parents.parent(live), state=ParentState(), causes=Cause.PARENT)
+        turn = Turn.begin(self._shared.cluster, parents.parent(live), ParentState(), Cause.PARENT)
         observed, rendered = await self._observer.observe(turn)
         plan = await self._planner.plan(turn, observed, rendered)
         identities = frozenset(step.identity for step in plan.steps if step.location is not None)

@@ -32,7 +32,7 @@ from ssa_operator.reconcile.field_changes import (
     left_fields,
 )
 from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.refusals.memory import refusal_notice
+from ssa_operator.reconcile.refusals.known_refusals import refusal_notice
 from ssa_operator.reconcile.secrets.content_fields import (
     NO_CONTENT,
     ContentFields,

@@ -161,7 +161,7 @@ class Preview:
 
         Raises ApiError.
         """
-        turn = Turn(parent=parent, state=state or ParentState(), causes=Cause.PARENT)
+        turn = Turn.begin(self._cluster, parent, state or ParentState(), Cause.PARENT)
         observed, rendered = await self._observer.observe(turn)
         finalization = None
         if parent.live.deleting:
@@ -217,7 +217,7 @@ class Preview:
 
     async def render_status(self, planned: Planned) -> StatusFields:
         """What the folder's status template renders, with the children as they are. Raises ApiError."""
-        turn = Turn(parent=planned.parent, state=ParentState(), causes=Cause.PARENT)
+        turn = Turn.begin(self._cluster, planned.parent, ParentState(), Cause.PARENT)
         return await self._observer.render_status(turn, planned.observed.children.own, planned.rendered.ready_when)
 
     async def status_problems(self, planned: Planned) -> tuple[RenderProblem, ...]:

@@ -26,11 +26,11 @@ from ssa_operator.objects.cluster_view import ALLOWED, AccessReview, Answer, Bod
 from ssa_operator.objects.identity import GroupKind, Identity, join_api_version, split_api_version
 from ssa_operator.objects.kind_state import KindState
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile.child_needs import rendered_kinds
 from ssa_operator.reconcile.finalization.rules import DeletionContext, make_finalization
 from ssa_operator.reconcile.merged_outcomes import merged_outcomes
 from ssa_operator.reconcile.object_claims import ObjectClaims
@@ -176,8 +176,7 @@ class Snapshot:
     def _observed(self, parent: Parent, rendered: Rendered) -> Observed:
         live, own = parent.live, self.own(parent.live)
         records = read_parent_records(live)
-        named = {each.identity.group_kind for each in own} | {group_kind(each) for each in rendered.documents}
-        named |= {each.identity.group_kind for each in rendered.waits if each.identity is not None}
+        named = {each.identity.group_kind for each in own} | rendered_kinds(rendered)
         return Observed(
             parent=live,
             children=ObservedChildren(
@@ -193,10 +192,7 @@ class Snapshot:
                 crds={live.identity.group_kind: parent.folder.name},
             ),
             records=apply_once.with_final_states(records, live.uid, self.objects.get, self.taken),
-            cluster_scope=parent.folder.settings.cluster_scope,
-            adopt=parent.folder.settings.adopt,
-            max_children=parent.folder.settings.max_children,
-            max_depth=parent.folder.settings.max_depth,
+            settings=parent.folder.settings,
             now=self.taken,
         )
 
