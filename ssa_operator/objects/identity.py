@@ -9,6 +9,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -26,6 +27,7 @@ class GroupKind(NamedTuple):
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
+@lru_cache(maxsize=1024)
 def split_api_version(api_version: str) -> tuple[str, str]:
     """Group and version of an `apiVersion`: `apps/v1` -> `('apps', 'v1')`, `v1` -> `('', 'v1')`."""
     group, slash, version = api_version.rpartition("/")
@@ -42,6 +44,10 @@ def join_api_version(group: str, version: str) -> str:
     return f"{group}/{version}" if group else version
 
 
+# A reconcile asks for it some seventy times.
+_group_kind = lru_cache(maxsize=1024)(GroupKind)
+
+
 class Identity(Struct, frozen=True, order=True):
     """Group, kind, namespace ('' for a cluster-scoped object) and name."""
 
@@ -52,7 +58,7 @@ class Identity(Struct, frozen=True, order=True):
 
     @property
     def group_kind(self) -> GroupKind:
-        return GroupKind(self.group, self.kind)
+        return _group_kind(self.group, self.kind)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
@@ -65,7 +71,7 @@ def segment_fault(name: str) -> str:
     """
     if name in {".", ".."} or "/" in name or "%" in name:
         return 'must not be "." or ".." or contain "/" or "%"'
-    return "" if is_unicode(name) else "must not contain half of a character (a lone surrogate)"
+    return "" if name.isascii() or is_unicode(name) else "must not contain half of a character (a lone surrogate)"
 
 
 def read_group_kind(entry: object) -> GroupKind | None:

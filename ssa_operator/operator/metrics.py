@@ -13,6 +13,7 @@ from __future__ import annotations
 import collections
 import contextlib
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -254,6 +255,8 @@ class Metrics:
         )
         self.build_info.labels(__version__).set(1)
         self._process = ProcessCollector(registry=self._registry)
+        # Finding the series by its labels takes longer than to count.
+        self._request_series = lru_cache(maxsize=1024)(self._find_request_series)
         self._kinds: set[str] = set()
         self._held: dict[tuple[str, str, str], None] = {}
 
@@ -279,9 +282,13 @@ class Metrics:
     # RequestObserver.
 
     def answered(self, request: Request, code: int, seconds: float) -> None:
-        verb, resource = request.verb, request.resource_name
-        self.requests.labels(verb, resource, str(code) if code else NO_ANSWER).inc()
-        self.request_seconds.labels(verb, resource).observe(seconds)
+        answered, duration = self._request_series(request.verb, request.resource_name, code)
+        answered.inc()
+        duration.observe(seconds)
+
+    def _find_request_series(self, verb: str, resource: str, code: int) -> tuple[Counter, Histogram]:
+        answered = self.requests.labels(verb, resource, str(code) if code else NO_ANSWER)
+        return answered, self.request_seconds.labels(verb, resource)
 
     def retried(self, request: Request, code: int) -> None:
         self.request_retries.labels(request.verb, str(code) if code else NO_ANSWER).inc()

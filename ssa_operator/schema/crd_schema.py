@@ -27,11 +27,12 @@ def declared(value: Any, schema: Mapping[str, Any] | None) -> Any:
         return value
     if not _fits(value, schema):
         return MISFIT
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         return _fields(value, schema)
     if isinstance(value, (list, tuple)):
-        items = [declared(item, schema.get("items")) for item in value]
-        return MISFIT if any(item is MISFIT for item in items) else items
+        part = schema.get("items")
+        items = [declared(item, part) for item in value]
+        return MISFIT if MISFIT in items else items
     return value
 
 
@@ -46,7 +47,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "integer": (int,),
     "number": (int, float),
-    "object": (Mapping,),
+    "object": (dict, Mapping),  # the first one is found sooner
     "string": (str,),
 }
 
@@ -65,10 +66,14 @@ def _fields(value: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str,
     kept = {}
     for key, item in value.items():
         if key in fields:
-            kept[key] = declared(item, fields[key])
+            part = declared(item, fields[key])
         elif isinstance(additional, Mapping):
-            kept[key] = declared(item, additional)
-    return {key: item for key, item in kept.items() if item is not MISFIT}
+            part = declared(item, additional)
+        else:
+            continue
+        if part is not MISFIT:
+            kept[key] = part
+    return kept
 
 
 def status_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:

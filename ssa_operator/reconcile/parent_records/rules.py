@@ -83,6 +83,8 @@ _NAMES = (
     SELECTOR_ANNOTATION,
 )
 
+_NO_TEXTS = ("",) * len(_NAMES)
+
 RECORD_ANNOTATIONS = frozenset(_NAMES)
 """The annotations in which the operator records something on a parent."""
 
@@ -376,10 +378,11 @@ class _Decoded(Struct, frozen=True):
 
 
 def _decoded(parent: LiveObject) -> _Decoded:
-    annotations = parent.metadata.annotations
-    texts = tuple([annotations.get(name, "") for name in _NAMES])
+    metadata = parent.metadata
+    # As one tuple by C code, because each reconcile comes here some twenty times.
+    texts = tuple(map(metadata.annotations.get, _NAMES, _NO_TEXTS))
     decode = _decode if sum(map(len, texts)) <= _SHARED_LENGTH else _decode.__wrapped__
-    return decode(texts, FINALIZER in parent.metadata.finalizers)
+    return decode(texts, FINALIZER in metadata.finalizers)
 
 
 @lru_cache(maxsize=1000)

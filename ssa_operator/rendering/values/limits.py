@@ -190,14 +190,19 @@ def current() -> RenderBudget:
     return RenderBudget() if budget is None else budget
 
 
-@contextmanager
-def enforced(seconds: float | None = None) -> Iterator[None]:
+class enforced:  # noqa: N801 - as above
     """Run the block with a budget of its own, in this thread or task: so many seconds, by default SECONDS_LIMIT."""
-    token = _current.set(RenderBudget(seconds))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+
+    __slots__ = ("_seconds", "_token")
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        self._token = _current.set(RenderBudget(self._seconds))
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
 
 
 @contextmanager
