@@ -168,12 +168,21 @@ Complete = Callable[[Context, Parameter, str], list[Any]]
 
 
 def _completion(parameter: Parameter) -> Complete | None:
-    from ssa_operator.tools.terminal import completion
-
     if parameter.param_type_name == "argument":
-        return completion.objects if "KIND" in (parameter.metavar or "") else None
-    by_name: Mapping[str | None, Complete] = {"namespace": completion.namespaces, "context": completion.contexts}
-    return by_name.get(parameter.name)
+        return _completed_by("objects") if "KIND" in (parameter.metavar or "") else None
+    by_name = {"namespace": "namespaces", "context": "contexts"}
+    return _completed_by(by_name[parameter.name]) if parameter.name in by_name else None
+
+
+def _completed_by(name: str) -> Complete:
+    """A function of `completion`, which a command that runs doesn't import."""
+
+    def complete(ctx: Context, parameter: Parameter, incomplete: str) -> list[Any]:
+        from ssa_operator.tools.terminal import completion
+
+        return getattr(completion, name)(ctx, parameter, incomplete)  # type: ignore[no-any-return]
+
+    return complete
 
 
 def run(application: typer.Typer) -> None:
