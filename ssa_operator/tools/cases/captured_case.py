@@ -5,11 +5,16 @@ Promises:
 - Fields of the metadata that the API server sets are left out, unless the templates mention them. What the operator
   writes for itself is left out.
 - The case renders what the templates render in the cluster, with the stand-ins.
+- Nothing that exists is overwritten or removed. If a case can't be written, no files of it are left.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import secrets
+import shutil
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,14 +24,20 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.annotations import LAST_APPLIED, PREFIX
-from ssa_operator.objects.cluster_view import Body
+from ssa_operator.objects.cluster_view import Body, Lookup, Selection
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import is_secret
+from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.process.command_error import CommandError, writing
+from ssa_operator.operator.process.connection import Target
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, ContentFields, fields_of_child, hidden_in_live
+from ssa_operator.rendering.folder.contained_files import real_path
 from ssa_operator.tools.cases.case_mask import CaseMask
-from ssa_operator.tools.cases.case_runs import CaseProject, render_case, write_files
-from ssa_operator.tools.cases.golden_cases import CHILDREN, NOW, OTHERS, PARENT, read_case
+from ssa_operator.tools.cases.case_runs import CaseProject, load_project, render_case, update_case, write_files
+from ssa_operator.tools.cases.golden_cases import CHILDREN, NOW, OTHERS, PARENT, project_of_case, read_case
+from ssa_operator.tools.connection.object_reference import ObjectReference
+from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.preview import Planned
 from ssa_operator.tools.plan.snapshot_mask import aligned
 from ssa_operator.tools.terminal.canonical_yaml import canonical_text
@@ -51,6 +62,55 @@ class LiveCase(Struct, frozen=True, kw_only=True):
     """Whether the templates ask for the time."""
     now: float
     """The time of the plan, in seconds since the epoch."""
+
+
+async def read_live_case(
+    reference: ObjectReference, templates: Sequence[Path], namespace: str, target: Target
+) -> LiveCase:
+    """The live parent with what its templates read. Raises CommandError if an object of it can't be read."""
+    async with previews.opened(
+        target, Options(templates=tuple(templates)), lambda default: [namespace or default]
+    ) as opened:
+        (named,) = await previews.parents_of_references(opened, [reference], namespace)
+        preview, now = opened.preview, time.time()
+        planned = await preview.plan(named.parent)
+        status = await preview.render_status(planned)
+        others = {}
+        for query in dict.fromkeys((*planned.rendered.queries, *status.queries)):
+            if isinstance(query, Lookup | Selection):
+                answer = preview.cluster.lookups.answer(query)
+                if answer.unknown:
+                    raise CommandError(f"{query} can't be captured: {answer.unknown}")
+                others.update({LiveObject.of(dict(body)).identity: body for body in answer.objects})
+    rendered = planned.rendered
+    return LiveCase(
+        planned=planned,
+        others=[others[identity] for identity in sorted(others)],
+        uses_time=rendered.changed_by_time or rendered.again_at is not None or status.again_at is not None,
+        now=now,
+    )
+
+
+def write_case(live: LiveCase, path: Path, templates: Sequence[Path], crds: Sequence[Path]) -> list[Path]:
+    """Write the case, and return its files. Raises CommandError."""
+    if os.path.lexists(path):
+        raise CommandError(f"{path} exists; remove it, or name another case with --case", code=2)
+    project = load_project(templates, crds)
+    with writing(path):
+        real_path(path, project_of_case(path))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A name that nothing has, because what is there may be anybody's.
+        temporary = path.with_name(f".capture-{secrets.token_hex(8)}")
+        temporary.mkdir()
+    try:
+        captured_case(live).align(temporary, project)
+        update_case(temporary, project)
+        with writing(path):
+            temporary.rename(path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return sorted(path.iterdir())
 
 
 @dataclass(slots=True, kw_only=True)
