@@ -27,7 +27,7 @@ from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOpt
 from typer.core import TyperCommand, TyperGroup
 
 from ssa_operator.cli.topics import TOPICS
-from ssa_operator.operator.process import standard_output, streams
+from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import UNWRITABLE, CommandError
 
 DEBUG = "SSA_OPERATOR_DEBUG"
@@ -175,12 +175,12 @@ def _completion(parameter: Parameter) -> Complete | None:
 
 
 def _completed_by(name: str) -> Complete:
-    """A function of `completion`, which a command that runs doesn't import."""
+    """A function of `shell_completion`, which a command that runs doesn't import."""
 
     def complete(ctx: Context, parameter: Parameter, incomplete: str) -> list[Any]:
-        from ssa_operator.tools.terminal import completion
+        from ssa_operator.tools.terminal import shell_completion
 
-        return getattr(completion, name)(ctx, parameter, incomplete)  # type: ignore[no-any-return]
+        return getattr(shell_completion, name)(ctx, parameter, incomplete)  # type: ignore[no-any-return]
 
     return complete
 
@@ -188,7 +188,7 @@ def _completed_by(name: str) -> Complete:
 def run(application: typer.Typer) -> None:
     """Run the command line of this process, and end the process with the command's exit code."""
     name = program()
-    standard_output.guard()
+    streams.guard_standard_output()
     try:
         try:
             code = application(prog_name=name, standalone_mode=False)

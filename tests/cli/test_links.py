@@ -12,7 +12,7 @@ from ssa_operator.cli.write import capture as capturing
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.rendering.folder import hot_reload
 from ssa_operator.tools.cases import captured_case
-from ssa_operator.tools.cases.case_watch import _state, changes_of
+from ssa_operator.tools.cases.case_reports import _state, changes_of
 from tests.cli.process import run
 from tests.operator.harness import PATIENCE
 from tests.tools.cases.test_golden_cases import PARENT, TEMPLATE, project

@@ -5,14 +5,18 @@ Promises:
 - Without `--update` nothing is written but the file of `--junit`.
 - The text names each case and file that differs, with a diff. Colours appear only in a terminal, and not with NO_COLOR.
 - The JSON and the XML hold the same results, and are stable. The XML has no character that XML forbids.
+- Every file counts, also the text files of cases, but no hidden one, and none outside of the project.
+- One burst of changes in several folders is one change, and no change is missed while the cases run.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,15 +25,46 @@ from ssa_operator.objects.messages import counted
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import CommandError, writing
 from ssa_operator.operator.process.formats import OutputFormat
-from ssa_operator.rendering.folder.contained_files import write_output
+from ssa_operator.rendering.folder.contained_files import is_within, project_of, write_output
+from ssa_operator.rendering.folder.folder_snapshot import FolderState
+from ssa_operator.rendering.folder.hot_reload import changes
 from ssa_operator.tools.cases.case_coverage import coverage_data, coverage_lines, coverage_report, with_coverage
 from ssa_operator.tools.cases.case_suites import CaseResult, CaseState, Suite, run_suites
-from ssa_operator.tools.cases.case_watch import changes_of
 from ssa_operator.tools.cases.golden_cases import INVALID, PARENT
 from ssa_operator.tools.terminal import printing
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+async def changes_of(roots: Iterable[Path], files: Iterable[Path]) -> AsyncIterator[None]:
+    """Yields now, and after each burst of changes below the folders or of the files, which need not exist, until it is
+    cancelled.
+    """
+    async for _ in changes(list(dict.fromkeys(roots)), list(dict.fromkeys(files)), _state):
+        yield None
+
+
+def _state(root: Path) -> FolderState:
+    """The files below a folder. Raises OSError if it can't be read."""
+    next(root.iterdir(), None)
+    project = project_of(root)
+    found: dict[str, tuple[int, ...]] = {}
+    for folder, folders, files in os.walk(root):
+        # Hidden folders are not walked, and neither are links.
+        folders[:] = [name for name in folders if not name.startswith((".", "__"))]
+        for name in (*folders, *files):
+            path = Path(folder, name)
+            if name.startswith((".", "__")) or not is_within(path, project):
+                continue
+            with contextlib.suppress(OSError):
+                status, relative = path.stat(), str(path.relative_to(root))
+                if name in folders:
+                    found[f"{relative}/"] = (status.st_dev, status.st_ino)
+                else:
+                    found[relative] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    return dict(sorted(found.items()))
+
 
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 

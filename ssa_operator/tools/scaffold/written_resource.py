@@ -4,6 +4,11 @@ Promises:
 - The command overwrites nothing. If a file exists, it names all that exist and writes nothing.
 - A golden case has what its templates render.
 - A Secret's content is in no file and in no output.
+- The repository works as it stands: its workflow checks, tests and plans the templates, its image has them, and its
+  values are those of the operator's Helm chart.
+- A pull request of a fork is checked and tested without secrets. The workflow never runs code of a pull request with
+  the permissions of the repository.
+- A pull request has one comment with its plan, which each push renews.
 """
 
 from __future__ import annotations
@@ -14,9 +19,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from importlib import resources
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from msgspec import Struct
 
 from ssa_operator import __version__
 from ssa_operator.operator.process import streams
@@ -33,9 +41,52 @@ from ssa_operator.tools.permissions.printed_permissions import values_text
 from ssa_operator.tools.scaffold.escaped_text import yaml_document
 from ssa_operator.tools.scaffold.names import ResourceNames
 from ssa_operator.tools.scaffold.project import Parts
-from ssa_operator.tools.scaffold.repository import PERMISSIONS, Project, repository
 from ssa_operator.tools.schemas.target_schemas import refuse_invalid_values
 from ssa_operator.tools.terminal import printing
+
+PERMISSIONS = PurePosixPath("deploy/permissions.yaml")
+"""The file with the permissions, as `ssa-operator rbac --helm-values` prints them."""
+
+_FILES = {
+    "README.md": "README.md",
+    ".gitignore": "gitignore",
+    "requirements.txt": "requirements.txt",
+    "Dockerfile": "Dockerfile",
+    "deploy/values.yaml": "deploy/values.yaml",
+    ".github/workflows/operator.yaml": "operator.yaml",
+}
+"""The files of a repository, each with its original in the folder `repository_files`."""
+
+
+class Project(Struct, frozen=True, kw_only=True):
+    """What the files name."""
+
+    name: str
+    """The name of the operator, and of its folder, image and release."""
+    names: ResourceNames
+    """The names of its first resource."""
+    version: str
+    """The version of ssa-operator."""
+
+
+def repository(project: Project) -> Mapping[PurePosixPath, str]:
+    """The text of each file by its path in the repository, without `PERMISSIONS`."""
+    originals = resources.files("ssa_operator.tools.scaffold") / "repository_files"
+    words = {
+        "name": project.name,
+        "version": project.version,
+        "kind": project.names.kind,
+        "folder": project.names.folder,
+        "singular": project.names.singular,
+    }
+    return {PurePosixPath(path): _filled((originals / name).read_text("utf-8"), words) for path, name in _FILES.items()}
+
+
+def _filled(text: str, words: Mapping[str, str]) -> str:
+    """The text with each `@word@` replaced."""
+    for word, value in words.items():
+        text = text.replace(f"@{word}@", value)
+    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
