@@ -27,7 +27,7 @@ from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOpt
 from typer.core import TyperCommand, TyperGroup
 
 from ssa_operator.cli.topics import TOPICS
-from ssa_operator.operator.process import standard_output, streams
+from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import UNWRITABLE, CommandError
 
 DEBUG = "SSA_OPERATOR_DEBUG"
@@ -168,18 +168,27 @@ Complete = Callable[[Context, Parameter, str], list[Any]]
 
 
 def _completion(parameter: Parameter) -> Complete | None:
-    from ssa_operator.tools.terminal import completion
-
     if parameter.param_type_name == "argument":
-        return completion.objects if "KIND" in (parameter.metavar or "") else None
-    by_name: Mapping[str | None, Complete] = {"namespace": completion.namespaces, "context": completion.contexts}
-    return by_name.get(parameter.name)
+        return _completed_by("objects") if "KIND" in (parameter.metavar or "") else None
+    by_name = {"namespace": "namespaces", "context": "contexts"}
+    return _completed_by(by_name[parameter.name]) if parameter.name in by_name else None
+
+
+def _completed_by(name: str) -> Complete:
+    """A function of `shell_completion`, which a command that runs doesn't import."""
+
+    def complete(ctx: Context, parameter: Parameter, incomplete: str) -> list[Any]:
+        from ssa_operator.tools.terminal import shell_completion
+
+        return getattr(shell_completion, name)(ctx, parameter, incomplete)  # type: ignore[no-any-return]
+
+    return complete
 
 
 def run(application: typer.Typer) -> None:
     """Run the command line of this process, and end the process with the command's exit code."""
     name = program()
-    standard_output.guard()
+    streams.guard_standard_output()
     try:
         try:
             code = application(prog_name=name, standalone_mode=False)

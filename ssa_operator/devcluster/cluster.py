@@ -31,7 +31,7 @@ import platformdirs
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from ssa_operator.devcluster import api, binaries, cluster_record, components, objects, processes
+from ssa_operator.devcluster import api, binaries, cluster_record, components, processes
 from ssa_operator.devcluster import credential_files as credentials
 from ssa_operator.devcluster.cluster_record import ClusterRecord
 from ssa_operator.devcluster.components import ComponentOptions, Layout, Ports
@@ -313,7 +313,7 @@ async def _start_controllers(spec: ClusterSpec, cluster: Cluster, programs: Path
     async with cluster.connect() as server:
         for command in components.clients(programs, layout, _free_numbers(1)[0], _options(spec)):
             recorded = await _start_component(group, recorded, command)
-        for path, body in objects.initial(spec.nodes):
+        for path, body in api.initial(spec.nodes):
             name = f"{body['kind']} {body['metadata']['name']}"
             await _await_condition(partial(server.create, path, body), group, f"{name} to be accepted")
         await _await_condition(
@@ -351,7 +351,7 @@ async def _is_complete(server: api.AdminClient, nodes: int) -> bool:
     # The controller manager creates this service account after the API server has created the namespace.
     account = await _exists(server, f"{_DEFAULT_NAMESPACE}/serviceaccounts/default")
     listed = await server.get("/api/v1/nodes")
-    return account and listed is not None and objects.count_ready(listed) >= nodes
+    return account and listed is not None and api.count_ready(listed) >= nodes
 
 
 async def _await_condition(condition: Callable[[], Awaitable[bool]], group: ProcessGroup, description: str) -> None:

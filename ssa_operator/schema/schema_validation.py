@@ -28,8 +28,7 @@ from ssa_operator.schema.field_errors import (
     number_text,
     quoted,
 )
-from ssa_operator.schema.go_patterns import go_pattern
-from ssa_operator.schema.string_formats import is_format, known_format
+from ssa_operator.schema.string_formats import go_pattern, is_format, known_format
 
 
 @dataclass(slots=True)

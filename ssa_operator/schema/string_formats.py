@@ -1,7 +1,9 @@
-"""The formats of strings in CRD schemas, as the API server checks them.
+r"""The formats of strings in CRD schemas, as the API server checks them.
 
 Promises:
 - A format that the API server ignores, or that isn't checked offline, accepts every string.
+- A pattern matches what Go matches: classes like `\d` are ASCII, and `$` is the very end.
+- A pattern that RE2 refuses is unknown, and no answer is given for it.
 
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation, and
 k8s.io/kube-openapi (pkg/validation/strfmt).
@@ -13,6 +15,10 @@ import datetime as dt
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import re2
 
 
 def is_format(name: str, text: str) -> bool:
@@ -202,3 +208,14 @@ _FORMATS: Mapping[str, Callable[[str], bool]] = {
     "uuid4": _of_pattern(_UUID % ("4[0-9a-fA-F]{3}", _VARIANT)),
     "uuid5": _of_pattern(_UUID % ("5[0-9a-fA-F]{3}", _VARIANT)),
 }
+
+
+@lru_cache(maxsize=4096)
+def go_pattern(pattern: str) -> Any:
+    """The compiled pattern, with the methods of `re.Pattern`; None if RE2 refuses it."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error:
+        return None

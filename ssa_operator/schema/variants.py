@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.schema.crd_schema import Schema
-from ssa_operator.schema.go_patterns import go_pattern
+from ssa_operator.schema.string_formats import go_pattern
 
 LIMIT = 48
 """Variants of one parent."""

@@ -11,7 +11,8 @@ import pytest
 from ssa_operator.cli.write import capture as capturing
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.rendering.folder import hot_reload
-from ssa_operator.tools.cases.case_watch import _state, changes_of
+from ssa_operator.tools.cases import captured_case
+from ssa_operator.tools.cases.case_reports import _state, changes_of
 from tests.cli.process import run
 from tests.operator.harness import PATIENCE
 from tests.tools.cases.test_golden_cases import PARENT, TEMPLATE, project
@@ -188,7 +189,7 @@ def test_a_name_of_the_api_server_is_one_folder_or_an_error(
         return SimpleNamespace(planned=SimpleNamespace(parent=SimpleNamespace(folder=folder, live=live)))
 
     # The real API server refuses such names.
-    monkeypatch.setattr(capturing, "_read", read)
+    monkeypatch.setattr(captured_case, "read_live_case", read)
     before = content(root.parent)
     with pytest.raises(CommandError, match="name the case with --case"):
         capturing.capture(["echo/hello"], templates=[root / "templates"])

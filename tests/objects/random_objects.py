@@ -11,8 +11,7 @@ from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
-from ssa_operator.schema.go_patterns import go_pattern
-from ssa_operator.schema.string_formats import is_format
+from ssa_operator.schema.string_formats import go_pattern, is_format
 
 WORDS = (
     "a", "b", "web", "a.example.com", "10Mi", "1", "500m", "1h", "30s", "1h30m", "https://example.com/a?b=c", "8080",

@@ -52,7 +52,7 @@ COMPILES = "_of_pattern"
 """The function of the package that compiles a pattern that it is given: of a format of strings."""
 
 EXEMPT = {
-    "cli.shared_options": "the texts are the user's own command line",
+    "operator.process.option_values": "the texts are the user's own command line",
     "rendering.values.python_errors": "the texts are shortened to _TEXT_LIMIT characters first",
 }
 """Modules whose patterns read no long text of others."""

@@ -6,9 +6,12 @@ import os
 import ssl
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+
+from ssa_operator.cli.topics import MODULES
 
 _HEAVY = {
     "aiohttp",
@@ -42,6 +45,21 @@ def test_help_imports_nothing_that_only_the_work_needs(arguments: list[str]) -> 
     imported = {name.partition(".")[0] for name in run.stderr.split()}
     assert "ssa_operator" in imported
     assert imported & _HEAVY == set()
+
+
+def workshop(modules: Iterable[str]) -> list[str]:
+    """Those of the imported modules that a running operator has no use for."""
+    rooms = ("ssa_operator.tools", "ssa_operator.devcluster")
+    others = set(MODULES.values()) - {MODULES["run"]}
+    return sorted(name for name in modules if name in others or name.startswith(rooms))
+
+
+def test_run_is_registered_without_other_commands_and_what_commands_are_made_of() -> None:
+    script = "import sys; from ssa_operator.cli.main import application_of as of; of(['run']); print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    imported = run.stdout.split()
+    assert MODULES["run"] in imported
+    assert workshop(imported) == []
 
 
 @pytest.mark.exhaustive

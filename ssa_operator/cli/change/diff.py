@@ -6,21 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ssa_operator.cli.output_option import OutputOption
 from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
     Kubeconfig,
     Namespace,
+    OutputOption,
     Templates,
     Values,
     example,
-    installation_of,
-    namespace_of,
 )
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.given_folders import check_folders
-from ssa_operator.tools.terminal.output_format import OutputFormat
+from ssa_operator.operator.process.formats import OutputFormat
+from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

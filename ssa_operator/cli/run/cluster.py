@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ssa_operator.cli.application import Application
-from ssa_operator.cli.output_option import OutputOption
-from ssa_operator.cli.shared_options import Name, example
+from ssa_operator.cli.shared_options import Name, OutputOption, example
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.formats import OutputFormat
 from ssa_operator.tools.dev.cluster_progress import command_errors, show_progress
-from ssa_operator.tools.terminal.output_format import OutputFormat
 
 if TYPE_CHECKING:
     from ssa_operator.devcluster.cluster import ClusterStatus

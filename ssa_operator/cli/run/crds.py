@@ -11,7 +11,7 @@ from ssa_operator.cli.application import Application
 from ssa_operator.cli.shared_options import CRDS, Context, Crds, Kubeconfig, Timeout, example
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.operator.process.given_folders import check_crd_folders
+from ssa_operator.operator.process.option_values import check_crd_folders
 
 app = Application(
     help="Install CRDs and wait until they are served.", epilog=example("ssa-operator crds apply --crds crds")

@@ -19,11 +19,10 @@ from ssa_operator.cli.shared_options import (
     Timeout,
     Values,
     example,
-    installation_of,
 )
 from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.operator.process.given_folders import check_crd_folders, check_folders
-from ssa_operator.operator.process.log_format import LogFormat, LogLevel
+from ssa_operator.operator.process.formats import LogFormat, LogLevel
+from ssa_operator.operator.process.option_values import address, check_crd_folders, check_folders, installation_of
 
 EXAMPLES = [Path("examples")]
 
@@ -61,7 +60,6 @@ def dev(
     """
     import asyncio
 
-    from ssa_operator.cli.run.run import address
     from ssa_operator.operator.process import logging_setup
 
     check_folders(templates)

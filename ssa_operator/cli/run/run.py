@@ -22,18 +22,26 @@ from ssa_operator.cli.shared_options import (
     Templates,
     Values,
     WatchedNamespaces,
-    account_name,
-    check_selector,
     example,
-    installation_of,
-    namespaces_of,
 )
-from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.operator.process.given_folders import check_crd_folders, check_folders
-from ssa_operator.operator.process.log_format import LogFormat, LogLevel
+from ssa_operator.operator.process.formats import LogFormat, LogLevel
+from ssa_operator.operator.process.option_values import (
+    account_name,
+    address,
+    admission_service_of,
+    apply_mode,
+    certificate_of,
+    check_crd_folders,
+    check_folders,
+    check_selector,
+    installation_of,
+    lease_timing,
+    namespaces_of,
+    resync_interval,
+    shard_of,
+)
 
 if TYPE_CHECKING:
-    from ssa_operator.operator.serving_certificate import CertificateFiles
     from ssa_operator.reconcile.step_record import RecordedStep
 
 
@@ -154,7 +162,6 @@ def run(
     from ssa_operator.operator.process import watchdog
 
     async def save(step: RecordedStep, process: str, long: bool) -> None:
-        from ssa_operator.objects.shards import Shard
         from ssa_operator.operator.process import connection, session
 
         await session.save_suspect(
@@ -163,7 +170,7 @@ def run(
             long=long,
             target=connection.Target(kubeconfig=kubeconfig, context=context),
             installation=installation_of(values),
-            shard=Shard.parse(shard) if shard else None,
+            shard=shard_of(shard),
         )
 
     guard = watchdog.start(save, lambda: _configure_logging(log_format, log_level))
@@ -177,51 +184,32 @@ def run(
     gc.disable()
 
     import_aiohttp()
-    from ssa_operator.objects.shards import Shard, ShardError
-    from ssa_operator.operator.leadership.rules import LeaseTiming
     from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process import connection, session
-    from ssa_operator.reconcile.settings import ApplyMode
 
     _configure_logging(log_format, log_level)
     check_folders(templates)
     if install_crds or crds != CRDS:
         check_crd_folders(crds)
-    if apply not in tuple(ApplyMode):
-        raise CommandError(f"--apply is {apply!r}; allowed are always and changed", code=2)
-    seconds = _duration("--interval", interval)
-    if seconds <= 0:
-        raise CommandError("--interval is 0; write a duration such as 10s, or --resync-rate 0 for no resyncs", code=2)
+    mode, seconds = apply_mode(apply), resync_interval(interval)
     names = namespaces_of(namespace)
     check_selector(selector)
     webhook = address(admission, "--admission")
-    service = _admission_service(admission_service, webhook)
-    timing = LeaseTiming(
-        lease_duration=_duration("--lease-duration", lease_duration),
-        renew_deadline=_duration("--lease-renew-deadline", lease_renew_deadline),
-        retry_period=_duration("--lease-retry-period", lease_retry_period),
-    )
-    if timing.problem:
-        raise CommandError(
-            f"{timing.problem}; change --lease-duration, --lease-renew-deadline or --lease-retry-period", code=2
-        )
-    try:
-        parsed_shard = Shard.parse(shard) if shard else None
-    except ShardError as error:
-        raise CommandError(f"--shard is {shard!r}: {error}", code=2) from error
+    service = admission_service_of(admission_service, webhook)
+    timing = lease_timing(lease_duration, lease_renew_deadline, lease_retry_period)
     options = Options(
         templates=tuple(templates),
         installation=installation_of(values),
         namespaces=names,
         selector=selector,
-        shard=parsed_shard,
+        shard=shard_of(shard),
         interval=seconds,
         resync_rate=resync_rate,
         impersonate=account_name(impersonate),
         workers=workers,
-        apply=ApplyMode(apply),
+        apply=mode,
         listen=address(listen),
-        certificate=_certificate(tls_cert_file, tls_key_file),
+        certificate=certificate_of(tls_cert_file, tls_key_file),
         admission=webhook,
         admission_service=service,
         leader_election=timing if leader_elect else None,
@@ -237,58 +225,3 @@ def _configure_logging(log_format: LogFormat, log_level: LogLevel) -> None:
     from ssa_operator.operator.process import logging_setup
 
     logging_setup.configure(log_format, log_level)
-
-
-def _admission_service(service: str, webhook: tuple[str | None, int] | None) -> tuple[str, int] | None:
-    """Name and port of `--admission-service`, None if it is empty. Raises CommandError, also if the webhook lacks its
-    package.
-    """
-    from importlib.util import find_spec
-
-    if webhook is not None and find_spec("cryptography") is None:
-        raise CommandError("--admission needs cryptography; install it with pip install 'ssa-operator[admission]'")
-    if not service:
-        return None
-    if webhook is None:
-        raise CommandError("--admission-service needs --admission, such as --admission :9443", code=2)
-    name, _, port = service.partition(":")
-    found = address(f"{name}:{port or 443}", "--admission-service")
-    if found is None or not found[0]:
-        raise CommandError(f"--admission-service is {service!r}; write NAME or NAME:PORT", code=2)
-    return found[0], found[1]
-
-
-def _certificate(certificate: Path | None, key: Path | None) -> CertificateFiles | None:
-    """The files of the two options. Raises CommandError if only one is given, or if they hold no certificate."""
-    from ssa_operator.operator.serving_certificate import CertificateError, CertificateFiles, ServingCertificate
-
-    if certificate is None and key is None:
-        return None
-    if certificate is None or key is None:
-        raise CommandError("--tls-cert-file and --tls-key-file belong together; write both or none", code=2)
-    files = CertificateFiles(certificate=certificate, key=key)
-    try:
-        ServingCertificate(files)
-    except CertificateError as error:
-        raise CommandError(f"--tls-cert-file, --tls-key-file: {error}", code=2) from error
-    return files
-
-
-def _duration(option: str, text: str) -> float:
-    """The seconds of an option. Raises CommandError."""
-    from ssa_operator.objects.durations import parse_duration
-
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise CommandError(f"{option}: {error}", code=2) from error
-
-
-def address(listen: str, option: str = "--listen") -> tuple[str | None, int] | None:
-    """Host (None: all addresses) and port of an option. None if it is empty. Raises CommandError."""
-    if not listen:
-        return None
-    host, colon, port = listen.rpartition(":")
-    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise CommandError(f"{option} is {listen!r}; write HOST:PORT", code=2)
-    return host.strip("[]") or None, int(port)

@@ -14,19 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ssa_operator.cli.shared_options import (
-    TEMPLATES,
-    Context,
-    Kubeconfig,
-    Namespace,
-    Templates,
-    Values,
-    example,
-    installation_of,
-    namespace_of,
-)
+from ssa_operator.cli.shared_options import TEMPLATES, Context, Kubeconfig, Namespace, Templates, Values, example
 from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.operator.process.given_folders import check_folders
+from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -108,8 +98,8 @@ async def _blamed(
 
 
 def _print(found: Iterable[BlamedObject], output: BlameFormat) -> None:
+    from ssa_operator.operator.process.formats import OutputFormat
     from ssa_operator.tools.terminal import printing
-    from ssa_operator.tools.terminal.output_format import OutputFormat
 
     if output is BlameFormat.TEXT:
         from ssa_operator.tools.blame.blame_text import print_text

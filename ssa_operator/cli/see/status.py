@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ssa_operator.cli.output_option import OutputOption
 from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
     Kubeconfig,
+    OutputOption,
     ShownNamespaces,
     Templates,
     Watch,
     example,
-    namespaces_of,
 )
-from ssa_operator.operator.process.given_folders import check_folders
-from ssa_operator.tools.terminal.output_format import OutputFormat
+from ssa_operator.operator.process.formats import OutputFormat
+from ssa_operator.operator.process.option_values import check_folders, namespaces_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,8 +55,7 @@ def status(
     from ssa_operator.operator.process import connection
     from ssa_operator.rendering.folder.resource_settings import read_resource_settings
     from ssa_operator.tools.connection.object_reference import parse_references
-    from ssa_operator.tools.dev import live_display
-    from ssa_operator.tools.terminal import printing
+    from ssa_operator.tools.terminal import live_display, printing
     from ssa_operator.tools.tree.listings import Listings, Lists, Watches
     from ssa_operator.tools.tree.parent_entries import list_parents, parent_entries
 

@@ -4,13 +4,11 @@ Promises:
 - The command writes nothing to the cluster, and no content of a Secret to a file.
 - The case passes at once: its expected files are what it renders.
 - A name in the API server's answer is the name of one folder, or an error.
-- Nothing that exists is overwritten or removed. If the command fails, it leaves no files.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -22,19 +20,11 @@ from ssa_operator.cli.shared_options import (
     Namespace,
     Templates,
     example,
-    namespace_of,
 )
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError, writing
-from ssa_operator.operator.process.given_folders import check_folders
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.option_values import check_folders, namespace_of
 from ssa_operator.tools.offline.project_folders import crds_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ssa_operator.operator.process.connection import Target
-    from ssa_operator.tools.cases.captured_case import LiveCase
-    from ssa_operator.tools.connection.object_reference import ObjectReference
 
 
 def register(app: typer.Typer) -> None:
@@ -59,6 +49,7 @@ def capture(
     The files are in tests/<plural>.<group>/<case>/ beside the templates. Stand-ins replace the content of Secrets.
     """
     from ssa_operator.operator.process import connection
+    from ssa_operator.tools.cases import captured_case
     from ssa_operator.tools.cases.golden_cases import CASES, check_cases_folder
     from ssa_operator.tools.connection.object_reference import parse_references
 
@@ -70,7 +61,7 @@ def capture(
     if len(references) != 1:
         raise CommandError("name one parent; a case has one", code=2)
     target = connection.Target(kubeconfig=kubeconfig, context=context)
-    live = connection.run(_read(references[0], templates, namespace_of(namespace), target))
+    live = connection.run(captured_case.read_live_case(references[0], templates, namespace_of(namespace), target))
     folder = live.planned.parent.folder
     name = case or live.planned.parent.live.identity.name
     if not _is_case_name(name):
@@ -79,7 +70,7 @@ def capture(
         )
     check_cases_folder(folder.root.parent / CASES)
     path = folder.root.parent / CASES / folder.name / name
-    for written in _write(live, path, templates, crd_folders):
+    for written in captured_case.write_case(live, path, templates, crd_folders):
         streams.line(f"wrote {written}")
 
 
@@ -88,67 +79,3 @@ def _is_case_name(name: str) -> bool:
     from ssa_operator.rendering.folder.contained_files import is_file_name
 
     return is_file_name(name) and not name.startswith("_")
-
-
-async def _read(reference: ObjectReference, templates: Sequence[Path], namespace: str, target: Target) -> LiveCase:
-    """The live parent with what its templates read. Raises CommandError if an object of it can't be read."""
-    import time
-
-    from ssa_operator.objects.cluster_view import Lookup, Selection
-    from ssa_operator.objects.live_object import LiveObject
-    from ssa_operator.operator.operator_options import Options
-    from ssa_operator.tools.cases.captured_case import LiveCase
-    from ssa_operator.tools.plan import previews
-
-    async with previews.opened(
-        target, Options(templates=tuple(templates)), lambda default: [namespace or default]
-    ) as opened:
-        (named,) = await previews.parents_of_references(opened, [reference], namespace)
-        preview, now = opened.preview, time.time()
-        planned = await preview.plan(named.parent)
-        status = await preview.render_status(planned)
-        others = {}
-        for query in dict.fromkeys((*planned.rendered.queries, *status.queries)):
-            if isinstance(query, Lookup | Selection):
-                answer = preview.cluster.lookups.answer(query)
-                if answer.unknown:
-                    raise CommandError(f"{query} can't be captured: {answer.unknown}")
-                others.update({LiveObject.of(dict(body)).identity: body for body in answer.objects})
-    rendered = planned.rendered
-    return LiveCase(
-        planned=planned,
-        others=[others[identity] for identity in sorted(others)],
-        uses_time=rendered.changed_by_time or rendered.again_at is not None or status.again_at is not None,
-        now=now,
-    )
-
-
-def _write(live: LiveCase, path: Path, templates: Sequence[Path], crds: Sequence[Path]) -> list[Path]:
-    """Write the case, and return its files. Raises CommandError."""
-    import os
-    import secrets
-    import shutil
-
-    from ssa_operator.rendering.folder.contained_files import real_path
-    from ssa_operator.tools.cases.captured_case import captured_case
-    from ssa_operator.tools.cases.case_runs import load_project, update_case
-    from ssa_operator.tools.cases.golden_cases import project_of_case
-
-    if os.path.lexists(path):
-        raise CommandError(f"{path} exists; remove it, or name another case with --case", code=2)
-    project = load_project(templates, crds)
-    with writing(path):
-        real_path(path, project_of_case(path))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # A name that nothing has, because what is there may be anybody's.
-        temporary = path.with_name(f".capture-{secrets.token_hex(8)}")
-        temporary.mkdir()
-    try:
-        captured_case(live).align(temporary, project)
-        update_case(temporary, project)
-        with writing(path):
-            temporary.rename(path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    return sorted(path.iterdir())

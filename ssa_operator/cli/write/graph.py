@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -24,21 +24,10 @@ from ssa_operator.cli.shared_options import (
     Templates,
     Values,
     example,
-    installation_of,
-    namespace_of,
 )
-from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.operator.process.given_folders import check_folders
+from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
 from ssa_operator.tools.offline.project_folders import crds_of, examples_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ssa_operator.operator.process.connection import Target
-    from ssa_operator.rendering.folder.installation import Installation
-    from ssa_operator.tools.connection.object_reference import ObjectReference
-    from ssa_operator.tools.graph.drawn_graph import DrawnGraph
 
 
 class GraphFormat(StrEnum):
@@ -79,9 +68,8 @@ def graph(
     Edges have the fields that a manifest reads. A file and a kind need no cluster. The manifests of a live parent have
     the states of its children.
     """
-    from ssa_operator.operator.process.connection import Target
     from ssa_operator.tools.connection.object_reference import parse_reference
-    from ssa_operator.tools.graph import offline_graph
+    from ssa_operator.tools.graph import drawn_graph, offline_graph
 
     check_folders(templates)
     within = namespace_of(namespace)
@@ -96,39 +84,16 @@ def graph(
     elif len(what) == 1 and "/" not in what[0]:
         graphs = [offline_graph.graph_of_kind(what[0], files)]
     else:
-        target = Target(kubeconfig=kubeconfig, context=context)
-        graphs = [_live_graph(parse_reference(what), templates, installation_of(values), within, target)]
-    _print(graphs, output)
+        from ssa_operator.operator.operator_options import Options
+        from ssa_operator.operator.process import connection
+        from ssa_operator.tools.graph.live_graph import live_graph
+
+        options = Options(
+            templates=tuple(templates), installation=installation_of(values), namespaces=(within,) if within else ()
+        )
+        target = connection.Target(kubeconfig=kubeconfig, context=context)
+        graphs = [connection.run(live_graph(parse_reference(what), options, within, target))]
+    drawn_graph.print_graphs(graphs, output.value)
     problems = [problem for each in graphs for problem in each.problems]
     if problems:
         raise CommandError("\n".join(problems))
-
-
-def _live_graph(
-    reference: ObjectReference, templates: Sequence[Path], installation: Installation, namespace: str, target: Target
-) -> DrawnGraph:
-    from ssa_operator.operator.operator_options import Options
-    from ssa_operator.operator.process import connection
-    from ssa_operator.tools.graph.live_graph import live_graph
-
-    options = Options(
-        templates=tuple(templates), installation=installation, namespaces=(namespace,) if namespace else ()
-    )
-    return connection.run(live_graph(reference, options, namespace, target))
-
-
-def _print(graphs: Sequence[DrawnGraph], output: GraphFormat) -> None:
-    from ssa_operator.tools.graph import drawn_graph
-
-    if output is GraphFormat.TEXT:
-        drawn_graph.print_text(graphs)
-        return
-    if len(graphs) > 1:
-        parents = ", ".join(each.title for each in graphs)
-        raise CommandError(f"--output {output} draws one parent, and the files have {len(graphs)}: {parents}", code=2)
-    draw = {
-        GraphFormat.MERMAID: drawn_graph.mermaid,
-        GraphFormat.DOT: drawn_graph.dot,
-        GraphFormat.SVG: drawn_graph.svg,
-    }[output]
-    streams.lines(draw(graphs[0]))

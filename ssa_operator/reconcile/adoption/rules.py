@@ -88,7 +88,7 @@ def _with_precondition(manifest: Manifest, **fields: str) -> bytes:
 def other_controller(live: LiveObject, parent: LiveObject) -> OwnerReference | None:
     """The controller of an object, unless it is the parent, or a former parent of the same name."""
     for owner in live.owner_references:
-        if owner.controller and owner.uid != parent.uid and not _has_name_of(owner, live, parent):
+        if owner.controller and owner.uid != parent.uid and not _has_name_of(owner, live, parent.identity):
             return owner
     return None
 
@@ -124,7 +124,12 @@ def may_be_child(live: LiveObject, parent: LiveObject, recorded: Container[Ident
 
 def belongs_to_former_parent(live: LiveObject, parent: LiveObject) -> bool:
     """Whether an object was created for a former parent of the same name: the garbage collector will delete it."""
-    return live.parent_uid not in ("", parent.uid) and any(
+    return was_left_by_former(live, parent.identity, parent.uid)
+
+
+def was_left_by_former(live: LiveObject, parent: Identity, uid: str) -> bool:
+    """Whether an object was created for a parent with this name and another uid."""
+    return live.parent_uid not in ("", uid) and any(
         owner.controller and owner.uid == live.parent_uid and _has_name_of(owner, live, parent)
         for owner in live.owner_references
     )
@@ -240,12 +245,10 @@ def without_fields(value: Any, fields: Mapping[str, Any]) -> Any:
     return value
 
 
-def _has_name_of(owner: OwnerReference, live: LiveObject, parent: LiveObject) -> bool:
+def _has_name_of(owner: OwnerReference, live: LiveObject, parent: Identity) -> bool:
     """Whether an object's owner has the name of the parent: it is the parent, or a former parent."""
-    identity = parent.identity
     named = (split_api_version(owner.api_version)[0], owner.kind, owner.name)
-    same_name = named == (identity.group, identity.kind, identity.name)
-    return same_name and identity.namespace in ("", live.identity.namespace)
+    return named == (parent.group, parent.kind, parent.name) and parent.namespace in ("", live.identity.namespace)
 
 
 def _is_former(entry: Mapping[str, Any], former: AbstractSet[str]) -> bool:

@@ -29,7 +29,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.annotations import Recreate
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.manifest import NEVER_RECREATED, Manifest
+from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.source_location import SourceLocation, parse_field
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.failures import (
@@ -127,7 +127,7 @@ async def _recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome 
     if former is not None and was_left_by_former_parent(change.manifest, former):
         # No event of it reaches the parent, because it has another parent's label.
         return _waits(change.step, former, "was left by a former parent of this name; waits for its garbage collection")
-    if change.manifest.instructions.recreate is Recreate.NEVER or identity.group_kind in NEVER_RECREATED:
+    if change.manifest.instructions.recreate is Recreate.NEVER:
         return _conflict(change, f"{immutable_advice(identity, change.field)} ({change.causes})")
     if is_refused_again(recreation, change.manifest, former):
         return _conflict(change, f"{repeated_refusal(identity, change.field)} ({change.causes})")

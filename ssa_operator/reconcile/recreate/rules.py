@@ -23,11 +23,12 @@ from msgspec import Struct
 
 from ssa_operator.objects.annotations import PREFIX, Recreate
 from ssa_operator.objects.field_refusal import FieldRefusal
-from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.json_encoding import encode
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import NEVER_RECREATED, Manifest
 from ssa_operator.objects.quantity import amount
+from ssa_operator.reconcile.adoption.rules import was_left_by_former
 from ssa_operator.reconcile.immutable_fields.rules import is_about_name
 
 ANNOTATION = f"{PREFIX}recreate"
@@ -112,15 +113,15 @@ def repeated_refusal(identity: Identity, field: str) -> str:
 
 def was_left_by_former_parent(manifest: Manifest, live: LiveObject) -> bool:
     """Whether an object was created for a former parent of the same name, so that the garbage collector deletes it."""
-    parents = {
-        (owner["kind"], owner["name"])
-        for owner in manifest.body["metadata"].get("ownerReferences", ())
-        if owner["uid"] == manifest.body["metadata"]["labels"][PARENT_UID_LABEL]
-    }
-    return live.parent_uid != manifest.body["metadata"]["labels"][PARENT_UID_LABEL] and any(
-        owner.controller and owner.uid == live.parent_uid and (owner.kind, owner.name) in parents
-        for owner in live.owner_references
-    )
+    metadata = manifest.body["metadata"]
+    uid = metadata["labels"][PARENT_UID_LABEL]
+    parents = (owner for owner in metadata.get("ownerReferences", ()) if owner["uid"] == uid)
+    return any(was_left_by_former(live, _identity_of(owner), uid) for owner in parents)
+
+
+def _identity_of(owner: Mapping[str, Any]) -> Identity:
+    """The object of an owner reference, which names no namespace."""
+    return Identity(split_api_version(owner["apiVersion"])[0], owner["kind"], "", owner["name"])
 
 
 def reason_to_keep(manifest: Manifest, live: LiveObject) -> str:

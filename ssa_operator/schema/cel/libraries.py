@@ -21,7 +21,6 @@ from ssa_operator.objects.quantity import amount
 from ssa_operator.schema.cel.cost import CHARACTERS, spend
 from ssa_operator.schema.cel.values import NONE, EvaluationError, NoSuchOverloadError, Optional, UncheckedError
 from ssa_operator.schema.field_errors import quoted
-from ssa_operator.schema.go_patterns import go_pattern
 from ssa_operator.schema.metadata_validation import (
     dns1035_faults,
     key_faults,
@@ -29,7 +28,7 @@ from ssa_operator.schema.metadata_validation import (
     label_value_faults,
     subdomain_faults,
 )
-from ssa_operator.schema.string_formats import is_format, is_request_uri
+from ssa_operator.schema.string_formats import go_pattern, is_format, is_request_uri
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Interface | ipaddress.IPv6Interface

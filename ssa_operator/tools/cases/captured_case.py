@@ -5,11 +5,23 @@ Promises:
 - Fields of the metadata that the API server sets are left out, unless the templates mention them. What the operator
   writes for itself is left out.
 - The case renders what the templates render in the cluster, with the stand-ins.
+- Nothing that exists is overwritten or removed. If a case can't be written, no files of it are left.
+- A stand-in says nothing about the value that it replaces: it is a number. Equal values of one entry have equal
+  stand-ins, and no others.
+- The entries of a Secret keep their names. An entry that holds JSON keeps its structure, and the names of those fields
+  that the templates mention.
+- A field of another object that holds content is replaced as a whole.
 """
 
 from __future__ import annotations
 
+import base64
+import json
+import os
 import re
+import secrets
+import shutil
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,17 +31,67 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.annotations import LAST_APPLIED, PREFIX
-from ssa_operator.objects.cluster_view import Body
+from ssa_operator.objects.cluster_view import Body, Lookup, Selection
 from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.json_decoding import decode_text
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import is_secret
+from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.process.command_error import CommandError, writing
+from ssa_operator.operator.process.connection import Target
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, ContentFields, fields_of_child, hidden_in_live
-from ssa_operator.tools.cases.case_mask import CaseMask
-from ssa_operator.tools.cases.case_runs import CaseProject, render_case, write_files
-from ssa_operator.tools.cases.golden_cases import CHILDREN, NOW, OTHERS, PARENT, read_case
+from ssa_operator.rendering.folder.contained_files import real_path
+from ssa_operator.tools.cases.case_runs import CaseProject, load_project, render_case, update_case, write_files
+from ssa_operator.tools.cases.golden_cases import CHILDREN, NOW, OTHERS, PARENT, project_of_case, read_case
+from ssa_operator.tools.connection.object_reference import ObjectReference
+from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.preview import Planned
-from ssa_operator.tools.plan.snapshot_mask import aligned
+from ssa_operator.tools.plan.snapshot_mask import SnapshotMask, aligned, decoded
 from ssa_operator.tools.terminal.canonical_yaml import canonical_text
+
+_WORDS = re.compile(r"[\w-]+")
+
+
+@dataclass(slots=True, kw_only=True)
+class CaseMask(SnapshotMask):
+    """Replaces the content of Secrets by numbered stand-ins."""
+
+    public: str = ""
+    """The text of the templates: names of fields that they mention are not secret."""
+    _words: frozenset[str] | None = None
+
+    def new_token(self, _: tuple[Identity, FieldPath, str]) -> str:
+        """The stand-in of a value that has none yet."""
+        return f"masked-{len(self._tokens) + 1}"
+
+    def data_value(self, of: Identity, name: str, value: str) -> str:
+        """The stand-in of one entry of a Secret's data, in base64."""
+        text, path = decoded(value), ("data", name)
+        try:
+            found = decode_text(text)
+        except ValueError:
+            found = None
+        is_json = isinstance(found, (dict, list))
+        masked = json.dumps(self._leaves(of, path, found)) if is_json else self.token(of, path, text)
+        return base64.b64encode(masked.encode()).decode()
+
+    def _leaves(self, of: Identity, path: FieldPath, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {self._name(of, path, key): self._leaves(of, (*path, key), item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._leaves(of, (*path, at), item) for at, item in enumerate(value)]
+        return self.token(of, path, value if isinstance(value, str) else json.dumps(value))
+
+    def _name(self, of: Identity, path: FieldPath, name: str) -> str:
+        return name if name in self._public_words else self.token(of, (*path, "(name)"), name)
+
+    @property
+    def _public_words(self) -> frozenset[str]:
+        if self._words is None:
+            self._words = frozenset(_WORDS.findall(self.public))
+        return self._words
+
 
 ROUNDS = 10
 """The longest chain of children that are made of each other's content and of a Secret."""
@@ -51,6 +113,55 @@ class LiveCase(Struct, frozen=True, kw_only=True):
     """Whether the templates ask for the time."""
     now: float
     """The time of the plan, in seconds since the epoch."""
+
+
+async def read_live_case(
+    reference: ObjectReference, templates: Sequence[Path], namespace: str, target: Target
+) -> LiveCase:
+    """The live parent with what its templates read. Raises CommandError if an object of it can't be read."""
+    async with previews.opened(
+        target, Options(templates=tuple(templates)), lambda default: [namespace or default]
+    ) as opened:
+        (named,) = await previews.parents_of_references(opened, [reference], namespace)
+        preview, now = opened.preview, time.time()
+        planned = await preview.plan(named.parent)
+        status = await preview.render_status(planned)
+        others = {}
+        for query in dict.fromkeys((*planned.rendered.queries, *status.queries)):
+            if isinstance(query, Lookup | Selection):
+                answer = preview.cluster.lookups.answer(query)
+                if answer.unknown:
+                    raise CommandError(f"{query} can't be captured: {answer.unknown}")
+                others.update({LiveObject.of(dict(body)).identity: body for body in answer.objects})
+    rendered = planned.rendered
+    return LiveCase(
+        planned=planned,
+        others=[others[identity] for identity in sorted(others)],
+        uses_time=rendered.changed_by_time or rendered.again_at is not None or status.again_at is not None,
+        now=now,
+    )
+
+
+def write_case(live: LiveCase, path: Path, templates: Sequence[Path], crds: Sequence[Path]) -> list[Path]:
+    """Write the case, and return its files. Raises CommandError."""
+    if os.path.lexists(path):
+        raise CommandError(f"{path} exists; remove it, or name another case with --case", code=2)
+    project = load_project(templates, crds)
+    with writing(path):
+        real_path(path, project_of_case(path))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A name that nothing has, because what is there may be anybody's.
+        temporary = path.with_name(f".capture-{secrets.token_hex(8)}")
+        temporary.mkdir()
+    try:
+        captured_case(live).align(temporary, project)
+        update_case(temporary, project)
+        with writing(path):
+            temporary.rename(path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return sorted(path.iterdir())
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,19 +4,39 @@ Promises:
 - A field that the CRD doesn't declare is found also in branches that no example takes, in macros and in includes.
 - `default` and `is defined` make no difference: the API server prunes the field, so no parent ever has it.
 - A file in `_shared/` may read a field that only some of its folders have.
+- Only a list, or a mapping with free keys, is dropped when it is empty. An empty mapping whose fields the schema names,
+  as in `podSelector: {}`, means something and is kept.
+- Only the kinds in COUNTED are checked. For any other built-in kind an empty value and a missing one are the same to
+  the API server, and a custom resource keeps its empty values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.messages import near_names
-from ssa_operator.objects.source_location import SourceLocation, field_text
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.objects.template_contents import PossibleField
+from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, Schema
 from ssa_operator.tools.findings.findings import Finding
+
+
+def field_finding(document: Document, code: str, path: FieldPath, message: str, fix: str) -> Finding:
+    """A finding at a field; the message continues a sentence that begins with the field."""
+    identity = document.identity
+    return Finding(
+        code=code,
+        message=f"{field_text(path)} {message}",
+        location=document.location_of(path),
+        fix=fix,
+        subject=f"{identity.kind} {identity.name}",
+    )
+
 
 _CHECKED = ("spec", "status")
 """The parts of a parent that a CRD declares."""
@@ -111,3 +131,47 @@ def _siblings(path: tuple[str, ...], schema: Mapping[str, Any]) -> list[str]:
 def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     found = schema.get("properties")
     return found if isinstance(found, Mapping) else {}
+
+
+COUNTED: Mapping[GroupKind, tuple[str, ...]] = {
+    GroupKind("networking.k8s.io", "NetworkPolicy"): ("spec",),
+    GroupKind("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): ("webhooks",),
+    GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): ("webhooks",),
+}
+"""The kinds of which the API server counts an empty value as another one than a missing one, with the fields that it
+compares: it raises `metadata.generation` with each apply (seen on 1.36.3; pkg/registry compares them with
+reflect.DeepEqual, and those of other kinds with apiequality.Semantic).
+"""
+
+
+def check_empty_values(documents: Iterable[Document], schemas: KubernetesSchemas) -> list[Finding]:
+    """The findings in manifests by the schemas of their kinds."""
+    return [finding for document in documents for finding in _check(document, schemas)]
+
+
+def _check(document: Document, schemas: KubernetesSchemas) -> Iterator[Finding]:
+    body = document.body
+    fields = COUNTED.get(document.identity.group_kind, ())
+    schema = schemas.schema(body["apiVersion"], body["kind"]) if fields else None
+    properties = (schema or {}).get("properties", {})
+    for field in fields:
+        for path in dropped_values(body.get(field), properties.get(field, {}), schemas, (field,)):
+            message = "is empty; the API server drops it, and counts each apply as a change"
+            yield field_finding(document, "repeated-change", path, message, "leave it out, which means the same")
+
+
+def dropped_values(value: Any, schema: Schema, schemas: KubernetesSchemas, path: FieldPath) -> Iterator[FieldPath]:
+    """The fields below a value that an API server of Kubernetes drops, because they are empty."""
+    schema = schemas.resolved(schema)
+    if isinstance(value, list):
+        if not value:
+            yield path
+        for position, item in enumerate(value):
+            yield from dropped_values(item, schema.get("items", {}), schemas, (*path, position))
+    elif isinstance(value, Mapping):
+        properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
+        if not value and isinstance(additional, Mapping) and not properties:
+            yield path
+        for name, item in value.items():
+            below = properties.get(name) or (additional if isinstance(additional, Mapping) else {})
+            yield from dropped_values(item, below, schemas, (*path, name))

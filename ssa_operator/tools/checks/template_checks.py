@@ -41,12 +41,11 @@ from ssa_operator.schema.crd_schema import object_schema, reports_status, status
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.schema.variants import variants
 from ssa_operator.tools.checks.control_plane_rules import check_control_plane_fields, scale_path
-from ssa_operator.tools.checks.empty_value_rules import check_empty_values
-from ssa_operator.tools.checks.field_rules import FolderFields, check_fields
+from ssa_operator.tools.checks.field_rules import FolderFields, check_empty_values, check_fields
 from ssa_operator.tools.checks.lookup_rules import check_lookups, check_manifest_choices
 from ssa_operator.tools.checks.manifest_rules import check_manifests
 from ssa_operator.tools.checks.name_rules import check_names, parse_files
-from ssa_operator.tools.checks.nested_examples import check_nesting
+from ssa_operator.tools.checks.parent_choices import check_nesting
 from ssa_operator.tools.checks.ready_objects import ready_object
 from ssa_operator.tools.checks.secret_rules import check_secrets
 from ssa_operator.tools.checks.server_field_rules import check_server_fields

@@ -6,6 +6,8 @@ Promises:
 - A key acts on the parent of the selected line. Pausing and re-applying set the annotations that a user would set.
 - `diff` and `blame` run as commands of their own, so the screen goes on.
 - While the screen is shown, log lines are kept for it. Afterwards the terminal is as it was, with the last tree in it.
+- A key arrives without Enter, and is not echoed. Ctrl-C stays a signal.
+- The terminal is as it was afterwards, also after an error.
 """
 
 from __future__ import annotations
@@ -14,8 +16,11 @@ import asyncio
 import contextlib
 import dataclasses
 import os
+import re
 import sys
+import termios
 import time
+import tty
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -42,13 +47,61 @@ from ssa_operator.reconcile.status.event_requests import EVENTS
 from ssa_operator.reconcile.suspension.rules import ANNOTATION as SUSPEND
 from ssa_operator.tools.dev.dev_cluster import LocalCluster
 from ssa_operator.tools.dev.dev_screen import KeyRequest, Row, Scene, ScreenState, draw, on_key
-from ssa_operator.tools.dev.keyboard import keyboard
 from ssa_operator.tools.terminal import printing
 from ssa_operator.tools.tree.listings import Watches
 from ssa_operator.tools.tree.owned_objects import Owner, owned_objects
 from ssa_operator.tools.tree.parent_entries import child_data
 from ssa_operator.tools.tree.parent_events import event_time
 from ssa_operator.tools.tree.tree_view import condition, entry, not_ready_since
+
+_SEQUENCES = {
+    "\x1b[A": "up",
+    "\x1b[B": "down",
+    "\x1bOA": "up",
+    "\x1bOB": "down",
+    "\x1b[5~": "pageup",
+    "\x1b[6~": "pagedown",
+    "\x1b[H": "home",
+    "\x1b[F": "end",
+    "\x1b": "escape",
+    "\r": "enter",
+    "\n": "enter",
+    "g": "home",
+    "G": "end",
+    " ": "pagedown",
+}
+_KEY = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|\x1b|[^\x1b]", re.DOTALL)
+
+
+def parse_keys(text: str) -> list[str]:
+    """The keys of what a terminal sends: a letter, or a name such as `up`. Other sequences are left out."""
+    found = (_SEQUENCES.get(key, key if len(key) == 1 else "") for key in _KEY.findall(text))
+    return [key for key in found if key]
+
+
+@asynccontextmanager
+async def keyboard() -> AsyncIterator[asyncio.Queue[str]]:
+    """The keys that the user presses on standard input while the block runs."""
+    keys: asyncio.Queue[str] = asyncio.Queue()
+    descriptor = sys.stdin.fileno()
+    loop = asyncio.get_running_loop()
+    before = termios.tcgetattr(descriptor)
+
+    def read() -> None:
+        data = os.read(descriptor, 1024)
+        if not data:
+            loop.remove_reader(descriptor)
+        for key in parse_keys(data.decode(errors="ignore")):
+            keys.put_nowait(key)
+
+    tty.setcbreak(descriptor)
+    loop.add_reader(descriptor, read)
+    try:
+        yield keys
+    finally:
+        loop.remove_reader(descriptor)
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
 
 AS_DEV = "ssa-operator-dev"
 """The field manager of what the user of `dev` changes by its keys and examples."""

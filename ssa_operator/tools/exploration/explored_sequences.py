@@ -3,11 +3,15 @@
 Promises:
 - A file that was written gives the same parent and the same changes when it is read.
 - A file holds what a user needs to repeat the sequence with kubectl: the parent, and JSON patches.
+- The result breaks the same rule as the sequence that it is made of.
+- Steps are left out first, then values become simpler.
+- At most `attempts` sequences are played.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +21,8 @@ from ssa_operator.objects.render_result import Document
 from ssa_operator.operator.process.command_error import CommandError, writing
 from ssa_operator.rendering.folder.contained_files import write_bytes
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
-from ssa_operator.schema.spec_changes import PatchError, SpecChange
+from ssa_operator.schema.spec_changes import REMOVED, PatchError, SpecChange, simpler
+from ssa_operator.tools.exploration.results import ExplorationRule, Played
 from ssa_operator.tools.terminal.canonical_yaml import canonical_text
 
 API_VERSION = "ssa-operator.dev/v1"
@@ -87,3 +92,38 @@ def read_sequence(path: Path) -> tuple[ExploredSequence, Document]:
     )
     location = documents[0].location
     return found, Document(body=parent, location=location, location_of=lambda _: location)
+
+
+Play = Callable[[Sequence[SpecChange]], Awaitable[Played]]
+
+
+async def shortest_sequence(played: Played, rule: ExplorationRule, play: Play, attempts: int) -> Played:
+    """The shortest sequence that was found. `played` breaks the rule."""
+    best, changed = played, True
+    tried: set[str] = {str(played.changes)}
+    while changed:
+        changed = False
+        for candidate in _candidates(best.changes):
+            if str(candidate) in tried:
+                continue
+            if attempts <= 0:
+                return best
+            attempts -= 1
+            tried.add(str(candidate))
+            found = await play(candidate)
+            if found.failure is not None and found.failure.rule is rule:
+                best, changed = found, True
+                break
+    return best
+
+
+def _candidates(changes: Sequence[SpecChange]) -> Iterator[list[SpecChange]]:
+    """Shorter and simpler sequences, the shortest first."""
+    if len(changes) > 2:
+        yield [changes[-1]]
+        yield [*changes[len(changes) // 2 :]]
+    for at in range(len(changes)):
+        yield [*changes[:at], *changes[at + 1 :]]
+    for at, change in enumerate(changes):
+        for value in simpler(change.value) if change.value is not REMOVED else ():
+            yield [*changes[:at], replace(change, value=value), *changes[at + 1 :]]

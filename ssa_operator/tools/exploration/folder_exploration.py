@@ -32,10 +32,14 @@ from ssa_operator.tools.cases.case_suites import Suite, suite_cases
 from ssa_operator.tools.cases.golden_cases import CASES, INVALID, read_case
 from ssa_operator.tools.exploration.explored_folder import ExploredFolder, FoundFailure
 from ssa_operator.tools.exploration.explored_kinds import ExploredKind, with_read_metadata, with_room_for_metadata
-from ssa_operator.tools.exploration.explored_sequences import PATTERN, ExploredSequence, read_sequence
+from ssa_operator.tools.exploration.explored_sequences import (
+    PATTERN,
+    ExploredSequence,
+    read_sequence,
+    shortest_sequence,
+)
 from ssa_operator.tools.exploration.explorer import Explorer, from_changes
 from ssa_operator.tools.exploration.results import ExplorationRule, ExploredObject, Failure, Played
-from ssa_operator.tools.exploration.shortest_sequence import shortest_sequence
 from ssa_operator.tools.offline.parent_documents import read_objects
 from ssa_operator.tools.offline.project_folders import examples_of
 

@@ -62,7 +62,18 @@ _LOOKUP_FILL = "#eeeeee"
 _CYCLE = "#c00000"
 
 
-def print_text(graphs: Sequence[DrawnGraph]) -> None:
+def print_graphs(graphs: Sequence[DrawnGraph], output: str) -> None:
+    """Print graphs as `text`, or one as `mermaid`, `dot` or `svg`. Raises CommandError for several of them."""
+    if output == "text":
+        _print_text(graphs)
+        return
+    if len(graphs) > 1:
+        parents = ", ".join(each.title for each in graphs)
+        raise CommandError(f"--output {output} draws one parent, and the files have {len(graphs)}: {parents}", code=2)
+    streams.lines({"mermaid": mermaid, "dot": dot, "svg": svg}[output](graphs[0]))
+
+
+def _print_text(graphs: Sequence[DrawnGraph]) -> None:
     """Print a list: each manifest after what it waits for, and below it what it reads."""
     console = streams.console()
     for drawn in graphs:

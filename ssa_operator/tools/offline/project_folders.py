@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.operator.process.given_folders import check_crd_folders
+from ssa_operator.operator.process.option_values import check_crd_folders
 
 
 def examples_of(given: Sequence[Path] | None, templates: Sequence[Path]) -> list[Path]:

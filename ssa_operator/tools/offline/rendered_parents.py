@@ -7,16 +7,25 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.readiness.rules import ReadinessState, readiness
-from ssa_operator.objects.render_result import Rendered, RenderProblem
+from ssa_operator.objects.render_result import Document, Rendered, RenderProblem
+from ssa_operator.operator.process import streams
+from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.step import Action, Step
+from ssa_operator.rendering.folder.sources import Sources
+from ssa_operator.tools.offline.offline_cluster import OfflineCluster, live_objects
+from ssa_operator.tools.offline.offline_parent import RefusedParentError, ReturnedParent
+from ssa_operator.tools.offline.parent_documents import read_objects
+from ssa_operator.tools.offline.template_folders import cluster_scoped, read_crd_kinds
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,3 +96,47 @@ class RenderedParents:
 def _named(child: Reference, objects: Iterable[Identity]) -> list[Identity]:
     """The objects that a reference may mean."""
     return [identity for identity in objects if (identity.kind, identity.name) == (child.kind, child.name)]
+
+
+def rendered_offline(
+    parents: Sequence[Document],
+    sources: Sources,
+    crds: Sequence[Path],
+    objects: Sequence[Path],
+    namespace: str,
+) -> RenderedParents:
+    """What the parents render as new ones, where `child` and `lookup` find the objects of these files.
+
+    What the API server removes from a parent, and what can't be checked without it, goes to standard error. Raises
+    CommandError if a file of the CRDs or objects can't be read.
+    """
+    kinds = read_crd_kinds(crds)
+    now = time.time()
+    offline = OfflineCluster(
+        sources=sources,
+        kinds=kinds,
+        namespace=namespace,
+        objects=live_objects(read_objects(objects), cluster_scoped(kinds), namespace),
+        now=now,
+    )
+    found = RenderedParents(now=now)
+    found.problems += [str(problem) for problem in sources.problems]
+    for parent in parents:
+        try:
+            each = offline.render(parent)
+        except RefusedParentError as error:
+            found.problems += error.lines
+            _warn(error.created)
+        except CommandError as error:
+            found.problems.append(f"{parent.location}: {error}")
+        else:
+            found.add(each.observed, each.rendered, each.steps, each.problems)
+            _warn(each.created)
+    return found
+
+
+def _warn(created: ReturnedParent) -> None:
+    for pruned in created.pruned:
+        streams.error(f"warning: {pruned}")
+    for unchecked in created.unchecked:
+        streams.error(f"note: {unchecked}")

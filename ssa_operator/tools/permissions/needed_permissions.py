@@ -81,8 +81,8 @@ class OperatorSettings(Struct, frozen=True, kw_only=True):
     """The number of shards that it runs as, 0 without shards."""
     impersonate: str = ""
     """The name of the account that it acts as, '' for none."""
-    admission: bool = False
-    """Whether a Service leads to its webhook."""
+    admission_service: str = ""
+    """The Service that leads to its webhook, '' for none."""
 
 
 class NeededPermissions(Struct, frozen=True, kw_only=True):
@@ -111,7 +111,7 @@ def needed_permissions(
     needs = [*operator_needs(), *http_needs(), *lease_needs(settings.namespace)]
     needs += impersonation_needs(impersonate, namespaces) if impersonate else ()
     needs += shard_lease_needs(settings.namespace, range(settings.shards)) if settings.shards else ()
-    needs += admission_needs(settings.namespace) if settings.admission else ()
+    needs += admission_needs(settings.namespace) if settings.admission_service else ()
     warnings: list[str] = []
     for name, folder in sorted(sources.folders.items()):
         contents = _contents(folder, kinds, shown.get(name, TemplateContents()))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,8 +29,10 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.connection import Target, connect_for_preview
 from ssa_operator.operator.shared_informers import ParentError
+from ssa_operator.reconcile.plan import steps_of
 from ssa_operator.tools.connection.object_reference import ObjectReference, find_object
-from ssa_operator.tools.connection.watched_namespaces import watched_namespaces
+from ssa_operator.tools.connection.watched_namespaces import namespaces_of_documents, watched_namespaces
+from ssa_operator.tools.offline.rendered_parents import RenderedParents
 from ssa_operator.tools.plan import preview as previews
 from ssa_operator.tools.plan.preview import Preview
 
@@ -132,4 +135,22 @@ async def parents_of_references(
             why = opened.preview.unavailable.get(parents.folder.name, "it is outside of the watched namespaces")
             raise CommandError(f"{identity} can't be read as a parent: {why}", code=USAGE)
         found.append(NamedParent(parent=parents.parent(live)))
+    return found
+
+
+async def rendered_live(
+    parents: Sequence[Document], options: Options, namespace: str, target: Target
+) -> RenderedParents:
+    """What the parents of files render with the answers of the cluster. Raises CommandError and ApiError."""
+    found = RenderedParents(now=time.time())
+
+    async with opened(
+        target, options, lambda default: namespaces_of_documents(parents, namespace or default)
+    ) as session:
+        for named in await parents_of_files(session, parents, namespace):
+            planned = await session.preview.plan_applied(named.parent)
+            hooks = steps_of(planned.observed, planned.rendered.finalizing)
+            standing = [step for step in planned.plan.steps if step.location is not None]
+            problems = [*planned.rendered.problems, *await session.preview.status_problems(planned)]
+            found.add(planned.observed, planned.rendered, [*standing, *hooks], problems)
     return found

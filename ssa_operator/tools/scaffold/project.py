@@ -19,10 +19,9 @@ from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.tools.offline.template_folders import cluster_scoped, possible_plurals
 from ssa_operator.tools.scaffold import starter
 from ssa_operator.tools.scaffold.cleaning import clean
-from ssa_operator.tools.scaffold.definition import definition, example
+from ssa_operator.tools.scaffold.definition import definition, example, infer
 from ssa_operator.tools.scaffold.escaped_text import TemplateText
 from ssa_operator.tools.scaffold.fields import complete, spec_schema
-from ssa_operator.tools.scaffold.inference import infer
 from ssa_operator.tools.scaffold.instance_names import InstanceNames, find_instance, find_namespace
 from ssa_operator.tools.scaffold.names import ResourceNames, ScaffoldError
 from ssa_operator.tools.scaffold.parameters import Parameter, Parameters, component_of, without_scaled_replicas

@@ -19,6 +19,7 @@ from ssa_operator.operator.process.session import MAX_OPEN_FILES, raise_open_fil
 from tests.cli.process import run, started
 from tests.operator.harness import ECHOES, PATIENCE, Desk, echo, not_ready_because, only, plain_template, uid
 from tests.operator.limited_accounts import allowed_everywhere, limited
+from tests.packaging.test_start import workshop
 
 pytestmark = pytest.mark.cluster
 
@@ -68,6 +69,20 @@ async def test_the_operator_becomes_ready_reconciles_and_stops_in_order_at_sigte
         command.process.send_signal(signal.SIGTERM)
         assert await command.ended() == 0
     assert not any("Traceback" in line for line in command.lines)
+
+
+async def test_a_running_operator_has_loaded_no_other_command_and_nothing_that_commands_are_made_of(
+    desk: Desk, templates: Path
+) -> None:
+    more = (f"--kubeconfig={desk.kubeconfig}", "--listen=127.0.0.1:0")
+    async with started(*operator(desk, templates, *more), PYTHONVERBOSE="1") as command:
+        code = asyncio.create_task(command.ended())  # reads what Python says, so that the operator never waits
+        await desk.apply_until_ready(echo("web"))
+        command.process.send_signal(signal.SIGTERM)
+        assert await code == 0
+    imported = {line.split("'")[1] for line in command.lines if line.startswith("import '")}
+    assert {"ssa_operator.cli.run.run", "ssa_operator.reconcile.reconciler"} <= imported
+    assert workshop(imported) == []
 
 
 @pytest.mark.exhaustive

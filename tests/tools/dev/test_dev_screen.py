@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ssa_operator.tools.dev.dev_console import parse_keys
 from ssa_operator.tools.dev.dev_screen import KEYS, KeyRequest, Scene, ScreenState, draw, event_text, on_key
-from ssa_operator.tools.dev.keyboard import parse_keys
 from tests.tools.tree.test_tree_view import NOON, child, parent
 
 PLACE = "echoes.example.com/deployment.yaml.j2:9"

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.tools.dev.live_display import changes
+from ssa_operator.tools.terminal.live_display import changes
 from ssa_operator.tools.tree.owned_objects import restarts
 from ssa_operator.tools.tree.tree_view import lines, totals, urgency
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, HiddenPaths, hidden_in_live
-from ssa_operator.tools.cases.case_mask import CaseMask
+from ssa_operator.tools.cases.captured_case import CaseMask
 
 
 def secret(**data: str) -> dict[str, Any]:

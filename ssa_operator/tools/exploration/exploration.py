@@ -20,16 +20,18 @@ from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process import connection, session, streams
 from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.formats import OutputFormat
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.tools.cases.case_suites import Suite, load_suite
 from ssa_operator.tools.cases.golden_cases import INVALID
-from ssa_operator.tools.exploration.explored_folder import ExploredFolder
+from ssa_operator.tools.exploration.explored_folder import ExploredFolder, exploration_data, exploration_lines
 from ssa_operator.tools.exploration.explored_kinds import explored_kind
 from ssa_operator.tools.exploration.explored_parents import ExploredParents
 from ssa_operator.tools.exploration.explored_sequences import read_sequence
 from ssa_operator.tools.exploration.explorer import Explorer
 from ssa_operator.tools.exploration.folder_exploration import FolderExploration, SequenceOptions
 from ssa_operator.tools.offline.file_parents import opened
+from ssa_operator.tools.terminal import printing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,26 @@ class ExplorationOptions:
     sequences: SequenceOptions
 
 
-async def explore(options: ExplorationOptions) -> list[ExploredFolder]:
+def explore(options: ExplorationOptions) -> None:
+    """Play the sequences and print the results. Raises CommandError with the exit code."""
+    try:
+        results = connection.run(_explore(options), code=INVALID)
+    except asyncio.CancelledError as error:
+        raise KeyboardInterrupt from error
+    if options.sequences.quiet:
+        printing.data(exploration_data(results), OutputFormat.JSON)
+    else:
+        for line in exploration_lines(results):
+            streams.line(line)
+    if any(each.failures for each in results):
+        raise CommandError("not all sequences of changes end as new parents do")
+    if not any(each.sequences for each in results):
+        raise CommandError("no sequence was played", code=INVALID)
+    if skipped := [each.folder for each in results if each.skipped]:
+        raise CommandError(f"not all template folders were explored: {', '.join(skipped)}", code=INVALID)
+
+
+async def _explore(options: ExplorationOptions) -> list[ExploredFolder]:
     """Play the sequences. Raises CommandError, ApiError, and CancelledError after SIGTERM."""
     sequences = options.sequences
     if not (sequences.replay or sequences.sequences or sequences.seconds):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ssa_operator.schema.spec_changes import SpecChange
+from ssa_operator.tools.exploration.explored_sequences import shortest_sequence
 from ssa_operator.tools.exploration.results import ExplorationRule, Failure, Played
-from ssa_operator.tools.exploration.shortest_sequence import shortest_sequence
 
 
 def change(name: str, value: object) -> SpecChange:

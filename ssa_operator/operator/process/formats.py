@@ -1,4 +1,4 @@
-"""The formats and the levels of the log."""
+"""The formats in which commands log and show data."""
 
 from __future__ import annotations
 
@@ -19,3 +19,11 @@ class LogLevel(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
+
+
+class OutputFormat(StrEnum):
+    """The format of a command's data."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ssa_operator.schema.go_patterns import go_pattern
+from ssa_operator.schema.string_formats import go_pattern
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,265 @@
+"""Writes the files of a new resource, for `ssa-operator new`.
+
+Promises:
+- The command overwrites nothing. If a file exists, it names all that exist and writes nothing.
+- A golden case has what its templates render.
+- A Secret's content is in no file and in no output.
+- The repository works as it stands: its workflow checks, tests and plans the templates, its image has them, and its
+  values are those of the operator's Helm chart.
+- A pull request of a fork is checked and tested without secrets. The workflow never runs code of a pull request with
+  the permissions of the repository.
+- A pull request has one comment with its plan, which each push renews.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator import __version__
+from ssa_operator.operator.process import streams
+from ssa_operator.operator.process.command_error import CommandError, writing
+from ssa_operator.operator.process.formats import OutputFormat
+from ssa_operator.rendering.folder.contained_files import read_text, write_bytes
+from ssa_operator.rendering.folder.installation import Installation
+from ssa_operator.tools.cases.case_runs import load_project, update_case
+from ssa_operator.tools.cases.golden_cases import CASES, PARENT
+from ssa_operator.tools.offline.parent_documents import read_objects
+from ssa_operator.tools.offline.template_folders import crd_kinds
+from ssa_operator.tools.permissions.needed_permissions import Files, OperatorSettings, needed_permissions
+from ssa_operator.tools.permissions.printed_permissions import values_text
+from ssa_operator.tools.scaffold.escaped_text import yaml_document
+from ssa_operator.tools.scaffold.names import ResourceNames
+from ssa_operator.tools.scaffold.project import Parts
+from ssa_operator.tools.schemas.target_schemas import refuse_invalid_values
+from ssa_operator.tools.terminal import printing
+
+PERMISSIONS = PurePosixPath("deploy/permissions.yaml")
+"""The file with the permissions, as `ssa-operator rbac --helm-values` prints them."""
+
+_FILES = {
+    "README.md": "README.md",
+    ".gitignore": "gitignore",
+    "requirements.txt": "requirements.txt",
+    "Dockerfile": "Dockerfile",
+    "deploy/values.yaml": "deploy/values.yaml",
+    ".github/workflows/operator.yaml": "operator.yaml",
+}
+"""The files of a repository, each with its original in the folder `repository_files`."""
+
+
+class Project(Struct, frozen=True, kw_only=True):
+    """What the files name."""
+
+    name: str
+    """The name of the operator, and of its folder, image and release."""
+    names: ResourceNames
+    """The names of its first resource."""
+    version: str
+    """The version of ssa-operator."""
+
+
+def repository(project: Project) -> Mapping[PurePosixPath, str]:
+    """The text of each file by its path in the repository, without `PERMISSIONS`."""
+    originals = resources.files("ssa_operator.tools.scaffold") / "repository_files"
+    words = {
+        "name": project.name,
+        "version": project.version,
+        "kind": project.names.kind,
+        "folder": project.names.folder,
+        "singular": project.names.singular,
+    }
+    return {PurePosixPath(path): _filled((originals / name).read_text("utf-8"), words) for path, name in _FILES.items()}
+
+
+def _filled(text: str, words: Mapping[str, str]) -> str:
+    """The text with each `@word@` replaced."""
+    for word, value in words.items():
+        text = text.replace(f"@{word}@", value)
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folders:
+    """Where the files of a resource go."""
+
+    templates: Path
+    crds: Path
+    examples: Path
+
+    def case(self, names: ResourceNames) -> Path:
+        """The folder of the golden case, beside the templates folder."""
+        return self.templates.parent / CASES / names.folder / CASE
+
+
+CASE = "example"
+"""The name of the golden case."""
+
+
+def write_resource(
+    made: Parts,
+    folders: Folders,
+    *,
+    from_crd: Path | None,
+    project: Path | None,
+    given: Sequence[Path],
+    output: OutputFormat,
+    dry_run: bool,
+) -> None:
+    """Write the files of a resource, or print them with `dry_run`. Raises CommandError.
+
+    `from_crd` is the file of its CRD, and `project` the folder of a whole repository, None without one. A folder of
+    `given` may be a link.
+    """
+    files = _with_expected(_files(made, folders, from_crd), made, folders)
+    if project is not None:
+        files = {**_project_files(project, made), **files}
+    if from_crd is not None and from_crd.resolve().parent == folders.crds.resolve():
+        del files[folders.crds / f"{made.names.folder}.yaml"]
+    if dry_run:
+        _print_files(files, output, made)
+        return
+    _refuse_existing(files, folders.templates / made.names.folder)
+    for path, text in files.items():
+        _write(path, text, given)
+    _report(files, made, output)
+
+
+def one_object(path: Path | None) -> Mapping[str, Any] | None:
+    """The object of a file. Raises CommandError if it has none or several, or an invalid CRD."""
+    if path is None:
+        return None
+    if path.is_dir():
+        raise CommandError(f"{path} is a folder; name a file with one object", code=2)
+    found = read_objects([path])
+    if len(found) != 1:
+        raise CommandError(f"{path} has {len(found)} objects; name a file with one object", code=2)
+    if found[0].body["kind"] == "CustomResourceDefinition":
+        crd_kinds(found)
+    return found[0].body
+
+
+def manifests(path: Path) -> list[Mapping[str, Any]]:
+    """The objects of a file, or of all YAML and JSON files in a folder and below. Raises CommandError."""
+    files: list[Path] = [path]
+    if path.is_dir():
+        path = path.resolve() if path.is_symlink() else path
+        files = sorted(each for each in path.rglob("*") if each.suffix in (".yaml", ".yml", ".json") and each.is_file())
+    found = read_objects(files)
+    if not found:
+        source = "standard input" if str(path) == "-" else path
+        raise CommandError(f"there is no manifest in {source}", code=2)
+    refuse_invalid_values(found)
+    return [document.body for document in found]
+
+
+def _files(made: Parts, folders: Folders, from_crd: Path | None) -> dict[Path, str]:
+    """The text of each file to write."""
+    names = made.names
+    crd = yaml_document(made.crd) if from_crd is None else read_text(from_crd)
+    files = {folders.crds / f"{names.folder}.yaml": crd}
+    files |= {folders.templates / names.folder / name: text for name, text in made.templates.items()}
+    files[folders.examples / f"{names.singular}.yaml"] = yaml_document(made.example)
+    files[folders.case(names) / PARENT] = yaml_document(made.example)
+    return files
+
+
+def _project_files(folder: Path, made: Parts) -> dict[Path, str]:
+    """The files of a repository around the resource. Raises CommandError if its name is none for a release."""
+    name = folder.resolve().name
+    if not re.fullmatch(r"[a-z]([a-z0-9-]{0,40}[a-z0-9])?", name):
+        raise CommandError(
+            f"{name!r} becomes the name of the image and the release; name the folder with lower-case letters, digits "
+            "and dashes, beginning with a letter (at most 42)",
+            code=2,
+        )
+    with _drafted(made) as drafts:
+        read = Files(
+            templates=[drafts.templates],
+            installation=Installation(namespace="ssa-operator"),
+            crds=[drafts.crds],
+            examples=[drafts.examples],
+        )
+        needed = needed_permissions(read, OperatorSettings(namespace="ssa-operator"))
+    texts = repository(Project(name=name, names=made.names, version=__version__))
+    return {folder / path: text for path, text in {**texts, PERMISSIONS: values_text(needed)}.items()}
+
+
+def _with_expected(files: Mapping[Path, str], made: Parts, folders: Folders) -> dict[Path, str]:
+    """The files, and those that the golden case expects of them."""
+    with _drafted(made) as drafts:
+        written = update_case(drafts.case(made.names), load_project([drafts.templates], [drafts.crds]))
+        expected = {folders.case(made.names) / each.name: each.read_text(encoding="utf-8") for each in written}
+    return {**files, **expected}
+
+
+@contextmanager
+def _drafted(made: Parts) -> Iterator[Folders]:
+    """The files of the resource in a temporary folder."""
+    with writing(Path("a temporary folder")):
+        temporary = TemporaryDirectory(prefix="ssa-operator-new-")
+    with temporary as folder:
+        root = Path(folder)
+        drafts = Folders(templates=root / "templates", crds=root / "crds", examples=root / "examples")
+        for path, text in _files(made, drafts, None).items():
+            _write(path, text)
+        yield drafts
+
+
+def _write(path: Path, text: str, given: Sequence[Path] = ()) -> None:
+    """Write a file in its project, or in a folder that the user names, which may be a link."""
+    with writing(path):
+        write_bytes(path, text.encode(), next((folder for folder in given if path.is_relative_to(folder)), None))
+
+
+def _refuse_existing(files: Mapping[Path, str], folder: Path) -> None:
+    """Raises CommandError if a file of the resource exists."""
+    existing = [str(path) for path in files if os.path.lexists(path)]
+    if not existing and folder.is_dir() and any(folder.iterdir()):
+        existing = [str(folder)]
+    if existing:
+        verb = "exist" if len(existing) > 1 else "exists"
+        raise CommandError(f"{', '.join(existing)} {verb} already; nothing was written. Remove or rename what is there")
+
+
+def _print_files(files: Mapping[Path, str], output: OutputFormat, made: Parts) -> None:
+    """Print the files and their text."""
+    if output is not OutputFormat.TABLE:
+        _report(files, made, output, texts=True)
+        return
+    streams.lines("\n".join(f"# {path}\n{text}" for path, text in files.items()))
+    for note in made.notes:
+        streams.error(f"note: {note}")
+
+
+def _report(files: Mapping[Path, str], made: Parts, output: OutputFormat, *, texts: bool = False) -> None:
+    """Print which files were written, and what the author should know."""
+    parameters = [
+        {"field": ".".join(("spec", *each.path)), "default": each.schema["default"], "manifests": list(each.sources)}
+        for each in made.parameters
+    ]
+    if output is not OutputFormat.TABLE:
+        shown = [{"path": str(path), **({"text": text} if texts else {})} for path, text in files.items()]
+        printing.data({"files": shown, "parameters": parameters, "notes": list(made.notes)}, output)
+        return
+    for path in files:
+        streams.line(f"created {path}")
+    for each in parameters:
+        streams.line(f"field {each['field']}: {_short(each['default'])} ({', '.join(each['manifests'])})")
+    for note in made.notes:
+        streams.error(f"note: {note}")
+
+
+def _short(value: object) -> str:
+    """A default in one line."""
+    return value if isinstance(value, str) else json.dumps(value)
