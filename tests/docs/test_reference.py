@@ -13,6 +13,9 @@ from ssa_operator.objects.annotations import PREFIX, AnnotationError, parse_anno
 from ssa_operator.rendering.jinja import filters, functions
 from ssa_operator.tools.findings.findings import CODES
 from tests.cli.test_manners import COMMANDS
+from tests.packaging.checkout import ROOT
+
+PACKAGE = ROOT / "ssa_operator"
 
 
 def test_the_pages_of_commands_are_up_to_date() -> None:
@@ -71,6 +74,24 @@ def test_the_page_lists_every_code_of_check() -> None:
 def test_the_pages_of_the_reference_are_up_to_date() -> None:
     committed = {path: path.read_text(encoding="utf-8") for path in reference_pages.FOLDER.iterdir()}
     assert committed == reference_pages.pages(), "run `make docs`"
+
+
+def test_the_page_of_promises_begins_with_every_room_that_has_modules() -> None:
+    page = reference_pages.pages()[reference_pages.FOLDER / "promises.md"]
+    listed = re.findall(r"^\| \[\**`([\w/]+)/`\**\]", page, re.MULTILINE)
+    modules = [path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE and path.stem != "__init__"]
+    rooms = {path.parent.relative_to(PACKAGE).as_posix() for path in modules}
+    assert set(listed) == rooms, "a module of each room says what it promises"
+    assert listed[0] == "reconcile"
+    assert re.findall(r"^## (.+)$", page, re.MULTILINE) == listed
+
+
+def test_the_page_of_promises_has_every_module_that_lists_some() -> None:
+    page = reference_pages.pages()[reference_pages.FOLDER / "promises.md"]
+    lists = re.compile(r"^Promises\b", re.MULTILINE)
+    modules = [path for path in PACKAGE.rglob("*.py") if lists.search(path.read_text(encoding="utf-8"))]
+    names = [path.relative_to(PACKAGE).as_posix() for path in modules]
+    assert [name for name in names if f"\n### [{name}](../../ssa_operator/{name})\n" not in page] == []
 
 
 def test_the_reference_has_every_name_that_users_meet() -> None:
