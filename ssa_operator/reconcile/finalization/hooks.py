@@ -3,7 +3,7 @@
 Promises:
 - A hook is done when its object is ready, and a Job complete. With `wait: "false"` it is done when it is applied.
 - A hook that is recorded as done doesn't run again, not even after its TTL has deleted the Job.
-- A failed Job is recreated after a backoff.
+- A failed Job is recreated after a backoff, unless the expression of its `ready-when` is true.
 - No hook runs in a namespace that is being deleted, because nothing can be created there: it is skipped.
 - A hook that reads a child which doesn't exist any more is skipped, and so is a hook that reads a skipped one.
 """
