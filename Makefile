@@ -160,7 +160,7 @@ MINUTES ?= 60
 soak: $(INSTALLED) ## Change objects for MINUTES=60, and fail if memory, file descriptors, threads or tasks grow
 	$(BIN)/python -m benchmarks.soak --minutes=$(MINUTES) $(ARGS)
 
-docs: $(INSTALLED) ## Write docs/commands.md, docs/reference and the table of licences from the code
+docs: $(INSTALLED) ## Write docs/commands, docs/reference and the table of licences from the code
 	$(BIN)/python -m docs.generate commands
 
 diagrams: $(INSTALLED) ## Draw docs/diagrams/*.svg from the .dot files beside them

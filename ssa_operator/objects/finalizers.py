@@ -1,4 +1,7 @@
-"""The finalizers of a parent: the operator's own, and the one with which its children are left behind."""
+"""The finalizers of a parent: the operator's own, and the one with which its children are left behind.
+
+reconcile.finalization.rules decides when the operator's own goes.
+"""
 
 from __future__ import annotations
 

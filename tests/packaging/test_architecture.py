@@ -1,4 +1,4 @@
-"""The pages of the architecture and the internals name modules and functions that exist."""
+"""The pages of the architecture and the internals, and the table of CONTRIBUTING.md, name what exists."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.packaging.checkout import ROOT
 
 PACKAGE = ROOT / "ssa_operator"
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 PAGE = ARCHITECTURE + (ROOT / "docs" / "internals.md").read_text()
 
 _MODULE = re.compile(r"`([a-z_]+(?:/[a-z_]+)*\.py)`")
@@ -65,3 +66,23 @@ def test_the_architecture_page_names_every_room_in_the_order_of_imports() -> Non
 def test_every_room_says_what_it_is() -> None:
     without = [path for path in PACKAGE.rglob("__init__.py") if not ast.get_docstring(ast.parse(path.read_text()))]
     assert without == []
+
+
+def test_the_table_of_contributing_names_paths_and_definitions_that_exist() -> None:
+    rows = re.findall(r"^\| an? .* \| .* \| .* \|$", CONTRIBUTING, re.MULTILINE)
+    assert len(rows) > 20
+    paths = [path for row in rows for path in re.findall(r"`([\w.-]+/[\w./-]*)`", row)]
+    assert len(paths) > 60
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    places = [place for row in rows for place in re.findall(r"`([A-Za-z_]+)` in `([\w/]+\.py)`", row)]
+    assert len(places) > 10
+    assert [
+        name
+        for name, path in places
+        if not re.search(rf"^(?:class )?{name}\b", (ROOT / path).read_text(), re.MULTILINE)
+    ] == []
+
+
+def test_each_row_of_the_table_of_contributing_has_a_test() -> None:
+    rows = re.findall(r"^\| an? .* \| .* \| (.*) \|$", CONTRIBUTING, re.MULTILINE)
+    assert [test for test in rows if "`tests/" not in test and test != "a golden case"] == []

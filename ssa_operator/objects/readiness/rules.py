@@ -3,7 +3,8 @@
 Promises:
 - The rules apply from general to specific: deletion, observed generation, `Reconciling`, `Stalled`, the kind's own
   rule, the `Ready` condition. If none applies, the object is Current.
-- The expression of an author (`ready-when`) replaces all of them but deletion.
+- The expression of an author (`ready-when`) replaces all of them but deletion: a failed Job whose expression is false
+  is InProgress, and one whose expression is true is Current.
 - Each kind has one function and one row in `RULES`. A rule sends no request and reads no clock: `now` is an argument.
 - No object is ready too early: a workload that its controller hasn't observed yet is InProgress.
 - Time alone makes no object usable.

@@ -1,7 +1,8 @@
 """Refuses the children of a parent that exceed the limit of its folder.
 
 Promises:
-- A manifest that would exceed the folder's `maxChildren` creates nothing, and what exists is applied all the same.
+- A parent has at most 1 000 children (MAX_CHILDREN), unless `maxChildren` of the folder's settings allows more.
+- A manifest that would exceed the limit creates nothing, and what exists is applied all the same.
 - With the children that are not pruned yet, a parent has at most UNPRUNED_FACTOR times as many.
 """
 

@@ -3,7 +3,8 @@
 Promises:
 - In a namespace that is gone, or that was created again after the parent's deletion began, nothing of the parent is
   left.
-- What can't be read or deleted in a namespace that is being deleted goes with the namespace: nothing waits for it.
+- What can't be read or deleted in a namespace that is being deleted goes with the namespace: nothing waits for it. No
+  finalize hook runs there (reconcile.finalization.hooks).
 
 An account whose permissions are a RoleBinding in a namespace loses them when the namespace is deleted, often before
 its objects are (kubernetes/kubernetes#115070).

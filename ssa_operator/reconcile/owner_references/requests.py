@@ -1,5 +1,10 @@
 """Keeping an object as it is, but for its owner reference to the parent: the reference names a version that is served
 (reconcile.owner_references.rules), and what the parent lives in has none (reconcile.finalization.deletion_cycles).
+
+Promises:
+- The patch changes the owner reference and nothing else, and only of the very object that was read.
+- An object that is kept, and that is being deleted, is not written, nor is one of a parent that is being deleted.
+- A dry run writes nothing.
 """
 
 from __future__ import annotations

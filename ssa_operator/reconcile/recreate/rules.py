@@ -3,7 +3,11 @@
 Promises:
 - The operator deletes an object only if its own applies created it for this parent, and no other controller controls
   it.
-- The operator deletes no data: no kind that holds data or other objects, and no volume of a StatefulSet.
+- The operator deletes no data: it recreates no PersistentVolumeClaim and no other kind that holds data or other objects
+  (NEVER_RECREATED), and deletes no volume of a StatefulSet.
+- The annotation's value is the propagation policy of the deletion, as of `kubectl delete --cascade`: with `Orphan` the
+  dependents of the old object, such as the Pods of a StatefulSet, stay. A Secret or a ConfigMap goes at once instead of
+  in the foreground.
 - The operator proves the new manifest valid by a dry run under another name, without the values that only the old
   object can hold (addresses, ports).
 - The operator keeps an object whose generated values could be lost: it deletes such an object only if it goes at once.

@@ -1,4 +1,10 @@
-"""Which parents an operator reconciles: those of its shard, and those that `--selector` selects."""
+"""Which parents an operator reconciles: those of its shard, and those that `--selector` selects.
+
+Promises:
+- A parent of another shard is not reconciled, whether the API server filters by shard or not.
+- A parent that is being deleted, and that has the finalizer of an operator with this very `--selector`, is reconciled
+  to its end, even if its labels no longer match.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Judges the objects of one reconcile by expressions: at once if that takes a moment, in a thread if it takes longer.
 
-The rules of the core judge objects in the middle of their work, which can't wait. So an expression that takes long has
-no result there yet: the caller has a thread judge what is `missing`, and repeats the work, which is pure.
+The rules of a reconcile judge objects in the middle of their work, which can't wait. So an expression that takes long
+has no result there yet: the caller has a thread judge what is `missing`, and repeats the work, which is pure.
 
 Promises:
 - All expressions of a reconcile together take ALLOWANCE seconds on the event loop at most.

@@ -42,7 +42,7 @@ from ssa_operator.objects.render_result import WaitTarget
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.objects.timestamps import seconds_of
 from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED
-from ssa_operator.rendering.jinja.generated_values import ValueGenerator
+from ssa_operator.rendering.jinja.value_generator import ValueGenerator
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.rendering.values.secrecy import Secrecy

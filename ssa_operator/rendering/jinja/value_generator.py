@@ -1,4 +1,4 @@
-"""Generated values: random once, then read back from the live object.
+"""The function `generated` of templates: draws the values, and finds the fields from which they are read back.
 
 Promises:
 - One call of `generated` is one value, wherever the template writes it.
