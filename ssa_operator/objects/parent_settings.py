@@ -11,7 +11,7 @@ class AdoptPolicy(StrEnum):
     ALWAYS = "Always"
     """All."""
     IN_NAMESPACE = "InNamespace"
-    """Those in the parent's namespace: none that are cluster-scoped, or whose parent is."""
+    """Objects in the parent's namespace: no cluster-scoped objects, and none for cluster-scoped parents."""
     NEVER = "Never"
 
 
@@ -21,4 +21,5 @@ MAX_CHILDREN = 1000
 
 MAX_DEPTH = 8
 """Parents above a parent, unless the folder's settings allow more. Operators that are built of resources of their own
-(a cluster, its node pools, their machines) have three or four levels."""
+(a cluster, its node pools, their machines) have three or four levels.
+"""
