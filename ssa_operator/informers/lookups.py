@@ -119,12 +119,12 @@ class LookupInformers:
         await self.served.discover()
 
     def namespaced(self, kind: GroupKind) -> bool | None:
-        """Whether a kind lives in namespaces, None where the cluster doesn't serve it."""
+        """Whether a kind lives in namespaces, None if the cluster doesn't serve it."""
         resource = self.resource(kind)
         return None if resource is None else resource.namespaced
 
     def resource(self, kind: GroupKind, version: str | None = None) -> Resource | None:
-        """How the cluster serves a kind, None where it doesn't."""
+        """How the cluster serves a kind, None if it doesn't."""
         try:
             return self._mapper.peek(kind, version)
         except UnknownKind:
@@ -420,7 +420,7 @@ class LookupInformers:
 
 
 def _why_unwatchable(resource: Resource, scope: WatchScope) -> str:
-    """Why a scope of a resource can't be watched with any permission, '' where it can."""
+    """Why a scope of a resource can't be watched with any permission, '' if it can."""
     if resource.verbs and not {"list", "watch"} <= resource.verbs:
         return f"the API server offers no watch of {resource.name}"
     if scope.namespace and not resource.namespaced:

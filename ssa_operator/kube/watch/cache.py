@@ -7,7 +7,7 @@ Promises:
   that is older than the write does not remove it.
 - A listener gets every change that a watch delivers once, with the object that the watch delivered before. It does not
   get the echo of a write, and it does get a foreign change just before the write.
-- The answer to a write that changed nothing is the state that others made. Its listeners get it as if the watch had
+- If the write changed nothing, its answer shows someone else's change. Its listeners get it as if the watch had
   delivered it, because the watch event of that version is no echo.
 - A whole object replaces the partial one of the same version, and changes nothing for listeners.
 - The cache shows a change before it calls the listeners. During a write (`writing`) it defers the changes of the

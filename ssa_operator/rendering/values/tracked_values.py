@@ -41,7 +41,7 @@ class Provenance(Struct, frozen=True, eq=False, kw_only=True):
     query: Question
     """The query."""
     answer: Any
-    """The live object, or the objects of a Selection; None if there is none."""
+    """The live object, or the objects of a Selection; None without one."""
     file_provenance: list[Provenance]
     """The provenance of the whole file in progress, shared by all of its values: what its control flow depends on."""
     read_unready: set[Question]
