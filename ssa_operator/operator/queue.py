@@ -36,7 +36,8 @@ def rank(causes: Cause) -> int:
 
 FEW_FLOWS = 16
 """While parents of more flows than this wait, they are one burst: a status waits for all of them. This is the default
-number of workers, so that each flow's next parent is reconciled at once."""
+number of workers, so that each flow's next parent is reconciled at once.
+"""
 
 
 FEW_DEADLINES = 64
@@ -146,7 +147,7 @@ class QueueState(Generic[Key]):
         return any(self._ready[slow].values())
 
     def pop(self, now: float, *, slow: bool = False) -> Item[Key] | None:
-        """The next parent, a slow one or another, which is processed until `done`. None where no such parent is due."""
+        """The next parent, a slow one or another, which is processed until `done`. None if no such parent is due."""
         self._add_due(now)
         key = self._next_key(slow=slow)
         if key is None:
@@ -204,7 +205,7 @@ class QueueState(Generic[Key]):
         return max((now - since for since in self._processing.values()), default=0.0)
 
     def next_deadline(self) -> float | None:
-        """The earliest deadline, None where there is none."""
+        """The earliest deadline, None without one."""
         while self._deadlines:
             if self._is_set(self._deadlines[0]):
                 return self._deadlines[0][0]
@@ -223,7 +224,7 @@ class QueueState(Generic[Key]):
             heapq.heapify(self._deadlines)
 
     def _next_key(self, *, slow: bool) -> Key | None:
-        """The most urgent parent that waits and is not processed, None where there is none."""
+        """The most urgent parent that waits and is not processed, None without one."""
         for flows in self._ready[slow].values():
             if flows:
                 return next(iter(next(iter(flows.values()))))
@@ -371,7 +372,7 @@ class Queue(Generic[Key]):
             now = self._clock()
             item = self._state.pop(now, slow=slow)
             self._set_timer()
-            # One wake-up is for one parent, so other workers are woken for the next ones, also those that became due.
+            # One wake-up is for one parent, so other workers are woken for the next ones, too, if they became due.
             self._wake_for_ready()
             if item is not None:
                 self._observe(now - item.since)

@@ -240,8 +240,8 @@ def _configure_logging(log_format: LogFormat, log_level: LogLevel) -> None:
 
 
 def _admission_service(service: str, webhook: tuple[str | None, int] | None) -> tuple[str, int] | None:
-    """Name and port of `--admission-service`, None if it is empty. Raises CommandError, also if the webhook lacks its
-    package.
+    """Name and port of `--admission-service`, None if it is empty. Raises CommandError, for example if the webhook
+    lacks its package.
     """
     from importlib.util import find_spec
 

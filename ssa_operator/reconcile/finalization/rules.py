@@ -45,7 +45,8 @@ from ssa_operator.reconcile.step import Action, FailureReason, Step
 
 HOOK_BACKOFF_OFFSET = 5
 """Failures that the backoff of a failed hook starts with, so that its first pause is 8 s: the Job has retried by its
-own backoffLimit before."""
+own backoffLimit before.
+"""
 
 _JOB = GroupKind("batch", "Job")
 _AFTER_HOOKS = "is deleted after the finalize hooks"
@@ -207,7 +208,7 @@ def _skip_impossible(observed: Observed, hooks: Sequence[Step]) -> tuple[list[St
 
 
 def _missing_input(observed: Observed, step: Step, available: AbstractSet[tuple[str, str]]) -> str:
-    """The child that a waiting hook reads and that will never exist, '' where there is none."""
+    """The child that a waiting hook reads and that will never exist, '' if there is none."""
     if step.action is not Action.WAIT:
         return ""
     children = [each.query for each in step.order.awaited if isinstance(each.query, Reference)]
@@ -353,7 +354,7 @@ def _keep(step: Step, reason: str) -> Step:
 
 
 def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
-    """The step of one object that has to be deleted, None where the parent has no such object any more."""
+    """The step of one object that has to be deleted, None if the parent has no such object any more."""
     kind = observed.children.kinds.get(identity.group_kind)
     if kind is None:
         return None  # The cluster no longer serves the kind, so it has no object of it.

@@ -1,7 +1,7 @@
 """Watches the files that golden cases depend on.
 
 Promises:
-- Every file counts, also the text files of cases, but no hidden one, and none outside of the project.
+- Every file counts, including the text files of cases, but no hidden one, and none outside of the project.
 - One burst of changes in several folders is one change, and no change is missed while the cases run.
 """
 

@@ -2,7 +2,7 @@
 
 Promises:
 - A key arrives without Enter, and is not echoed. Ctrl-C stays a signal.
-- The terminal is as it was afterwards, also after an error.
+- The terminal is as it was afterwards, even after an error.
 """
 
 from __future__ import annotations
