@@ -14,6 +14,24 @@ Promises (those of client-go's util/workqueue, and controller-runtime's priority
 - Slow parents wait in lines of their own, for workers of their own: they hold up no others.
 
 `QueueState` is the state alone, without a clock or an event loop. `Queue` has workers wait for it.
+
+How it works:
+`_waiting` has the causes of each parent that waits, `_processing` the parents that workers have, `_delayed` the
+deadlines. A parent that is added while it is processed is only in `_waiting`. All others that wait are also in one line
+of `_ready`, by slowness, rank and flow; `done` puts a parent there that was added meanwhile. So no two workers have the
+same parent, and no cause is lost.
+
+`pop` takes the first parent of the first flow in the most urgent rank that has any, and moves that flow to the end:
+the flows take turns, and each is served in the order of its additions. A further cause either leaves the parent in its
+place, or moves it to a more urgent rank. It never moves it back.
+
+The heap of deadlines is never searched. A deadline that is cancelled or set again leaves a stale entry, which differs
+from the one in `_delayed` and is skipped when its time comes. `_drop_stale` rebuilds the heap when most of it is stale.
+`pop` first adds the parents that became due, waiting since their deadline.
+
+Idle workers wait on one future each. Every addition wakes one worker, one timer wakes one at the earliest deadline, and
+a worker that has a parent wakes the next worker if more parents are ready. A worker that is cancelled after it was
+woken wakes another one. So a parent never waits while a worker of its kind is idle.
 """
 
 from __future__ import annotations
