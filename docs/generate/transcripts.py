@@ -190,8 +190,8 @@ class CommandFailed(RuntimeError):  # noqa: N818 - it may be what a later run of
 
 
 async def type_in(text: str, folder: Path, kubeconfig: Path, limit: float = LIMIT) -> str:
-    """What a command prints that the reader types in a folder. Raises CommandFailed, also if the command has not ended
-    after `limit` seconds.
+    """What a command prints that the reader types in a folder. Raises CommandFailed, for example if the command has not
+    ended after `limit` seconds.
     """
     process = await asyncio.create_subprocess_exec(
         "bash",

@@ -260,7 +260,7 @@ def _fail(message: str, code: int, error: BaseException) -> None:
         if message:
             streams.error(message)
     finally:
-        sys.exit(code)  # also where standard error can't be written
+        sys.exit(code)  # even if standard error can't be written
 
 
 def _debug() -> bool:

@@ -24,7 +24,7 @@ class ChildNeed(NamedTuple):
     namespace: str
     """'' for a cluster-scoped kind, or if no namespace is known."""
     version: str | None = None
-    """The version of the manifest, without the group; None where any version will do."""
+    """The version of the manifest, without the group; None if any version will do."""
 
 
 class ChildScope(NamedTuple):

@@ -10,7 +10,7 @@ Promises:
 - Of an object that no known parent names, by its manifests, its records or its status, only metadata is kept: whoever
   may create objects may give them the label. `read_whole` reads one that a parent names later.
 - A watch that no parent needs any more stops: at once if it has not synced, otherwise after `GRACE_PERIOD` seconds.
-- The result of an apply is in the cache from the moment of its answer, also where the watch event comes late.
+- The result of an apply is in the cache from the moment of its answer, even if the watch event comes late.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         return {scope.kind for scope, informer in self.informers if informer.missing}
 
     def find(self, identity: Identity, version: str | None = None) -> LiveObject | None:
-        """A live object, in this version if the kind is watched in it; None where the cache has none."""
+        """A live object, in this version if the kind is watched in it; None if the cache has none."""
         versions = self._kinds.get(identity.group_kind)
         if not versions:
             return None
@@ -164,7 +164,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         return needed and not self.has_synced(identity)
 
     def namespaced(self, kind: GroupKind) -> bool | None:
-        """Whether a kind is namespaced, None where the cluster doesn't serve it."""
+        """Whether a kind is namespaced, None if the cluster doesn't serve it."""
         for each in self._kinds.get(kind, {}).values():
             return each.resource.namespaced
         try:
@@ -173,7 +173,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             return None
 
     def kind_state(self, kind: GroupKind, parent_uid: str) -> KindState | None:
-        """What discovery and the watches that this parent needs know of a kind; None where the cluster doesn't serve
+        """What discovery and the watches that this parent needs know of a kind; None if the cluster doesn't serve
         it.
         """
         namespaced = self.namespaced(kind)
@@ -266,7 +266,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
     async def refresh(self, kind: GroupKind) -> None:
         """Stop the informers of a kind whose CRD changed, if the cluster now serves the kind otherwise or not at all.
 
-        The next reconcile that renders the kind starts others. Raises ApiError where discovery fails.
+        The next reconcile that renders the kind starts others. Raises ApiError if discovery fails.
         """
         for version, watched in [*self._kinds.get(kind, {}).items()]:
             try:
@@ -331,7 +331,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         return need if need.version is not None or known is None else need._replace(version=known)
 
     async def _resource(self, need: ChildNeed) -> Resource | None:
-        """How a need is watched, None where the cluster doesn't serve the kind. If it doesn't serve the version, the
+        """How a need is watched, None if the cluster doesn't serve the kind. If it doesn't serve the version, the
         kind is watched in another one: the apply names the versions that are served.
         """
         versions = self._kinds.get(need.kind, {})
@@ -409,7 +409,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             del self._kinds[scope.kind]
 
     def _version_of_parent(self, identity: Identity) -> str | None:
-        """The version in which the manifest of an object's parent has it; None where that makes no difference."""
+        """The version in which the manifest of an object's parent has it; None if that makes no difference."""
         versions = self._kinds.get(identity.group_kind, {})
         if len(versions) < 2:
             return None

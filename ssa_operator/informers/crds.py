@@ -94,7 +94,7 @@ class CRDInformer:
         self._cache.listen(on_change)
 
     def get(self, name: str) -> Mapping[str, Any] | None:
-        """The CRD of a resource, None where there is none or the cache doesn't hold it."""
+        """The CRD of a resource, None if there is none or the cache doesn't hold it."""
         live = self._cache.get("", name)
         return live.body if live is not None else None
 
@@ -139,7 +139,7 @@ class CRDInformer:
         return any(crd.reports_status for crd in self._by_kind.get(kind, {}).values())
 
     def scale_paths(self, name: str) -> Mapping[str, FieldPath | None] | None:
-        """The field of the number of replicas in each version of a CRD, None where it has no subresource `scale`; None
+        """The field of the number of replicas in each version of a CRD, None if it has no subresource `scale`; None
         altogether without a CRD of this name.
         """
         crd = self._crds.get(name)
@@ -163,6 +163,6 @@ class CRDInformer:
 
 
 def _established(crd: Mapping[str, Any]) -> Readiness:
-    """The readiness of a CRD: whether it is Established, also while it is being deleted."""
+    """The readiness of a CRD: whether it is Established, even while it is being deleted."""
     metadata = {key: value for key, value in crd["metadata"].items() if key != "deletionTimestamp"}
     return readiness({**crd, "metadata": metadata}, 0)

@@ -23,7 +23,8 @@ GRACE_PERIOD = 30.0
 
 SYNC_DEADLINE = 5.0
 """Seconds for which a reconcile waits for a new informer. After that it reports what it waits for, and the parent is
-requeued."""
+requeued.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +66,7 @@ class Informer:
 
     @property
     def not_synced_reason(self) -> str:
-        """Why it has not synced, '' where the API server has reported no reason."""
+        """Why it has not synced, '' if the API server has reported no reason."""
         unsynced = (reflector for reflector in self.reflectors if not reflector.synced.is_set())
         return next((reflector.problem for reflector in unsynced if reflector.problem), "")
 
@@ -97,7 +98,7 @@ class Informer:
 
 
 def watch_problem(reflector: Reflector) -> str:
-    """Why a reflector has not synced, and the permission that it takes; '' where no reason is known."""
+    """Why a reflector has not synced, and the permission that it takes; '' if no reason is known."""
     if reflector.state is not ReflectorState.FORBIDDEN:
         return reflector.problem
     return f"{reflector.problem}; {_permission_hint(reflector.scope)}"

@@ -8,8 +8,8 @@ Promises:
   server can't filter these.
 - At the start, parents that changed since their last status go ahead of those that did not.
 - A namespace that the operator may not read disturbs no other. Its parents are reconciled once they can be read.
-- The state of every parent can be read at any time, also while nothing is reconciled.
-- A parent that was deleted with `--cascade=orphan` is known as such also after the garbage collector has done its part.
+- The state of every parent can be read at any time, even while nothing is reconciled.
+- A parent that was deleted with `--cascade=orphan` is known as such even after the garbage collector has done its part.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class Served(Struct, frozen=True, kw_only=True):
     @property
     def unreported(self) -> str:
         """What the operator can't report because the CRD doesn't declare it, and what to do; '' if it declares
-        everything."""
+        everything.
+        """
         return unreported(self.crd, self.resource.version) if self.crd is not None else ""
 
 
@@ -126,8 +127,8 @@ State = TypeVar("State", bound=Memory)
 class ParentInformer(Generic[State]):
     """All parents of one template folder, watched from `start` until `close`, and the `State` of each.
 
-    `kind_changes` counts how often the kinds that the cluster serves changed. A reconcile during which it grows may
-    have met a kind as it was before.
+    `kind_changes` counts how often the kinds that the cluster serves changed. If it increases during a reconcile, that
+    reconcile may have used outdated kinds.
     """
 
     def __init__(
@@ -193,7 +194,7 @@ class ParentInformer(Generic[State]):
 
     @property
     def unserved(self) -> Mapping[str, str]:
-        """The namespaces ('' for all) whose parents are not known, each with the reason; '' where the API server has
+        """The namespaces ('' for all) whose parents are not known, each with the reason; '' if the API server has
         reported none.
         """
         unsynced = (reflector for reflector in self.reflectors if not reflector.synced.is_set())
@@ -227,7 +228,7 @@ class ParentInformer(Generic[State]):
         return [self._key(live) for live in self._cache if self.state(live).unready]
 
     def find(self, namespace: str, name: str) -> LiveObject | None:
-        """The parent with that name, None where there is none."""
+        """The parent with that name, None without one."""
         return self._cache.get(namespace, name)
 
     def listen(self, listener: Callable[[LiveObject | None, LiveObject | None], None]) -> None:

@@ -59,7 +59,7 @@ class ServedKinds:
         return availability(kind, self._facts(kind))
 
     def why_unknown(self, kind: ApiKind) -> str:
-        """Why a kind that discovery doesn't list may have objects nevertheless, '' where it has none."""
+        """Why a kind that discovery doesn't list may have objects nevertheless, '' if it has none."""
         return why_unknown(kind, self._facts(kind))
 
     def _facts(self, kind: ApiKind) -> ServedFacts:

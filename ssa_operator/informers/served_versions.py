@@ -29,7 +29,7 @@ class DefinedKind(Struct, frozen=True, kw_only=True):
     versions: Mapping[str, bool]
     """Its versions, each with whether it is served."""
     not_established: str = ""
-    """Why the API server doesn't serve it, '' where it does."""
+    """Why the API server doesn't serve it, '' if it does."""
 
     @property
     def served(self) -> tuple[str, ...]:
@@ -42,11 +42,11 @@ class ServedFacts(Struct, frozen=True, kw_only=True):
     """What the operator knows of how the cluster serves a kind."""
 
     crd: DefinedKind | None = None
-    """The CRD of the kind, None where there is none or the operator may not read it."""
+    """The CRD of the kind, None if there is none or the operator may not read it."""
     discovered: Sequence[str] = ()
     """The versions in which discovery lists the kind, the preferred one first."""
     failing: str = ""
-    """Why the discovery of its group fails, '' where it doesn't."""
+    """Why the discovery of its group fails, '' if it doesn't."""
     withdrawn: bool = False
     """Whether discovery listed the kind in this version, no longer does, and no CRD was deleted."""
 
@@ -67,7 +67,7 @@ def _was_served(version: str, crd: DefinedKind) -> bool:
 
 
 def why_unknown(kind: ApiKind, facts: ServedFacts) -> str:
-    """Why the objects of a kind that can't be read may exist nevertheless; '' where there can be none."""
+    """Why the objects of a kind that can't be read may exist nevertheless; '' if there can be none."""
     version, crd = split_api_version(kind.api_version)[1], facts.crd
     if crd is not None:
         if version in crd.served:

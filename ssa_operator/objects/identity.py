@@ -2,7 +2,7 @@
 
 Promises:
 - Two manifests with the same group, kind, namespace and name are one object, whatever their versions.
-- An entry that users may have edited is read without an error: one that names no object gives None.
+- Entries that users may have edited are read without an error: an entry that names no object gives None.
 - A name that is no segment of a path names no object.
 """
 
@@ -65,9 +65,8 @@ class Identity(Struct, frozen=True, order=True):
 
 
 def segment_fault(name: str) -> str:
-    """Why no object and no namespace can have a name, because it is no segment of a path; '' where one may.
-
-    k8s.io/apimachinery/pkg/api/validation/path refuses the same names, whatever the kind.
+    """Why a name is not a valid path segment, so that no object and no namespace can have it; '' if it is valid.
+    k8s.io/apimachinery/pkg/api/validation/path refuses the same names for every kind.
     """
     if name in {".", ".."} or "/" in name or "%" in name:
         return 'must not be "." or ".." or contain "/" or "%"'
@@ -75,7 +74,7 @@ def segment_fault(name: str) -> str:
 
 
 def read_group_kind(entry: object) -> GroupKind | None:
-    """The kind of a list entry with `group` (left out for the core group) and `kind`; None where it names no kind."""
+    """The kind of a list entry with `group` (left out for the core group) and `kind`; None if it names no kind."""
     if not isinstance(entry, Mapping):
         return None
     group, kind = entry.get("group", ""), entry.get("kind")
@@ -83,8 +82,8 @@ def read_group_kind(entry: object) -> GroupKind | None:
 
 
 def read_identity(entry: object) -> Identity | None:
-    """The identity of a list entry that also has `namespace` (left out for a cluster-scoped object) and `name`; None
-    where it names no object.
+    """The identity of a list entry that also has `namespace` (left out for a cluster-scoped object) and `name`; None if
+    it names no object.
     """
     group_kind = read_group_kind(entry)
     if group_kind is None or not isinstance(entry, Mapping):

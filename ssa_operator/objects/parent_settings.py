@@ -13,7 +13,7 @@ class AdoptPolicy(StrEnum):
     ALWAYS = "Always"
     """All."""
     IN_NAMESPACE = "InNamespace"
-    """Those in the parent's namespace: none that are cluster-scoped, or whose parent is."""
+    """Objects in the parent's namespace: no cluster-scoped objects, and none for cluster-scoped parents."""
     NEVER = "Never"
 
 

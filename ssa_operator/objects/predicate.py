@@ -20,7 +20,7 @@ class Judgement(Struct, frozen=True):
 
     holds: bool
     cause: str = ""
-    """Why the expression has no value, such as a missing field; '' where it has one."""
+    """Why the expression has no value, such as a missing field; '' if it has one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class CRDInstaller:
         self._changed = asyncio.Event()
 
     async def install(self) -> None:
-        """Apply each CRD that is not applied yet. Raises DefinitionError for a missing folder, and ApiError where the
+        """Apply each CRD that is not applied yet. Raises DefinitionError for a missing folder, and ApiError if the
         API server can't be reached.
         """
         documents, refused = crd_installation.read(*self._folders)

@@ -4,7 +4,7 @@ Promises:
 - An event of a parent, of its child, or of an object that its templates look up requeues exactly that parent.
 - An object that has a parent's label and can't be its child, because of its namespace, requeues nothing.
 - A parent that is deleted claims no object and follows no lookup.
-- The result of an own write reaches the caches of lookups at once, also where the watch event comes late.
+- The result of an own write reaches the caches of lookups at once, even if the watch event comes late.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class EventRouter:
     may_have_children_elsewhere: Callable[[ParentKey], bool]
     """Whether a parent may have children outside of its namespace."""
     find_parent: Callable[[ParentKey], LiveObject | None]
-    """The parent with that key, None where there is none."""
+    """The parent with that key, None without one."""
     all_parents_listed: Callable[[], Awaitable[None]]
     """Returns once the parents of all folders are listed, or can't be."""
 
@@ -95,7 +95,7 @@ class EventRouter:
         return parent is not None and identity in named_children(parent)
 
     def _find(self, uid: str) -> LiveObject | None:
-        """The parent with that uid, None where there is none."""
+        """The parent with that uid, None without one."""
         key = self._keys.get(uid)
         parent = None if key is None else self.find_parent(key)
         return parent if parent is not None and parent.uid == uid else None

@@ -5,7 +5,7 @@ Promises:
 - Folders don't disturb each other. A folder without a CRD waits for it. A folder whose CRD is deleted stops when the
   last object, and with it the CRD, is gone. A folder that doesn't load keeps its last good templates.
 - The operator loads changed templates without a restart, and reconciles the parents of the changed folders only.
-- A change of files or CRDs is never lost, also while the operator waits for the API server.
+- A change of files or CRDs is never lost, even while the operator waits for the API server.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ REDISCOVERY = 10.0
 DISCOVERY_LAG = 0.5
 DISCOVERY_TRIES = 3
 """Discovery learns of a CRD, and of its end, a moment after the event. The operator repeats it for a missing kind that
-is looked up or watched: after DISCOVERY_LAG seconds, DISCOVERY_TRIES times, each time after twice as long."""
+is looked up or watched: after DISCOVERY_LAG seconds, DISCOVERY_TRIES times, each time after twice as long.
+"""
 
 
 class FolderControllers:
@@ -138,7 +139,7 @@ class FolderControllers:
         return live is not None and FINALIZER in live.metadata.finalizers
 
     def find_parent(self, key: ParentKey) -> LiveObject | None:
-        """The parent with that key, None where there is none."""
+        """The parent with that key, None without one."""
         parents = self.folders.get(key.folder)
         return None if parents is None else parents.find(key.namespace, key.name)
 
@@ -289,7 +290,7 @@ class FolderControllers:
             self._requeue_unready()
 
     async def _refresh_kinds(self) -> bool:
-        """Refresh the informers of changed kinds. Returns whether unready parents may now be able to go on."""
+        """Refresh the informers of changed kinds. Returns whether parents that are not ready should be requeued."""
         helps = 0 in self._changed_kinds.values()
         while self._changed_kinds:
             kind, tries = self._changed_kinds.popitem()
@@ -367,7 +368,7 @@ class FolderControllers:
         self.folders[name].start()
 
     async def _shard_selector(self) -> str:
-        """The `shardSelector` of lists and watches, '' where the API server does not filter by it.
+        """The `shardSelector` of lists and watches, '' if the API server does not filter by it.
 
         If it can't be asked, the operator filters alone. The answer for CRDs holds for custom resources, which don't
         show it themselves.

@@ -81,8 +81,8 @@ class Metrics:
         )
         self.child_failures = Counter(
             "ssa_operator_child_failures_total",
-            "Children that a reconcile did not apply, by reason: DependencyCycle, InvalidManifest, Conflict (also a"
-            " field that another manager keeps changing), ApplyFailed.",
+            "Children that a reconcile did not apply, by reason: DependencyCycle, InvalidManifest, Conflict (including"
+            " a field that another manager keeps changing), ApplyFailed.",
             ("folder", "kind", "reason"),
             registry=self._registry,
         )

@@ -14,6 +14,24 @@ Promises (those of client-go's util/workqueue, and controller-runtime's priority
 - Slow parents wait in lines of their own, for workers of their own: they hold up no others.
 
 `QueueState` is the state alone, without a clock or an event loop. `Queue` has workers wait for it.
+
+How it works:
+`_waiting` has the causes of each parent that waits, `_processing` the parents that workers have, `_delayed` the
+deadlines. A parent that is added while it is processed is only in `_waiting`. All others that wait are also in one line
+of `_ready`, by slowness, rank and flow; `done` puts a parent there that was added meanwhile. So no two workers have the
+same parent, and no cause is lost.
+
+`pop` takes the first parent of the first flow in the most urgent rank that has any, and moves that flow to the end:
+the flows take turns, and each is served in the order of its additions. A further cause either leaves the parent in its
+place, or moves it to a more urgent rank. It never moves it back.
+
+The heap of deadlines is never searched. A deadline that is cancelled or set again leaves a stale entry, which differs
+from the one in `_delayed` and is skipped when its time comes. `_drop_stale` rebuilds the heap when most of it is stale.
+`pop` first adds the parents that became due, waiting since their deadline.
+
+Idle workers wait on one future each. Every addition wakes one worker, one timer wakes one at the earliest deadline, and
+a worker that has a parent wakes the next worker if more parents are ready. A worker that is cancelled after it was
+woken wakes another one. So a parent never waits while a worker of its kind is idle.
 """
 
 from __future__ import annotations
@@ -36,7 +54,8 @@ def rank(causes: Cause) -> int:
 
 FEW_FLOWS = 16
 """While parents of more flows than this wait, they are one burst: a status waits for all of them. This is the default
-number of workers, so that each flow's next parent is reconciled at once."""
+number of workers, so that each flow's next parent is reconciled at once.
+"""
 
 
 FEW_DEADLINES = 64
@@ -146,7 +165,7 @@ class QueueState(Generic[Key]):
         return any(self._ready[slow].values())
 
     def pop(self, now: float, *, slow: bool = False) -> Item[Key] | None:
-        """The next parent, a slow one or another, which is processed until `done`. None where no such parent is due."""
+        """The next parent, a slow one or another, which is processed until `done`. None if no such parent is due."""
         self._add_due(now)
         key = self._next_key(slow=slow)
         if key is None:
@@ -204,7 +223,7 @@ class QueueState(Generic[Key]):
         return max((now - since for since in self._processing.values()), default=0.0)
 
     def next_deadline(self) -> float | None:
-        """The earliest deadline, None where there is none."""
+        """The earliest deadline, None without one."""
         while self._deadlines:
             if self._is_set(self._deadlines[0]):
                 return self._deadlines[0][0]
@@ -223,7 +242,7 @@ class QueueState(Generic[Key]):
             heapq.heapify(self._deadlines)
 
     def _next_key(self, *, slow: bool) -> Key | None:
-        """The most urgent parent that waits and is not processed, None where there is none."""
+        """The most urgent parent that waits and is not processed, None without one."""
         for flows in self._ready[slow].values():
             if flows:
                 return next(iter(next(iter(flows.values()))))
@@ -371,7 +390,7 @@ class Queue(Generic[Key]):
             now = self._clock()
             item = self._state.pop(now, slow=slow)
             self._set_timer()
-            # One wake-up is for one parent, so other workers are woken for the next ones, also those that became due.
+            # One wake-up is for one parent, so other workers are woken for the next ones, too, if they became due.
             self._wake_for_ready()
             if item is not None:
                 self._observe(now - item.since)

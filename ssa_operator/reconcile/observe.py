@@ -4,6 +4,21 @@ Promises:
 - Everything comes from caches. The operator starts an informer for every kind that a template first reads or renders,
   and waits until it has synced, up to a deadline.
 - A reconcile renders the folder at most ROUNDS times.
+
+How it works:
+`observe` reads what is recorded on the parent and watches what these records name, before the templates run: `child`
+has to find those objects, and generated values have to be known.
+
+Then the folder is rendered until the caches have everything that the render reads. Each round renders at one moment of
+the caches (RenderMoment), and its result lists the queries, the kinds, and the objects with generated values. The
+operator watches these, waits for the first sync, reads what no cache holds as a whole, and asks for missing answers
+about the account's permissions. If any of this gives the templates something new, the next round renders again.
+Otherwise the result is what the caches give now. If a render defers long texts, they are parsed in a thread, and the
+next round renders again.
+
+After the last round, even if it was stopped by ROUNDS, `follow` records the versions of the answers that were rendered.
+If one differs from the present answer, the parent is requeued at once. So neither the limit nor a change during the
+last round leaves a parent with an old answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finds every manifest that a folder can render and every lookup, from the text of its templates alone.
 
 Promises:
-- A manifest in any branch of a condition counts, also if no example renders it.
+- A manifest in any branch of a condition counts, even if no example renders it.
 - The kinds of macros, includes, loops over constants and constant expressions are found. Each has its template line.
 - A kind that only a render knows is not guessed: an UnknownPart names its template line.
 - A kind and an apiVersion in different arms of one condition make no manifest.

@@ -79,7 +79,7 @@ def _fields(value: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str,
 
 
 def status_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:
-    """The schema of `.status` in one version of a CRD, None where the version or its schema is missing.
+    """The schema of `.status` in one version of a CRD, None if the version or its schema is missing.
 
     Returns an empty schema where the version's schema doesn't declare `.status`.
     """
@@ -163,7 +163,7 @@ def wrong_parts(schema: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, 
 
 
 def object_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:
-    """The whole schema of one version of a CRD, None where the version or its schema is missing."""
+    """The whole schema of one version of a CRD, None if the version or its schema is missing."""
     for served in definition.get("spec", {}).get("versions", ()):
         if served.get("name") == version:
             schema: Mapping[str, Any] | None = (served.get("schema") or {}).get("openAPIV3Schema")
@@ -172,13 +172,13 @@ def object_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, A
 
 
 def schema_part(schema: Schema | None, name: str) -> Any:
-    """A part of a schema; None where it is missing or no mapping, as in `additionalProperties: true`."""
+    """A part of a schema; None if it is missing or no mapping, as in `additionalProperties: true`."""
     part = schema.get(name) if schema is not None else None
     return part if isinstance(part, Mapping) else None
 
 
 def field_options(definition: Mapping[str, Any], version: str, path: tuple[str, ...]) -> frozenset[str] | None:
-    """The strings that a version of a CRD lists for a field (`enum`), None where it lists none."""
+    """The strings that a version of a CRD lists for a field (`enum`), None if it lists none."""
     schema: Any = object_schema(definition, version)
     for part in path:
         schema = (schema.get("properties") or {}).get(part) if isinstance(schema, Mapping) else None

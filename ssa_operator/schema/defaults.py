@@ -20,7 +20,7 @@ from ssa_operator.schema.crd_schema import Schema, schema_part
 
 
 def defaulted(body: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
-    """The object with the defaults of its version's schema; `schema` is None where it is unknown."""
+    """The object with the defaults of its version's schema; `schema` is None if it is unknown."""
     if schema is None:
         return dict(body)
     result: dict[str, Any] = _with_defaults(_without_nulls(body, schema), schema)

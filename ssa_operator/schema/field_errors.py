@@ -2,7 +2,7 @@
 
 Promises:
 - An error reads as the API server writes it: `spec.replicas: Invalid value: 0: spec.replicas in body should be ...`.
-- Each error has the path of its field, also where the API server names none (`<nil>`).
+- Each error has the path of its field, even if the API server names none (`<nil>`).
 
 The words are those of k8s.io/apimachinery (pkg/util/validation/field).
 """

@@ -125,7 +125,7 @@ def _field_below(text: str, schema: Schema) -> Place:
 
 
 def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
-    """The text of the rule's messageExpression; '' where it has none, or none that the API server would show."""
+    """The text of the rule's messageExpression; '' if it has none, or none that the API server would show."""
     if not rule.get("messageExpression"):
         return ""
     try:

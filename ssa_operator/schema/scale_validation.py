@@ -1,7 +1,7 @@
 """Validates the replicas of an object whose CRD has the scale subresource, as the API server does.
 
 Promises:
-- The replicas that `specReplicasPath` names are a number from 0 to 2147483647, also where the schema allows others.
+- The replicas that `specReplicasPath` names are a number from 0 to 2147483647, even if the schema allows others.
 
 The rules are those of k8s.io/apiextensions-apiserver (pkg/registry/customresource).
 """

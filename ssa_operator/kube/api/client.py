@@ -207,12 +207,12 @@ class Client(Transport):
     async def json_patch(
         self, resource: Resource, namespace: str, name: str, body: bytes, *, manager: str = MANAGER
     ) -> LiveObject:
-        """Send an encoded JSON patch. Raises ApiError (`invalid` or `conflict` where a `test` in it fails)."""
+        """Send an encoded JSON patch. Raises ApiError (`invalid` or `conflict` if a `test` in it fails)."""
         request = calls.json_patch(resource, namespace, name, body, manager=manager)
         return self._live((await self.send(request)).body, request)
 
     async def merge_patch(self, resource: Resource, namespace: str, name: str, body: bytes) -> LiveObject:
-        """Send an encoded JSON merge patch. Raises ApiError (`conflict` where its resourceVersion is an old one)."""
+        """Send an encoded JSON merge patch. Raises ApiError (`conflict` if its resourceVersion is an old one)."""
         request = calls.merge_patch(resource, namespace, name, body)
         return self._live((await self.send(request)).body, request)
 

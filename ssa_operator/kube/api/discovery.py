@@ -158,7 +158,7 @@ class _DiscoveredGroup(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     resources: tuple[Resource, ...]
     failure: str
-    """Why its discovery fails, '' where it doesn't."""
+    """Why its discovery fails, '' if it doesn't."""
 
 
 def _discovered_group(encoded: msgspec.Raw, path: str) -> _DiscoveredGroup:
@@ -232,7 +232,7 @@ class RESTMapper:
             self._asked.add(kind)
 
     def failure(self, group: str) -> str:
-        """Why the last discovery of a group failed, '' where it didn't."""
+        """Why the last discovery of a group failed, '' if it didn't."""
         return self._failing.get(group, "")
 
     def is_withdrawn(self, kind: GroupKind, version: str) -> bool:
@@ -314,7 +314,7 @@ class RESTMapper:
         return not (is_old or self._outdated) if again else not (is_old and self._outdated)
 
     async def _discover(self) -> _Discovered | None:
-        """What the cluster serves, None where nothing has changed since the last discovery."""
+        """What the cluster serves, None if nothing has changed since the last discovery."""
         if self._aggregated:
             before, paths = self._documents, ("/api", "/apis")
             found = [each for each in await asyncio.gather(*map(self._get_aggregated, paths)) if each is not None]

@@ -132,7 +132,7 @@ class ErrorStatus(Struct, frozen=True, kw_only=True):
     """Whether admission refuses the object: a quota, a webhook, a policy, or any other plugin."""
 
     words: ServerWords | None = None
-    """The message and the causes before redaction, None where nothing was redacted."""
+    """The message and the causes before redaction, None if nothing was redacted."""
 
 
 class ApiError(Exception):

@@ -129,7 +129,7 @@ _UNSENT = object()
 
 
 def sent_body(body: bytes) -> Mapping[str, Any]:
-    """The manifest in the body of a request, {} where it is none."""
+    """The manifest in the body of a request, {} if it is none."""
     try:
         found = _decode(body)
     except (ValueError, RecursionError):

@@ -6,7 +6,7 @@ Promises:
   Watches have a connection pool of their own.
 - The client retries by the rules of `retry`. After a 401 it renews the credentials once. If it does not trust the
   server's certificate, it reads the file of the certificate authorities again.
-- The connection of a watch or a request that is left is closed, also where the server has ended it meanwhile.
+- The connection of a watch or a request that is left is closed, even if the server has ended it meanwhile.
 - With a fence, a request that changes the cluster leaves the process only while the fence is open.
 - What `impersonating` returns sends every request as that user, and shares everything else with its origin.
 - An answer takes no more than ANSWER_LIMIT bytes of memory, compressed or not.
@@ -75,7 +75,7 @@ class Response(Struct, frozen=True, kw_only=True):
     status: int
     body: bytes
     etag: str = ""
-    """The version of the body, '' where the API server gave none."""
+    """The version of the body, '' if the API server gave none."""
     warnings: tuple[str, ...] = ()
 
 
@@ -182,7 +182,7 @@ class Transport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The body of a watch in pieces, as they arrive. Raises ApiError, also while the pieces are read."""
+        """The body of a watch in pieces, as they arrive. Raises ApiError, even while the pieces are read."""
         headers = await self.credentials.headers()
         async with AsyncExitStack() as stack:
             try:

@@ -7,7 +7,7 @@ Promises:
   that is older than the write does not remove it.
 - A listener gets every change that a watch delivers once, with the object that the watch delivered before. It does not
   get the echo of a write, and it does get a foreign change just before the write.
-- The answer to a write that changed nothing is the state that others made. Its listeners get it as if the watch had
+- If the write changed nothing, its answer shows someone else's change. Its listeners get it as if the watch had
   delivered it, because the watch event of that version is no echo.
 - A whole object replaces the partial one of the same version, and changes nothing for listeners.
 - The cache shows a change before it calls the listeners. During a write (`writing`) it defers the changes of the
@@ -16,6 +16,23 @@ Promises:
 The cache compares resourceVersions as numbers if both are numbers (comparable within one resource from 1.35, KEP-5504;
 in practice wherever etcd is the store), and else only for equality. Then an own write stays until its echo, a list or a
 deletion arrives.
+
+How it works:
+Of each object the cache knows two states: the visible one (`_objects`), which readers get, and the one that the watch
+delivered last, with which a change begins for listeners. They are the same unless an own write is ahead of the watch.
+Then `_pending` has the delivered state and the number of the write. An event of such an object is one of these:
+
+- the version of the write, so its echo: the two states are the same again, and listeners get nothing;
+- an older version: the write stays visible. Listeners get the event as a foreign change, unless it is the echo of an
+  earlier own write;
+- a newer version: it becomes visible, and listeners get it;
+- after an own deletion, a state of the deleted object: the object stays deleted.
+
+Versions of one resource only grow, so this order is that of the changes. An answer that arrives after the watch has
+passed its version (`_watched_version`) is not stored, so no answer brings back an object that was changed or deleted
+since. A list has every write before its `mark`. A later write stays visible if its version is greater than the list's,
+and a later deletion while the list has the deleted object. The echo may arrive before the answer that has its version.
+So the changes during `writing` are kept back, and those with a version that a write returned are dropped at its end.
 """
 
 from __future__ import annotations

@@ -13,6 +13,23 @@ Promises:
 - An object that `reduce` makes smaller is kept as it returns it, from the moment at which it is read.
 - The reflector replaces an unfinished streamed list by a paged one, and streams the next list again. It stops streaming
   lists if the server refuses them, or falls silent in FAILURES of them in a row.
+
+How it works:
+`_version` is the resourceVersion up to which the cache is complete; '' means that there is none. `run` repeats one
+step. Without a version the step is a list, which replaces the content of the cache: either a streamed list (a watch
+without a resourceVersion, whose objects `_StreamedList` collects until the server's end marker), or a list in pages.
+With a version the step is a watch from there. Each event changes the cache first, and moves the version afterwards, so
+a watch that is opened again at the version misses nothing.
+
+A failure either keeps the version or clears it. A watch that breaks keeps it: the next step watches from there, once
+`_check_history` has compared it with the server's own version. Whatever may have cost an event clears it, and the next
+step lists: a 410, an event that can't be read, a resource that is missing or forbidden, a server that is away when the
+watch is opened, an error that would repeat, an exception of a listener. The list then shows the listeners what the
+watch did not: `Cache.replace` compares the former content with the list. It takes `Cache.mark` from before the list
+began, so that an own write which is newer than the list stays.
+
+`state` follows from the last step. SYNCING becomes WATCHING with the first complete list. MISSING and FORBIDDEN clear
+`synced`, because the operator may no longer see the objects. FAILING does not: the cache was complete, and is only old.
 """
 
 from __future__ import annotations

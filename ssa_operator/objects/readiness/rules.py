@@ -54,7 +54,7 @@ class Readiness(Struct, frozen=True):
 
     state: ReadinessState
     message: str = ""
-    """Why it isn't Current; empty where it is."""
+    """Why it isn't Current; '' if it is."""
     again_at: float | None = None
     """When the same object may have another state or message, in seconds since the epoch; None for never."""
     awaits_use: bool = False
@@ -68,7 +68,7 @@ class Readiness(Struct, frozen=True):
 
 CURRENT = Readiness(ReadinessState.CURRENT)
 _OUTDATED = "its controller has not observed the latest change"
-# It has no present duration, because each other message would be a write of the parent's status.
+# It omits the current duration, because each new message would be a write of the parent's status.
 _UNWRITTEN = (
     f"nothing has written its status for at least {UNWRITTEN_STATUS_GRACE / 60:.0f} minutes: its controller may not "
     "run, or may never write conditions; if it never does, set ssa-operator.dev/ready-when, or ssa-operator.dev/wait: "

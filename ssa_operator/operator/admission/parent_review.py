@@ -67,7 +67,7 @@ class ParentReview:
         return () if before is None else new_problems(found, before)
 
     def _parents(self, request: AdmissionRequest) -> Parents | None:
-        """The parents of the request's resource, None where no folder with that resource runs."""
+        """The parents of the request's resource, None if no folder with that resource runs."""
         asked = request.resource.group, request.resource.version, request.resource.resource
         for parents in self._operator.folders.values():
             served = parents.served.resource
@@ -76,7 +76,7 @@ class ParentReview:
         return None
 
     async def _problems(self, parents: Parents, body: Mapping[str, Any], *, is_new: bool) -> tuple[str, ...] | None:
-        """What is wrong with the parent, None where that can't be judged. Raises ApiError."""
+        """What is wrong with the parent, None if that can't be judged. Raises ApiError."""
         # A new object has no version yet, which templates read.
         metadata = {"resourceVersion": "0", **body["metadata"]}
         parent = parents.parent(LiveObject.of({**body, "metadata": metadata}))

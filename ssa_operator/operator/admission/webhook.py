@@ -7,7 +7,7 @@ Promises:
 - Behind a Service, the registration stays when the operator stops, because replicas use it, too. A webhook with a URL
   removes its own when it stops in order.
 - A request that fails is logged once, and is repeated. Reconciles go on.
-- All replicas do this, also those that do not lead.
+- All replicas do this, including those that do not lead.
 """
 
 from __future__ import annotations

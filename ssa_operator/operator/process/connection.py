@@ -1,7 +1,7 @@
 """Connects a command to a cluster, and runs its work.
 
 Promises:
-- A command closes its connections, also after an error.
+- A command closes its connections, even after an error.
 - An error of the API server or of the credentials is one line for the user.
 """
 

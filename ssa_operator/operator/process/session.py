@@ -4,7 +4,7 @@ Promises:
 - SIGINT and SIGTERM stop the operator in order. A second signal ends the process at once.
 - The operator may open as many files as its user may ever allow it, up to MAX_OPEN_FILES.
 - SIGUSR1 writes the work queue, the watches and the tasks to the log, and the stacks of the threads to standard error,
-  these also while the event loop is stuck.
+  these even while the event loop is stuck.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
 
 
 def wanted(environment: Mapping[str, str]) -> str:
-    """The variable with the endpoint that traces go to, '' where no traces are wanted."""
+    """The variable with the endpoint that traces go to, '' if no traces are wanted."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none":
         return ""
     return next((name for name in ENDPOINTS if environment.get(name)), "")

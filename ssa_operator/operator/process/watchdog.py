@@ -146,7 +146,7 @@ def _busier(operator: int, held: list[Running], alive: int) -> Running:
 
 
 def _ticks(process: int, thread: int) -> int:
-    """The processor time of a thread, 0 where the system doesn't show it."""
+    """The processor time of a thread, 0 if the system doesn't show it."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{process}/task/{thread}/stat").read_text().rpartition(")")[2].split()
         return int(fields[11]) + int(fields[12])

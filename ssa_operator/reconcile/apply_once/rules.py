@@ -108,7 +108,7 @@ def digest(document: Document, parent: LiveObject) -> str:
 
 
 def once_record(records: ParentRecords, identity: Identity) -> OnceRecord | None:
-    """The record of a manifest, None where it was never applied."""
+    """The record of a manifest, None if it was never applied."""
     text = records.once_records.get(identity_key(identity))
     return _parse(text) if text is not None else None
 

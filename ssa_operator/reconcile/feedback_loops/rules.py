@@ -224,7 +224,7 @@ def _named(query: Question, children: Mapping[Reference, Sequence[Identity]]) ->
 def _query_that_leads_back(
     identity: Identity, dependencies: Iterable[Dependency], cycles: Mapping[Identity, int]
 ) -> Question | None:
-    """The lookup of a child that reads an object which is derived from the child, None where it has none. `cycles` has
+    """The lookup of a child that reads an object which is derived from the child, None if it has none. `cycles` has
     the cycle of each object that is in one.
     """
     cycle = cycles.get(identity)

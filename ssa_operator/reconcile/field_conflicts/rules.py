@@ -64,7 +64,7 @@ class ConflictingChange(Struct, frozen=True, kw_only=True):
     """The fields of the operator's that one other manager changed or removed."""
 
     manager: str = ""
-    """'' where no manager owns the fields any more: they were removed."""
+    """'' if no manager owns the fields any more: they were removed."""
     operation: str = ""
     subresource: str = ""
     fields: tuple[str, ...] = ()
@@ -204,7 +204,7 @@ class ConflictHistory(Struct, frozen=True, kw_only=True):
 
 
 def find_foreign_change(record: ApplyRecord, live: LiveObject | None) -> ForeignChange:
-    """What others did to an object since the recorded apply. `live` is the object now, None where it is gone."""
+    """What others did to an object since the recorded apply. `live` is the object now, None if it is gone."""
     if live is None or live.uid != record.uid:
         return ForeignChange()
     return ForeignChange(find_field_changes(record.own_entry, record.applied, live))

@@ -29,7 +29,7 @@ CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
 def why_kept(identity: Identity, parents: Iterable[Identity], crds: Mapping[GroupKind, str]) -> str:
-    """Why an object is never deleted by a parent, '' where it may be; the text is a sentence about "it".
+    """Why an object is never deleted by a parent, '' if it may be; the text is a sentence about "it".
 
     `parents` are the parent and those above it, `crds` has the name of the CRD of each of their kinds.
     """
@@ -77,7 +77,7 @@ _WITH_FINALIZER = re.compile(rf"{re.escape(FINALIZER)} in (\d{{1,9}}) resource i
 
 
 def remaining(namespace: LiveObject) -> Remaining | None:
-    """What a namespace reports, None where it reports no object with the finalizer. Kubernetes' namespace controller
+    """What a namespace reports, None if it reports no object with the finalizer. Kubernetes' namespace controller
     writes these messages
     (https://github.com/kubernetes/kubernetes/blob/master/pkg/controller/namespace/deletion/namespaced_resources_deleter.go).
     """
@@ -104,7 +104,7 @@ def deletion_messages(namespace: LiveObject) -> dict[str, str]:
 def waiting_path(
     start: Identity, parent: Identity, awaited_by: Callable[[Identity], Iterable[Identity]]
 ) -> tuple[Identity, ...]:
-    """The objects over which the end of `start` waits for the end of the parent, both included; () where it doesn't.
+    """The objects over which the end of `start` waits for the end of the parent, both included; () if it doesn't.
     `awaited_by` returns what the end of an object waits for.
     """
     before: dict[Identity, Identity | None] = {start: None}

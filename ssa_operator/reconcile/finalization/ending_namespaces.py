@@ -31,7 +31,7 @@ class EndingNamespace(Struct, frozen=True, kw_only=True):
 
 
 def namespace_end(found: LiveObject | None, parent: LiveObject) -> EndingNamespace | None:
-    """How a namespace of a parent's children ends, None where it doesn't. `found` is the namespace, None where there is
+    """How a namespace of a parent's children ends, None if it doesn't. `found` is the namespace, None if there is
     none.
     """
     if found is None:

@@ -13,6 +13,24 @@ Promises:
 - What the parent lives in is not deleted. An object whose end waits for the parent is deleted, and its end not awaited.
 - What can't be read or created in a namespace that ends doesn't block the deletion.
 - Children that the garbage collector has orphaned are left behind (reconcile.orphaning.rules).
+
+How it works:
+No phase of the deletion is stored. Each reconcile makes the whole plan again from the objects that exist and from two
+records on the parent: the inventory, and the hooks that are done. So a process that takes over goes on at the same
+point.
+
+1. While a hook is not done, the hooks have the steps of ordinary manifests, and every object that has to be deleted is
+   kept. A hook that can't run any more is left out. A Job that failed is recreated when its backoff has passed.
+2. When all hooks are done, they are recorded as done before anything is deleted, because the object of a hook may
+   disappear by itself. Then an object gets the action PRUNE once nothing needs it: no dependent of it exists, and, for
+   objects without an order of the templates, none of a later wave.
+3. When the hooks are done and no such object is left, nothing keeps the parent.
+
+An object leaves the plan only when a watch that has synced, or a read, shows that it is gone or has lost the label of
+the parent, or when the cluster no longer serves its kind. An object that may exist is waited for. Three cases end this
+wait nevertheless, because it would have no end: the deletion of the object waits for the parent itself (`cycles`), its
+namespace has ended, or it can't be read in a namespace that ends. If the operator may not read what decides this, the
+wait goes on and `needs_person` says so.
 """
 
 from __future__ import annotations
@@ -232,7 +250,7 @@ def _keep(step: Step, reason: str) -> Step:
 
 
 def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
-    """The step of one object that has to be deleted, None where the parent has no such object any more."""
+    """The step of one object that has to be deleted, None if the parent has no such object any more."""
     kind = observed.children.kinds.get(identity.group_kind)
     if kind is None:
         return None  # The cluster no longer serves the kind, so it has no object of it.

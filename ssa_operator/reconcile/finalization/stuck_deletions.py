@@ -81,6 +81,6 @@ def remove_finalizer(live: LiveObject, finalizer: str) -> str:
 
 
 def _remaining(live: LiveObject) -> str:
-    """What a namespace reports on what keeps it, '' where it reports nothing yet."""
+    """What a namespace reports on what keeps it, '' if it reports nothing yet."""
     messages = deletion_messages(live)
     return "; ".join(messages[name] for name in _NAMESPACE_CONDITIONS if messages.get(name))

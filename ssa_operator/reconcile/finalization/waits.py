@@ -51,7 +51,7 @@ class DeletionWaits:
                 self._within.pop(place, None)
 
     def find(self, identity: Identity) -> LiveObject | None:
-        """A parent of this process, None where it is none."""
+        """A parent of this process, None if it is none."""
         uid = self._uids.get(identity, "")
         return self._find(uid) if uid else None
 

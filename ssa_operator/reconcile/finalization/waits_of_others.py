@@ -82,7 +82,7 @@ class _Reading:
         return (*self._edges.get(identity, ()), *self.waits.awaited_by(identity))
 
     def why_unknown(self, start: Identity) -> str:
-        """Why it is unknown whether the end of an object waits for that of the parent, '' where it is known."""
+        """Why it is unknown whether the end of an object waits for that of the parent, '' if it is known."""
         return next((why for each, why in self._unread.items() if waiting_path(start, each, self.awaited_by)), "")
 
     async def follow(self, starts: Iterable[LiveObject], parent: Identity) -> None:
@@ -102,7 +102,7 @@ class _Reading:
         return identity.group_kind in (NAMESPACE, CRD) or self._parent(identity) is not None
 
     def _parent(self, identity: Identity) -> LiveObject | None:
-        """A parent with the operator's finalizer, of this process or another one, None where none is known."""
+        """A parent with the operator's finalizer, of this process or another one, None if none is known."""
         found = self._live.get(identity) or self.waits.find(identity)
         return found if found is not None and _has_finalizer(found) else None
 
@@ -145,7 +145,7 @@ class _Reading:
         return tuple(await self._parents(identity.name, "")) if await self._ending(identity) is not None else ()
 
     async def _ending(self, identity: Identity) -> LiveObject | None:
-        """A namespace or a CRD as it is now, None where it is gone or not being deleted."""
+        """A namespace or a CRD as it is now, None if it is gone or not being deleted."""
         if identity not in self._live:
             resource = await self.cluster.children.resource(identity.group_kind, "v1")
             found = await self.cluster.operator_client.find(resource, identity.name)

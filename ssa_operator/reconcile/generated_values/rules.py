@@ -39,7 +39,7 @@ _WHY = "why"
 
 
 def secret_identity(parent: LiveObject, identity: Identity) -> Identity | None:
-    """The Secret that keeps the values of an object of this parent; None where no namespace can hold one, because
+    """The Secret that keeps the values of an object of this parent; None if no namespace can hold one, because
     neither the parent nor the object is in a namespace.
     """
     namespace = parent.identity.namespace or identity.namespace
@@ -69,7 +69,7 @@ def secret_body(parent: LiveObject, secret: Identity, live: LiveObject, why: str
 
 
 def read_secret(parent: LiveObject, identity: Identity, secret: LiveObject) -> Recreation | None:
-    """The recreation of an object that a former process began, with the object as it was; None where the Secret is no
+    """The recreation of an object that a former process began, with the object as it was; None if the Secret is no
     such record.
     """
     data = secret.body.get("data")
@@ -92,7 +92,7 @@ def obsolete_values(
     existing: Container[Identity],
 ) -> frozenset[Identity]:
     """The objects whose values need no record any more. `applied` are those that this reconcile applied, `rendered`
-    those that the templates render (None where that is not known completely), `existing` those that exist.
+    those that the templates render (None if that is not known completely), `existing` those that exist.
     """
     return frozenset(
         identity

@@ -95,14 +95,14 @@ _MUTABLE: Mapping[GroupKind, frozenset[str]] = {
 
 
 def immutable_field(kind: GroupKind, refusals: Sequence[FieldRefusal], schema: Mapping[str, Any] | None = None) -> str:
-    """The first of `immutable_fields`, '' where there is none."""
+    """The first of `immutable_fields`, '' if there is none."""
     return next(iter(immutable_fields(kind, refusals, schema)), "")
 
 
 def immutable_fields(
     kind: GroupKind, refusals: Sequence[FieldRefusal], schema: Mapping[str, Any] | None = None
 ) -> tuple[str, ...]:
-    """The immutable fields among the refusals, () where the API server refused for other reasons.
+    """The immutable fields among the refusals, () if the API server refused for other reasons.
 
     `refusals` are the causes of an Invalid (422) answer. `schema` is the openAPIV3Schema of a custom resource: there a
     field is immutable if a transition rule failed

@@ -48,7 +48,7 @@ class AccountReviews:
         self._slots = asyncio.Semaphore(PARALLEL)
 
     def answer(self, account: str, permission: Permission) -> AccessReview | None:
-        """The answer that still counts, None where there is none."""
+        """The answer that still counts, None without one."""
         known = self._answers.get((account, permission))
         return known[1] if known is not None and self._clock.monotonic() < known[0] else None
 

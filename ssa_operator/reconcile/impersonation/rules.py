@@ -22,7 +22,7 @@ def account_of(name: str, parent: Identity) -> str:
 
 
 def refusal(name: str, parent: Identity, *, cluster_scope: bool) -> str:
-    """Why the operator applies nothing for a parent while it impersonates `name`, '' where it may."""
+    """Why the operator applies nothing for a parent while it impersonates `name`, '' if it may."""
     if not name or parent.namespace or cluster_scope:
         return ""
     return (

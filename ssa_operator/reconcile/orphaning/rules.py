@@ -20,7 +20,7 @@ from ssa_operator.objects.live_object import LiveObject
 
 
 def orphan_patch(live: LiveObject, parent_uid: str) -> bytes | None:
-    """The JSON patch that takes an object's owner reference to a parent away, None where it has none. The patch tests
+    """The JSON patch that takes an object's owner reference to a parent away, None if it has none. The patch tests
     that the object and the owner are those that were read.
     """
     for position, owner in enumerate(live.owner_references):

@@ -60,7 +60,7 @@ class AncestorsOfOthers:
         return replace(observed, parents=replace(observed.parents, ancestors=above)) if elsewhere else observed
 
     async def _find(self, uid: str) -> CreatedParent | None:
-        """A parent of another process, None where it is gone."""
+        """A parent of another process, None if it is gone."""
         oldest = self._monotonic() - REMEMBERED_SECONDS
         self._found = {uid: each for uid, each in self._found.items() if each[1] > oldest}
         if uid not in self._found:

@@ -18,7 +18,7 @@ from ssa_operator.objects.live_object import LiveObject
 
 
 def owner_version_patch(live: LiveObject, parent: LiveObject) -> bytes | None:
-    """The JSON patch that has an object name its parent in the parent's version, None where it does or has no such
+    """The JSON patch that has an object name its parent in the parent's version, None if it does or has no such
     owner reference. The patch tests that the object is the one that was read.
     """
     wanted = join_api_version(parent.identity.group, parent.version)

@@ -4,7 +4,7 @@ Promises:
 - The operator writes no record that the parent has already. What was applied is one write for a new parent, and one for
   each change of its templates, unless they add a kind.
 - The operator's own write requeues no parent, and never recreates a parent that is gone.
-- The operator removes records that the parent no longer needs, also where other field managers own them.
+- The operator removes records that the parent no longer needs, even if other field managers own them.
 - A manifest that has to be recorded before it is applied, and can't be, is not applied.
 - Records that another client removed altogether are written again before anything else is done.
 """
@@ -49,7 +49,8 @@ from ssa_operator.reconcile.turn import Turn
 
 ATTEMPTS = 4
 """How often a reconcile sends a removal to a parent that others change meanwhile. After that, the next reconcile sends
-it."""
+it.
+"""
 
 
 async def restore_parent_records(turn: Turn, now: float) -> None:
@@ -64,7 +65,7 @@ async def restore_parent_records(turn: Turn, now: float) -> None:
 async def save_parent_records(turn: Turn, records: ParentRecords) -> None:
     """Write these records to the parent, unless it has them.
 
-    Raises ApiError (`not_found` or `conflict` where the parent is gone, `conflict` also where others keep changing it),
+    Raises ApiError (`not_found` or `conflict` if the parent is gone, `conflict` if others keep changing it),
     and ParentRecordsError if they can't be recorded.
     """
     if turn.records == records:
@@ -120,7 +121,7 @@ async def _remove(cluster: ClusterAccess, parent: Parent, known: ParentRecords, 
 
 
 async def read_again(cluster: ClusterAccess, parent: Parent) -> LiveObject | None:
-    """The parent as the API server has it now, None where it is gone."""
+    """The parent as the API server has it now, None if it is gone."""
     identity = parent.live.identity
     live = await cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
     return live if live is not None and live.uid == parent.live.uid else None

@@ -70,7 +70,7 @@ APPLIED_ANNOTATION = f"{PREFIX}applied"
 
 SELECTOR_ANNOTATION = f"{PREFIX}selector"
 """The annotation with the `--selector` of the operator that gave the parent its finalizer. That operator finalizes the
-parent also if its labels no longer match.
+parent even if its labels no longer match.
 """
 
 _NAMES = (
@@ -130,7 +130,7 @@ class AppliedRecord(Struct, frozen=True, kw_only=True):
     kinds: frozenset[GroupKind]
     """The kinds of the children with an owner reference that exist or are going to."""
     templates: str = ""
-    """The digest of the template set that was applied completely and rendered all of them, '' where that is unknown."""
+    """The digest of the template set that was applied completely and rendered all of them, '' if that is unknown."""
 
 
 class ParentRecords(Struct, frozen=True, kw_only=True):
@@ -147,7 +147,7 @@ class ParentRecords(Struct, frozen=True, kw_only=True):
     replicas: Mapping[Identity, OthersReplicas] = field(default_factory=dict)
     """The children that are being recreated, each with the number of replicas that others have set."""
     applied: AppliedRecord | None = None
-    """What was applied, None where nothing was."""
+    """What was applied, None if nothing was."""
     has_finalizer: bool = False
     """Whether the parent has the operator's finalizer."""
     selector: str = ""
@@ -240,7 +240,7 @@ def is_left_by_selector(parent: LiveObject, selector: str) -> bool:
 
 
 def unreadable_records_message(parent: LiveObject) -> str:
-    """Why records on a live parent can't be read, '' where all can.
+    """Why records on a live parent can't be read, '' if all can.
 
     Without its records, the operator would run again what is applied once, or forget children. So it does nothing.
     """
@@ -257,7 +257,7 @@ def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str,
     """The body of the apply (as MANAGER) after which the parent has exactly these records.
 
     The uid prevents the apply from creating a parent, and from changing one that was recreated under the same name.
-    Raises ParentRecordsError where the records don't fit on an object.
+    Raises ParentRecordsError if the records don't fit on an object.
     """
     annotations = {}
     if records.inventory:
@@ -312,7 +312,7 @@ def is_written(parent: LiveObject, body: Mapping[str, Any]) -> bool:
 
 
 def removal(parent: LiveObject, records: ParentRecords) -> bytes | None:
-    """The JSON patch that removes from a parent what these records don't need; None where there is nothing to remove.
+    """The JSON patch that removes from a parent what these records don't need; None if there is nothing to remove.
 
     An apply doesn't remove a field that another field manager owns, too, for example `kubectl` after it restored a
     backup. The patch tests that the parent is the one that was read, unchanged.

@@ -47,7 +47,7 @@ class WorkloadEvents:
         self._forbidden: set[tuple[str, str]] = set()
 
     async def cause(self, live: LiveObject, cluster: ClusterAccess, reported: str) -> str:
-        """Why an object isn't ready, by its newest Warning Event; '' where that is unknown. `reported` is the cause
+        """Why an object isn't ready, by its newest Warning Event; '' if that is unknown. `reported` is the cause
         that was found before.
         """
         namespace = live.identity.namespace or CLUSTER_SCOPED

@@ -71,7 +71,7 @@ class ObjectEvent(Struct, frozen=True, rename="camel"):
 
     @property
     def time(self) -> str:
-        """When it occurred last, to the second; '' where that is unknown."""
+        """When it occurred last, to the second; '' if that is unknown."""
         last = self.series.last_observed_time if self.series is not None else None
         times = (last, self.last_timestamp, self.event_time, self.metadata.creation_timestamp)
         # RFC 3339 in UTC sorts as text, and only some of these times have fractions.

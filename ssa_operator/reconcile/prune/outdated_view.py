@@ -6,7 +6,7 @@ an old parent is corrected by the next reconcile. A deletion is not.
 Promises:
 - A change of the parent that templates or the operator could act on makes the view outdated. A change of its status
   alone does not, because every reconcile writes it.
-- The parent that the templates rendered is the known one, also where the operator has recorded something on it since
+- The parent that the templates rendered is the known one, even if the operator has recorded something on it since
   and so received a newer state.
 """
 

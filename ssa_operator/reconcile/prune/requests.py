@@ -1,11 +1,11 @@
-"""Reads the parent and what its templates read of the cluster before the first deletion of a reconcile, to delete
-nothing by old knowledge. Reads the parent before the first creation of an object that Kubernetes doesn't collect with
-it, or that was deleted lately.
+"""Reads the parent and what its templates read of the cluster before the first deletion of a reconcile, so that nothing
+is deleted based on stale data. Reads the parent before the first creation of an object that Kubernetes doesn't collect
+with it, or that was deleted lately.
 
 Promises:
 - A reconcile that deletes nothing and creates no such object sends no such request. Any other sends one for the parent;
   one that deletes and whose parent is not outdated, one for each `child`, `live` and lookup of its templates, however
-  many objects it deletes, and also if such a request fails.
+  many objects it deletes, and even if such a request fails.
 - A child that this reconcile itself has changed is another one than the templates read: the next reconcile deletes.
 - The answers come from etcd and not from a watch cache of the API server.
 """
@@ -62,7 +62,7 @@ class ViewCheck:
         self._everything = _AskedOnce()
 
     async def why_outdated(self) -> str:
-        """Why the operator must not delete by what it knows, '' where it may. Raises ApiError."""
+        """Why the operator must not delete by what it knows, '' if it may. Raises ApiError."""
         return await self._everything.answer(self._why_parent_or_read)
 
     async def why_parent_outdated(self) -> str:

@@ -31,9 +31,9 @@ class PrunePlan(Struct, frozen=True, kw_only=True):
 
     steps: tuple[Step, ...]
     hold_message: str = ""
-    """Why the objects are kept until a user confirms, '' where nothing is held."""
+    """Why the objects are kept until a user confirms, '' if nothing is held."""
     blocked: str = ""
-    """Why the objects are kept for now, '' where nothing blocks the prune."""
+    """Why the objects are kept for now, '' if nothing blocks the prune."""
     held_prune: HeldPrune | None = None
     """The record of the held prune that the parent has to keep."""
 
@@ -221,7 +221,7 @@ def _must_be_held(
 
     The data caused the prune, and it isn't held, if this very template set rendered the children before or was applied
     completely to this parent. A process that has just started knows neither. A changed spec is no proof either, because
-    the templates may have changed as well. A prune that is held stays held, also if other children have taken the place
+    the templates may have changed as well. A prune that is held stays held, even if other children have taken the place
     of those that it deletes.
     """
     if observed.confirmed or not rendered.complete or observed.renders.applied_digest == rendered.digest:

@@ -74,7 +74,7 @@ class ImmutableChange(Struct, frozen=True, kw_only=True):
     error: ApiError
     """The refusal."""
     schema: Mapping[str, Any] | None
-    """The schema of the object's CRD, None where there is none."""
+    """The schema of the object's CRD, None without one."""
     field: str
     """The path of the immutable field."""
     note: str = ""

@@ -129,7 +129,7 @@ def _identity_of(owner: Mapping[str, Any]) -> Identity:
 
 
 def reason_to_keep(manifest: Manifest, live: LiveObject) -> str:
-    """Why the operator may not delete and recreate an object, '' where it may."""
+    """Why the operator may not delete and recreate an object, '' if it may."""
     parent_uid = manifest.body["metadata"]["labels"][PARENT_UID_LABEL]
     if live.parent_uid != parent_uid:
         return f"it was not created for this parent; {_deletion_advice(live.identity)}, or choose another name"
@@ -167,7 +167,7 @@ def propagation(manifest: Manifest) -> Recreate:
 
 
 def _generated_values_at_risk(manifest: Manifest, live: LiveObject) -> str:
-    """Why the generated values of an object could be lost if it was deleted, '' where the new object surely gets them.
+    """Why the generated values of an object could be lost if it was deleted, '' if the new object surely gets them.
 
     During a slow deletion others may still write the object, and its record (generated_values) has the values
     of before.
@@ -211,8 +211,8 @@ def probe(manifest: Manifest, live: LiveObject) -> TrialManifest:
 def refusal_is_about_trial(
     probed: TrialManifest, refusals: Sequence[FieldRefusal], message: str, schema: Mapping[str, Any] | None
 ) -> bool:
-    """Whether a refusal of the probe doesn't disprove the manifest: it is about the probe's name, or about the number
-    of objects.
+    """Whether the dry run failed for reasons unrelated to the manifest: it is about the probe's name, or about the
+    number of objects.
     """
     if refusals:
         return all(is_about_name(refusal, probed.name, schema) for refusal in refusals)
@@ -225,7 +225,7 @@ _COUNTED = re.compile(r"(?:count/\S+|configmaps|pods|replicationcontrollers|reso
 
 
 def _unused_name(name: str, salt: str) -> str:
-    """A name that begins as the given one does. It is as long where that is long, so that it exceeds no limit."""
+    """An unused name with the same prefix. Long names are truncated, not extended."""
     suffix = hashlib.blake2b(salt.encode(), digest_size=4).hexdigest()
     return f"{name[: -len(suffix)]}{suffix}" if len(name) >= 24 else f"{name}-{suffix}"
 

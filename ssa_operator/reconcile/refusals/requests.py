@@ -113,7 +113,7 @@ class _Trials(Struct, frozen=True, kw_only=True):
     """The fields that the object must not have after an apply that is accepted."""
     cluster: ClusterAccess
     denial: str = ""
-    """How admission denied the manifest, '' where the API server refused it."""
+    """How admission denied the manifest, '' if the API server refused it."""
 
     async def fresh(self) -> tuple[LiveObject | None, bool]:
         """The object that the manifest would become under another name, and whether the manifest is valid as far as
@@ -127,7 +127,7 @@ class _Trials(Struct, frozen=True, kw_only=True):
             return None, error.terminal and refusal_is_about_trial(probed, refusals_of(error), words, self.schema)
 
     async def as_it_is(self) -> LiveObject | None:
-        """The object as an apply of the manifest leaves it, None where the API server refuses it."""
+        """The object as an apply of the manifest leaves it, None if the API server refuses it."""
         return await self._accepted(())
 
     async def choose(self, candidates: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], LiveObject] | None:
@@ -151,7 +151,7 @@ class _Trials(Struct, frozen=True, kw_only=True):
         return found if found is not None and is_gone(self.returned, found) else None
 
     async def _accepted(self, chosen: tuple[Candidate, ...]) -> LiveObject | None:
-        """The object as an apply without these candidates leaves it, None where one of them is needless or refused."""
+        """The object as an apply without these candidates leaves it, None if one of them is needless or refused."""
         found = await self._unless_refused(self._try(chosen))
         if found is None or not (self.refused.immutable or self.denial):
             return found
@@ -253,7 +253,7 @@ async def answer_returned_fields(
     step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess
 ) -> Step | Outcome | None:
     """The step to apply instead, or the outcome of a dry run, where fields that the manifest no longer has would be
-    back after its apply. None where none would, or where nothing helps. Raises ApiError and CredentialsError.
+    back after its apply. None if none would, or where nothing helps. Raises ApiError and CredentialsError.
     """
     live = step.live
     if live is None or live.deleting or step.unchanged or step.history.refusal_answered:

@@ -99,7 +99,7 @@ def read_refusal(
     schema: Mapping[str, Any] | None,
     former: AbstractSet[str],
 ) -> RefusedApply | None:
-    """The refused apply, None where the API server refuses the metadata alone. `schema` is that of the object's CRD."""
+    """The refused apply, None if the API server refuses the metadata alone. `schema` is that of the object's CRD."""
     fields = [each.field for each in refusals if each.field and not each.field.startswith(("metadata", "status"))]
     if not fields:
         return None
@@ -270,7 +270,7 @@ def beyond(candidate: Candidate, manifest: Manifest) -> bytes:
 
 def short_of(candidate: Candidate, manifest: Manifest) -> bytes | None:
     """The manifest with a value a bit back from the live one, to tell a value that goes one way from one that has a
-    limit. None where nothing is between the two values.
+    limit. None if nothing is between the two values.
     """
     kept, (live, wanted) = _amounts(candidate)
     if live % 1 or wanted % 1:

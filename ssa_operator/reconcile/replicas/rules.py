@@ -128,7 +128,7 @@ def last_replicas(
     manifest: Manifest, recorded: OthersReplicas | None, gone: LiveObject | None, paths: ScalePaths
 ) -> OthersReplicas | None:
     """What the object that takes the place of a deleted one gets: what others set in that one last, if its end was
-    seen. `recorded` is what they had set before the operator deleted it, None where it recorded nothing.
+    seen. `recorded` is what they had set before the operator deleted it, None if it recorded nothing.
     """
     if recorded is None or gone is None or not gone.deleting:
         return recorded

@@ -3,7 +3,7 @@
 Promises:
 - Every manifest that such a reconcile applied is applied again. Only the render, the plan and the report are saved.
 - A reconcile that created, changed, refused, kept or pruned an object, or that waits for one, is not repeated.
-- Nothing is kept of manifests that are large together.
+- If a parent's manifests are large in total, none are kept.
 - A reconcile that took a decision by what the process remembers (a conflict, a feedback loop, a refusal, a recreation,
   new names, a warning of the API server) is not repeated.
 """
@@ -49,7 +49,7 @@ class RepeatableApply:
 def repeatable_applies(
     plan: Plan, outcomes: Sequence[Outcome], history: ChildHistory, examples: Examples
 ) -> tuple[RepeatableApply, ...] | None:
-    """The applies of a reconcile, None where it is not repeated. `history` is that after the reconcile. They are
+    """The applies of a reconcile, None if it is not repeated. `history` is that after the reconcile. They are
     compressed by `examples`, which learn from them.
     """
     observed = plan.observed

@@ -61,7 +61,7 @@ class ResyncBudget(Generic[Key]):
         self._free_at = max(self._free_at, now - 1.0) + self.withdraw(key) / self._rate
 
     def turn(self, now: float) -> tuple[Key, float] | None:
-        """The key that is next, and the seconds until then; None where no key waits."""
+        """The key that is next, and the seconds until then; None if no key waits."""
         first = next(iter(self._requests), None)
         return None if first is None else (first, max(0.0, self._free_at - now))
 

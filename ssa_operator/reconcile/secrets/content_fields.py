@@ -93,7 +93,7 @@ def hidden_in_live(live: LiveObject, fields: ContentFields) -> HiddenPaths:
 
 
 def prefix_of(path: FieldPath, hidden: HiddenPaths) -> FieldPath | None:
-    """The hidden field that a field is, or is below; None where it is shown."""
+    """The hidden field that a field is, or is below; None if it is shown."""
     return next((path[:end] for end in range(1, len(path) + 1) if path[:end] in hidden), None)
 
 

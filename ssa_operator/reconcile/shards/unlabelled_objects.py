@@ -63,7 +63,7 @@ async def get_unlabelled(
 async def _get(
     identity: Identity, version: str | None, client: Client, children: ChildInformers
 ) -> LiveObject | UnknownKind | CredentialsError | ApiError | None:
-    """The object, None where there is none, or why it can't be read."""
+    """The object, None without one, or why it can't be read."""
     try:
         resource = await children.resource(identity.group_kind, version)
         return await client.find(resource, identity.name, identity.namespace)

@@ -36,7 +36,7 @@ class ChildStatus(Struct, frozen=True, kw_only=True):
 
     identity: Identity
     uid: str
-    """The uid of the object, '' where there is none."""
+    """The uid of the object, '' if there is none."""
     readiness: Readiness
     counts: bool = True
     """Whether the parent is ready only if this child is."""
@@ -159,7 +159,7 @@ def _waiting_text(step: Step, children: Mapping[Identity, ChildStatus]) -> str:
 
 
 def _cause(child: ChildStatus) -> str:
-    """Why a child isn't ready, in the message of a child that waits for it; '' where the reason adds nothing."""
+    """Why a child isn't ready, in the message of a child that waits for it; '' if the reason adds nothing."""
     message = child.readiness.message
     match child.readiness.state:
         case ReadinessState.FAILED:

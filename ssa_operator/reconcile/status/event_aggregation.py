@@ -112,7 +112,7 @@ class EventCorrelator:
         self._bucket = TokenBucket(BURST, RATE, BURST, now)
 
     def correlate(self, parent: LiveObject, event: Event, moment: Moment) -> Write | None:
-        """The request for an Event, None where it is only counted. Raises EventDropped if a token bucket is empty."""
+        """The request for an Event, None if it is only counted. Raises EventDropped if a token bucket is empty."""
         now = moment.monotonic
         key = EventKey(parent.uid, event.warning, event.reason, event.action, event.note)
         series = self._series.get(key)

@@ -61,11 +61,11 @@ class Report(Struct, frozen=True, kw_only=True):
     """The same because of what this process remembers, in seconds on its monotonic clock."""
 
     notice: str = ""
-    """The message of a status conflict, '' where no other client writes the status."""
+    """The message of a status conflict, '' if no other client writes the status."""
     records_notice: str = ""
-    """The message of records that another client removed, '' where none were."""
+    """The message of records that another client removed, '' if none were."""
     feedback_loop: str = ""
-    """The message of the children that change each time they are applied, '' where there are none."""
+    """The message of the children that change each time they are applied, '' if there are none."""
     suspended: bool = False
     """Whether the parent is suspended."""
     author_status: AuthorStatus = field(default_factory=AuthorStatus)

@@ -61,7 +61,7 @@ class Publisher:
         """Emit Events and write the status, or with `later` leave the status to `write_status`. `now` is in seconds
         on the process's monotonic clock.
 
-        Raises ApiError where the status can't be written.
+        Raises ApiError if the status can't be written.
         """
         parent = turn.parent
         history = observe_status(turn.state.status, parent.live, now, self._conflict_policy)
@@ -84,7 +84,7 @@ class Publisher:
         return report
 
     async def write_status(self, turn: Turn, now: float) -> None:
-        """Write the deferred status, or what fits of it. Raises ApiError where it can't be written."""
+        """Write the deferred status, or what fits of it. Raises ApiError if it can't be written."""
         parent, status = turn.parent, turn.state.status.deferred
         assert status is not None
         while True:

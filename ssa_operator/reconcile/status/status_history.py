@@ -34,7 +34,7 @@ class StatusHistory(Struct, frozen=True, kw_only=True):
     conflict: ConflictHistory | None = None
     """What other managers changed in the status."""
     truncation: Truncation | None = None
-    """The whole status that did not fit into the parent, None where it does."""
+    """The whole status that did not fit into the parent, None if it does."""
     observed_at: float = 0.0
     """When a reconcile last looked for foreign changes."""
 

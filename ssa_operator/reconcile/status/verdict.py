@@ -60,7 +60,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     stalled: bool = False
     """Whether the parent becomes ready only after a change by a user."""
     suspended: str = ""
-    """The message of the condition Suspended, '' where the parent isn't suspended."""
+    """The message of the condition Suspended, '' if the parent isn't suspended."""
 
 
 def make_verdict(
@@ -118,7 +118,7 @@ def _conflict_failure(outcome: Outcome) -> Outcome:
 
 
 def _failure_verdict(failures: Sequence[Outcome]) -> Verdict | None:
-    """The verdict with the first reason of `FailureReason` that a failure has, None where no failure has one."""
+    """The verdict with the first reason of `FailureReason` that a failure has, None if no failure has one."""
     reason = next((each for each in FailureReason if any(failure.problem is each for failure in failures)), None)
     if reason is None:
         return None
@@ -132,7 +132,7 @@ def _failure_verdict(failures: Sequence[Outcome]) -> Verdict | None:
 
 
 def _waiting_verdict(plan: Plan, children: Sequence[ChildStatus]) -> Verdict | None:
-    """The verdict where a child or a template waits for a dependency, None where none does."""
+    """The verdict where a child or a template waits for a dependency, None if none does."""
     waiting = [str(child) for child in children if child.waits]
     waiting += [f"{wait.location}: {wait}" for wait in plan.rendered.waits if wait.identity is None]
     if not waiting:

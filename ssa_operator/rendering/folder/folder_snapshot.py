@@ -42,7 +42,7 @@ FolderState: TypeAlias = Mapping[str, tuple[int, ...]]
 """One state of the folder: device, inode, size and time of each folder and file, by relative path."""
 
 FilesState: TypeAlias = Mapping[Path, FolderState]
-"""One state of several folders and files, each of them by its path; empty where there is none."""
+"""One state of several folders and files, each of them by its path; empty if there is none."""
 
 ReadState: TypeAlias = Callable[[Path], FolderState]
 """Reads the state of a folder. Raises OSError if the folder itself can't be read."""

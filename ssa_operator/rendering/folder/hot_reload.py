@@ -223,7 +223,7 @@ class _Watch:
             yield None
         events = awatch(
             *self._folders(known),
-            # A recursive watch follows each link, also one to the root of the file system.
+            # A recursive watch follows each link, including one to the root of the file system.
             recursive=False,
             step=_BURST_GAP,
             debounce=_BURST_LIMIT,

@@ -93,7 +93,7 @@ def load_all(
 
 
 def no_folder_message(roots: Sequence[Path], sources: Sources) -> str:
-    """The message about templates folders without the folder of a resource, '' where there is one or a problem."""
+    """The message about templates folders without the folder of a resource, '' if there is one or a problem."""
     if sources.folders or sources.problems:
         return ""
     return f"{' and '.join(map(str, roots))} has no folder of a resource; add one, named <plural>.<group>"

@@ -50,7 +50,7 @@ CLUSTER_FUNCTIONS = frozenset(
 
 
 CLUSTER_VARIABLES = frozenset({"kubernetes_version"})
-"""The variables whose values are those of the cluster, also in imported and included templates."""
+"""The variables whose values are those of the cluster, even in imported and included templates."""
 
 
 def fail(message: str) -> NoReturn:

@@ -41,7 +41,7 @@ class ParsedTexts:
         self._parsed: dict[tuple[str, str], Nodes | Exception] = {}
         self._missing: dict[tuple[str, str], Callable[[str, str], Nodes]] = {}
         self._inline: int | None = 0
-        """Characters that the render in progress has parsed itself, None where it defers nothing."""
+        """Characters that the render in progress has parsed itself, None if it defers nothing."""
         self._deferrals = 0
 
     @property

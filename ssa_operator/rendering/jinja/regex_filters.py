@@ -42,7 +42,7 @@ _LOST_ESCAPE = re.compile("[\x01-\x08]")
 
 
 def regex_search(value: Any, pattern: Any, group: Any = 0) -> str | None:
-    """The first match of a pattern, or a group of it by number or name; none if there is none."""
+    """The first match of a pattern, or a group of it by number or name; none without a match."""
     compiled = _compiled("regex_search", pattern)
     (index,) = _groups("regex_search", compiled, [group])
     found = next(_matches("regex_search", compiled, text_of(value)), None)

@@ -90,7 +90,7 @@ class Templates:
         coverage: TemplateCoverage | None = None,
         unread: Collection[str] | None = None,
     ) -> None:
-        """Compile `files` (text by path below the templates folder), also those in `_shared`. `coverage` records what
+        """Compile `files` (text by path below the templates folder, `_shared` included). `coverage` records what
         renders reach.
 
         Raises LoadError, unless `unread` is given: the names of files that can't be read or rendered. Then these are

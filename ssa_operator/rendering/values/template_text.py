@@ -4,6 +4,21 @@ Promises:
 - A value can't become YAML syntax: a placeholder stands for it until the YAML around it is parsed.
 - An expression that compares, measures, encodes or joins template text uses the text that the manifest will have.
 - `indent` and `trim` change the layout of text and not the values in it.
+
+How it works:
+While a template runs, its output is no string. Jinja's compiled code yields pieces, and `concat` joins them to a Text:
+the template's own strings, with marks of their lines, and between them the printed values as objects. The output of a
+macro or a block is a Text, too, so a value stays an object however often the text around it is passed on.
+
+`RenderedText` writes the Text of a whole file. Each value becomes a placeholder with its number, and only this text is
+parsed as YAML (`rendering.yaml.documents`). So no character of a value reaches the parser. A
+scalar that is one placeholder gets the value with its type afterwards; in a longer scalar the value's text takes the
+place of the placeholder.
+
+An operation on a Text is of one of two kinds. One that needs the characters (a comparison, a length, an encoding) reads
+`str(text)`, with the values written out; its result is a value as any other. One that changes only the layout
+(`indent`, `trim`, `placed`) goes through `_relayout`: that puts placeholders in, changes the string, and splits it at
+the placeholders again, so that the values pass through untouched.
 """
 
 from __future__ import annotations

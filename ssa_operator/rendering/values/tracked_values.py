@@ -10,6 +10,24 @@ Promises:
 - What an expression computes from a Secret's content, or from a generated value, is content, too. Truth values and null
   are not, because control flow shows them, and neither are a Secret's name and its other metadata.
 - An error of an expression that reads content is marked, whatever its text is (`values.secrecy`).
+
+How it works:
+What a template reads of the cluster is a proxy: a TrackedValue (a value and its provenance) or an UnknownValue (a
+provenance and what it awaits). Both overload Python's operators, and the environment sends the calls, filters and tests
+with such arguments through `call_tracked`. That unwraps the arguments, calls the plain function, and wraps its result
+with the provenance of all arguments. If an argument is unknown, it does not call the function: the result is unknown,
+and awaits all that its arguments await.
+
+The function sees plain data, so it fails on a missing field as on any other. `path_of` then decides by the identity of
+the mapping that lacks the field: if this is a part of a cluster's answer, the result is unknown and awaits the field;
+otherwise it is the template's error. A child that is not ready has its value, and a provenance that is `unready`. Only
+where a document would contain the value does `readable` make it unknown. `default` and `is defined` take the value
+before, with a provenance that doesn't wait (`mark_read_unready`).
+
+Python converts some values itself, and the result can't be a proxy: a condition, the items of a loop, a text, a hash.
+Each of these goes through `read_untracked`. It raises AwaitedError for a value that waits, and otherwise adds the
+provenance to `file_provenance`, so that every document of the file depends on it. Templates have no other way to the
+value, so no text of a file follows from the cluster without a record of it.
 """
 
 from __future__ import annotations
@@ -41,7 +59,7 @@ class Provenance(Struct, frozen=True, eq=False, kw_only=True):
     query: Question
     """The query."""
     answer: Any
-    """The live object, or the objects of a Selection; None if there is none."""
+    """The live object, or the objects of a Selection; None without one."""
     file_provenance: list[Provenance]
     """The provenance of the whole file in progress, shared by all of its values: what its control flow depends on."""
     read_unready: set[Question]

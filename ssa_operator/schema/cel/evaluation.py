@@ -44,7 +44,7 @@ Variables = Mapping[str, Any]
 
 
 def evaluate(node: Expression, variables: Variables) -> Any:
-    """The value of an expression. Raises EvaluationError, and UncheckedError where it is unknown offline."""
+    """The value of an expression. Raises EvaluationError, and UncheckedError if it is unknown offline."""
     spend()
     try:
         return _RULES.get(node.kind, _binary)(node, variables)

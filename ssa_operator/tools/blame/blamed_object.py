@@ -1,7 +1,7 @@
 """The fields of live children with their writers, for `ssa-operator blame`.
 
 Promises:
-- Every live child of the parent is in the result, also one that no template renders now.
+- Every live child of the parent is in the result, including one that no template renders now.
 - No field that the render put a Secret's content into has its value, also outside of Secrets.
 """
 
@@ -56,7 +56,7 @@ class BlamedObject(Struct, frozen=True, kw_only=True):
     """What the templates asked for under a name that is content."""
 
     def origin(self, field: Attribution) -> str:
-        """The origin of a field's value, '' where it is unknown."""
+        """The origin of a field's value, '' if it is unknown."""
         if field.origin is None:
             return ""
         if any(read.query in self.queries for read in field.origin.reads):

@@ -1,7 +1,7 @@
 """Makes a golden case of a live parent: of what its templates read of it, of its children, and of looked-up objects.
 
 Promises:
-- The case holds no content of a Secret: stand-ins replace it, also where the templates put it into other children.
+- The case holds no content of a Secret: stand-ins replace it, even if the templates put it into other children.
 - Fields of the metadata that the API server sets are left out, unless the templates mention them. What the operator
   writes for itself is left out.
 - The case renders what the templates render in the cluster, with the stand-ins.

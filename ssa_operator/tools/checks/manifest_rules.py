@@ -62,7 +62,7 @@ class _ManifestField(Struct, frozen=True):
     value: Any
 
     def __getitem__(self, part: str | int) -> _ManifestField:
-        """A part of it; its value is None where there is none."""
+        """A part of it; its value is None if there is none."""
         value = None
         if isinstance(self.value, Mapping):
             value = self.value.get(part)

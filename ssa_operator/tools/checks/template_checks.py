@@ -87,7 +87,7 @@ class CheckedProject(Struct, frozen=True, kw_only=True):
 
     @property
     def scale_paths(self) -> Mapping[GroupKind, FieldPath]:
-        """The field with the number of replicas of each custom kind, () where its CRD has no scale subresource."""
+        """The field with the number of replicas of each custom kind, () if its CRD has no scale subresource."""
         return {found: scale_path(kind.definition) for found, kind in self.kinds.items()}
 
 

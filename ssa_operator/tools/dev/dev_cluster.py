@@ -2,7 +2,7 @@
 
 Promises:
 - The cluster can be used as soon as its API server can. The rest of its start goes on meanwhile.
-- A cluster that was started here is stopped in the end, also if its start was not complete.
+- A cluster that was started here is stopped in the end, even if its start was not complete.
 """
 
 from __future__ import annotations

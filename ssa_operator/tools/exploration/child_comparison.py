@@ -1,7 +1,7 @@
 """Compares the children of parents that have the same spec, whatever the parents' names, namespaces and uids are.
 
 Promises:
-- The parents' namespaces and uids make no difference, also where texts and the children's names contain them.
+- The parents' namespaces and uids make no difference, even if texts and the children's names contain them.
 - Only what the operator applies is compared: not the status, not the API server's defaults, not fields that only other
   field managers own, and not the operator's own labels and annotations.
 - What differs between two new parents of one spec makes no difference: generated values, times, addresses, checksums.

@@ -388,9 +388,9 @@ class Finding:
     """A key of CODES."""
     message: str
     location: SourceLocation | None = None
-    """The line that causes it; None where no file has it, as for a missing example."""
+    """The line that causes it; None if no file has it, as for a missing example."""
     fix: str = ""
-    """What to write instead, in words; '' where there is no one answer."""
+    """What to write instead, in words; '' if there is no one answer."""
     edits: tuple[Edit, ...] = ()
     """What `check --fix` writes. The result means what the author meant."""
     subject: str = field(default="", compare=False)

@@ -186,7 +186,7 @@ class FileParents:
                 self._queue.add(key, Cause.PARENT)
 
     def _listen(self, parents: Parents) -> None:
-        """Have the applied version of a parent reconciled as soon as it is seen, also if it has the same generation:
+        """Have the applied version of a parent reconciled as soon as it is seen, even if it has the same generation:
         an apply may change nothing but the owners of fields.
         """
 
@@ -216,7 +216,7 @@ class FileParents:
         self._queue.add(key, Cause.PARENT)
 
     def find(self, key: ParentKey) -> LiveObject | None:
-        """A parent as the informer has it, None if there is none."""
+        """A parent as the informer has it, None without one."""
         parents = self._shared.controllers.folders.get(key.folder)
         return None if parents is None else parents.find(key.namespace, key.name)
 

@@ -53,7 +53,7 @@ class ChangedField(Struct, frozen=True, kw_only=True):
 
     field: str
     before: Any
-    """Its value, None where the object lacks it."""
+    """Its value, None if the object lacks it."""
     after: Any
     cause: ChangeCause
     owners: tuple[ChangedFieldOwner, ...] = ()
@@ -83,9 +83,9 @@ class ObjectChange(Struct, frozen=True, kw_only=True):
     location: SourceLocation | None = None
     """The template line of its manifest, or of the field that fails."""
     before: Body | None = None
-    """The object as it is, masked, where it changes; None where it does not exist."""
+    """The object as it is, masked, where it changes; None if it does not exist."""
     after: Body | None = None
-    """The object as it would be, masked, where it changes; None where it would not exist."""
+    """The object as it would be, masked, where it changes; None if it would not exist."""
     fields: tuple[ChangedField, ...] = ()
     """The fields that change in an object that stays."""
     left: tuple[LeftValue, ...] = ()

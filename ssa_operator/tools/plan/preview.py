@@ -4,7 +4,7 @@ Promises:
 - A preview observes, renders and plans by the functions of the operator. Its writes are dry runs.
 - A parent in a file is planned as if it had been applied: with the API server's defaults and validation, and with the
   uid of the live parent if there is one.
-- Two parents that render one object are noticed, also if one of them is only in a file.
+- Two parents that render one object are noticed, even if one of them is only in a file.
 - The claims and histories of a preview end with it.
 """
 
@@ -78,7 +78,7 @@ class Planned(Struct, frozen=True, kw_only=True):
 
     @property
     def unreadable_records_message(self) -> str:
-        """Why a reconcile would do nothing because it can't read records on the parent, '' where it can."""
+        """Why a reconcile would do nothing because it can't read records on the parent, '' if it can."""
         return unreadable_records_message(self.parent.live)
 
 

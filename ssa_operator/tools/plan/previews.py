@@ -45,7 +45,7 @@ class NamedParent(Struct, frozen=True, kw_only=True):
 
     parent: Parent
     live: LiveObject | None = None
-    """The live object where the parent is from a file; None where it does not exist."""
+    """The live object where the parent is from a file; None if it does not exist."""
     location: SourceLocation | None = None
     """The line of the file; None for a parent in the cluster."""
 

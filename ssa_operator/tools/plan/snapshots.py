@@ -170,7 +170,7 @@ class Snapshot:
         return Answer(objects=found, unknown=stored.unknown, absent=stored.absent)
 
     def kind(self, kind: GroupKind) -> KindState | None:
-        """A kind as the cluster served it, None where it did not."""
+        """A kind as the cluster served it, None if it did not."""
         return self._kinds.get(kind)
 
     def _observed(self, parent: Parent, rendered: Rendered) -> Observed:

@@ -2,7 +2,7 @@
 
 Promises:
 - A field that is neither required nor has a default may be missing.
-- The default of a nested field holds also where the mapping around it is missing.
+- The default of a nested field holds even if the mapping around it is missing.
 - An invalid field is refused with the reason, a default by the rules of its type.
 """
 

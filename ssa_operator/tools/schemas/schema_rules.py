@@ -24,7 +24,7 @@ from ssa_operator.tools.findings.findings import Edit, Finding
 _PRESERVED = "x-kubernetes-preserve-unknown-fields"
 
 _ZERO_ALLOWED = frozenset({("HTTPHeader", "value")})
-"""Required fields that the API server takes as empty where they are missing."""
+"""Required fields that the API server takes as empty if they are missing."""
 
 _REMOVED: Mapping[tuple[str, str], tuple[str, str]] = {
     (api_version, kind): (version, instead)

@@ -123,7 +123,7 @@ def conditions_of(live: LiveObject) -> list[Mapping[str, Any]]:
 
 
 def condition(parent: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
-    """The condition of a type in a parent's data, None where there is none."""
+    """The condition of a type in a parent's data, None without one."""
     return next((each for each in parent["conditions"] if each.get("type") == kind), None)
 
 

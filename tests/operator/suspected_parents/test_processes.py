@@ -209,7 +209,7 @@ async def test_a_parent_in_whose_thread_the_process_is_killed_comes_last_and_alo
         assert await command.ended() == -signal.SIGKILL
         assert any("died in a step of its reconcile" in line and "pill" in line for line in command.lines)
     lease = await desk.until(LEASES, "ssa-operator", _suspects)
-    (first,) = (each.get("times", 0) for each in _suspects(lease))  # 1 where the machine was busy for a second
+    (first,) = (each.get("times", 0) for each in _suspects(lease))  # 1 if the machine was busy for a second
     await desk.apply(*(echo(f"other-{number}") for number in range(3)))
     for times in range(first + 1, 3):
         async with started(DIES_IN_THREAD, *run, namespace=desk.namespace) as command:

@@ -1,4 +1,4 @@
-"""The operator removes its records from a parent also if other managers change the parent meanwhile."""
+"""The operator removes its records from a parent even if other managers change the parent meanwhile."""
 
 from __future__ import annotations
 
