@@ -20,7 +20,7 @@ from ssa_operator.operator.folder_controllers import FolderControllers
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.impersonation.reviews import AccountReviews
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.shards.other_shards import OtherShards
@@ -50,7 +50,7 @@ class SharedInformers:
         self.controllers = FolderControllers(client, mapper, options, queue, metrics)
         self.router = self.controllers.router
         self.recorder = Recorder(client, metrics.event_ended, queue.until_empty, clock)
-        self.cluster = ClusterAccess(
+        self.cluster = SharedCluster(
             operator_client=client,
             impersonate=options.impersonate,
             reviews=AccountReviews(client),
