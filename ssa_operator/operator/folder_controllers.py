@@ -35,6 +35,7 @@ from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.permissions.requests import PermissionReviewer
 from ssa_operator.operator.permissions.rules import admission_needs, http_needs
+from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shards.rules import own_lease_needs
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.shards.selection import kept_parents
@@ -57,8 +58,9 @@ class FolderControllers:
     """`folders` are the running controllers by folder name. `missing` are the reasons why the other folders wait."""
 
     def __init__(
-        self, client: Client, mapper: RESTMapper, options: Options, router: EventRouter, metrics: Metrics
+        self, client: Client, mapper: RESTMapper, options: Options, queue: Queue[ParentKey], metrics: Metrics
     ) -> None:
+        self.router = router = EventRouter(queue, self)
         self.folders: dict[str, Parents] = {}
         self.missing: dict[str, str] = {}
         self.refused_crds: Mapping[str, str] = {}
@@ -79,7 +81,6 @@ class FolderControllers:
         self.permissions = PermissionReviewer(
             client, mapper, self.folders, options.namespaces, own_needs, options.impersonate
         )
-        self._router = router
         self._metrics = metrics
         self._sources: Sources | None = None
         self._files: FilesState = {}
@@ -109,7 +110,7 @@ class FolderControllers:
             if name in self.folders:
                 self.folders[name].crd_refusal = refused.get(name, "")
                 for key in self.folders[name].all_keys():
-                    self._router.parent_changed(key, Cause.RETRY)
+                    self.router.parent_changed(key, Cause.RETRY)
 
     def unread_namespaces(self) -> frozenset[str]:
         """The namespaces in which the parents of some folder are not known."""
@@ -240,7 +241,7 @@ class FolderControllers:
         if readers and await self.lookups.served.refresh_version():
             for parents in readers:
                 for key in parents.all_keys():
-                    self._router.parent_changed(key, Cause.TEMPLATE)
+                    self.router.parent_changed(key, Cause.TEMPLATE)
 
     def on_kind_changed(self) -> None:
         """Refresh missing kinds of children, because one can be watched now, or no longer."""
@@ -331,7 +332,7 @@ class FolderControllers:
         for parents in self.folders.values():
             parents.kind_changes += 1
             for key in parents.unready():
-                self._router.parent_changed(key, Cause.RETRY)
+                self.router.parent_changed(key, Cause.RETRY)
 
     async def _refresh_folder(self, name: str) -> None:
         folder = self._sources.folders.get(name) if self._sources else None
@@ -358,7 +359,7 @@ class FolderControllers:
             self._client,
             folder,
             served,
-            self._router,
+            self.router,
             new=ParentState(),
             namespaces=self._options.namespaces,
             shard_selector=await self._shard_selector(),
@@ -393,14 +394,14 @@ class FolderControllers:
         log.info("%s: its templates changed; %d parents are reconciled", folder.name, len(running))
         running.folder = folder
         for key in running.all_keys():
-            self._router.parent_changed(key, cause)
+            self.router.parent_changed(key, cause)
 
     async def _stop(self, name: str, running: Parents) -> None:
         del self.folders[name]
         self._metrics.forget(name)
         await running.close()
         for live in running:
-            self._router.parent_deleted(live.uid)
+            self.router.parent_deleted(live.uid)
 
     async def _served(self, folder: Folder, running: Parents | None) -> Served | None:
         """How the cluster serves the folder's resource. None, and the reason in `missing`, where it doesn't."""

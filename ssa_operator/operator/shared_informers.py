@@ -16,12 +16,11 @@ from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.clock import SYSTEM, Clock
-from ssa_operator.operator.event_router import EventRouter
 from ssa_operator.operator.folder_controllers import FolderControllers
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.impersonation.reviews import AccountReviews
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.shards.other_shards import OtherShards
@@ -48,17 +47,10 @@ class SharedInformers:
         queue: Queue[ParentKey],
         clock: Clock = SYSTEM,
     ) -> None:
-        self.router = EventRouter(queue, lambda: self.controllers.ready)
-        self.controllers = FolderControllers(client, mapper, options, self.router, metrics)
-        self.router.children = self.router.waits.children = self.controllers.children
-        self.claims.unread_namespaces = self.controllers.unread_namespaces
-        self.router.lookups = self.controllers.lookups
-        self.router.find_parent = self.controllers.find_parent
-        self.router.all_parents_listed = self.controllers.synced_or_unavailable
-        self.router.on_kind_changed = self.controllers.on_kind_changed
-        self.router.may_have_children_elsewhere = self.controllers.may_have_children_elsewhere
+        self.controllers = FolderControllers(client, mapper, options, queue, metrics)
+        self.router = self.controllers.router
         self.recorder = Recorder(client, metrics.event_ended, queue.until_empty, clock)
-        self.cluster = ClusterAccess(
+        self.cluster = SharedCluster(
             operator_client=client,
             impersonate=options.impersonate,
             reviews=AccountReviews(client),

@@ -59,7 +59,7 @@ from ssa_operator.reconcile.child_needs import (
     unrendered_needs,
     versions_of,
 )
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import Stage, stage
 from ssa_operator.reconcile.field_conflicts.memory import observe_conflicts
 from ssa_operator.reconcile.field_conflicts.requests import applied_children, observe_foreign_changes
@@ -103,7 +103,7 @@ class Observer:
 
     def __init__(
         self,
-        cluster: ClusterAccess,
+        cluster: SharedCluster,
         claims: ObjectClaims,
         settings: ReconcileSettings,
         clock: Clock,

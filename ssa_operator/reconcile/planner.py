@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import Stage, stage
 from ssa_operator.reconcile.finalization.memory import HookFailures
 from ssa_operator.reconcile.finalization.requests import ending_namespaces
@@ -38,7 +38,7 @@ log = logging.getLogger("ssa_operator")
 class Planner:
     """Plans reconciles. `claims` are the objects of all parents of all folders."""
 
-    def __init__(self, cluster: ClusterAccess, claims: ObjectClaims, observer: Observer, clock: Clock) -> None:
+    def __init__(self, cluster: SharedCluster, claims: ObjectClaims, observer: Observer, clock: Clock) -> None:
         self._cluster = cluster
         self._claims = claims
         self._observer = observer

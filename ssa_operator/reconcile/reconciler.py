@@ -38,7 +38,7 @@ from ssa_operator.objects.render_result import Rendered, StatusFields
 from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.act import act
 from ssa_operator.reconcile.child_history import CarriedOut
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import Stage, stage
 from ssa_operator.reconcile.failures import bug_message
 from ssa_operator.reconcile.finalization.deletion_cycles import pause_before_next_look
@@ -46,7 +46,8 @@ from ssa_operator.reconcile.finalization.requests import without_failures_in_end
 from ssa_operator.reconcile.finalization.rules import Finalization, advances_deletion, was_orphaned
 from ssa_operator.reconcile.finalization.stuck_deletions import removal_advice
 from ssa_operator.reconcile.follow_ups.memory import FollowUps
-from ssa_operator.reconcile.generated_values.requests import ValueKeeper, delete_kept_values, obsolete_replicas
+from ssa_operator.reconcile.generated_values.requests import delete_kept_values, obsolete_replicas
+from ssa_operator.reconcile.guard import ReconcileGuard
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
 from ssa_operator.reconcile.impersonation.rules import refusal
 from ssa_operator.reconcile.object_claims import ObjectClaims
@@ -72,7 +73,6 @@ from ssa_operator.reconcile.planner import Planner
 from ssa_operator.reconcile.pod_failures.memory import PodChecks
 from ssa_operator.reconcile.pod_failures.requests import diagnose_pods
 from ssa_operator.reconcile.pod_failures.workload_event_requests import WorkloadEvents
-from ssa_operator.reconcile.prune.requests import ViewCheck
 from ssa_operator.reconcile.render_turns import Postponed, let_renders_wait
 from ssa_operator.reconcile.resync.requests import Repeater, with_repeated
 from ssa_operator.reconcile.secrets.redacted_report import (
@@ -133,7 +133,7 @@ class Reconciler:
 
     def __init__(
         self,
-        cluster: ClusterAccess,
+        cluster: SharedCluster,
         claims: ObjectClaims,
         settings: ReconcileSettings,
         others_wait: Callable[[Cause, ParentKey], bool] = lambda *_: False,
@@ -304,23 +304,14 @@ class Reconciler:
             try:
                 return await self._report_idle(turn, _deleting(_CHILDREN_STAY))
             except ApiError as error:
-                now = await read_again(self._cluster, turn.parent) if error.conflict else None
+                now = await read_again(turn.cluster, turn.parent) if error.conflict else None
                 if now is None:
                     raise
             turn.take_parent(replace(turn.parent, live=now))
         return await self._report_idle(turn, _deleting(_CHILDREN_STAY))
 
     async def _carry_out(self, turn: Turn, plan: Plan) -> Outcomes:
-        check, keeper = ViewCheck(turn, plan), ValueKeeper(turn)
-        cluster = replace(
-            turn.cluster,
-            former_managers=turn.parent.folder.settings.former_managers,
-            why_outdated=None if turn.parent.live.deleting else check.why_outdated,
-            why_parent_outdated=check.why_parent_outdated,
-            parent_leaves=None if turn.parent.live.deleting else lambda: turn.parent.leaves,
-            keep_values=keeper.keep,
-            keep_replicas=keeper.keep_replicas,
-        )
+        cluster = replace(turn.cluster, guard=ReconcileGuard(turn, plan))
         with stage(Stage.ACT):
             outcomes = await act(plan, cluster, self._now())
         turn.guessed = turn.judgements.missing

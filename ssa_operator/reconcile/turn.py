@@ -19,7 +19,7 @@ from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.secret_fields import ParentSecrets
 from ssa_operator.reconcile.account_view import AccountView
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import ClusterAccess, SharedCluster
 from ssa_operator.reconcile.long_steps import LongSteps
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_records.rules import ParentRecords, read_parent_records
@@ -67,10 +67,10 @@ class Turn(Struct, kw_only=True):
     """Whether everything but the status and the Events is done."""
 
     @classmethod
-    def begin(cls, cluster: ClusterAccess, parent: Parent, state: ParentState, causes: Cause) -> Turn:
+    def begin(cls, cluster: SharedCluster, parent: Parent, state: ParentState, causes: Cause) -> Turn:
         """A reconcile that begins now."""
         return cls(
-            cluster=cluster.for_parent(parent.live, state.secrets),
+            cluster=cluster.for_parent(parent, state.secrets),
             parent=parent,
             records=read_parent_records(parent.live),
             state=state,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from ssa_operator.informers.children import ChildInformers
 from ssa_operator.objects.finalizers import FINALIZER
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
@@ -20,14 +19,17 @@ from ssa_operator.reconcile.parent_records.rules import read_parent_records
 
 
 class DeletionWaits:
-    """The parents that exist, by what they live in. `find` returns a parent by its uid."""
+    """The parents that exist, by what they live in. `find` returns a parent by its uid, `children_of` its children."""
 
-    children: ChildInformers
-
-    def __init__(self, find: Callable[[str], LiveObject | None]) -> None:
+    def __init__(
+        self,
+        find: Callable[[str], LiveObject | None] = lambda _: None,
+        children_of: Callable[[str], Iterable[LiveObject]] = lambda _: (),
+    ) -> None:
         self.crds: dict[GroupKind, str] = {}
         """The name of the CRD of each kind of parents."""
         self._find = find
+        self._children_of = children_of
         self._uids: dict[Identity, str] = {}
         self._within: dict[Identity, set[str]] = {}
         """The uids of the parents in each namespace and of each CRD."""
@@ -82,4 +84,4 @@ class DeletionWaits:
         if FINALIZER in finalizers:
             yield from read_parent_records(parent).inventory
         if FINALIZER in finalizers or FOREGROUND in finalizers:
-            yield from (live.identity for live in self.children.by_parent(parent.uid) if live.identity in self._uids)
+            yield from (live.identity for live in self._children_of(parent.uid) if live.identity in self._uids)

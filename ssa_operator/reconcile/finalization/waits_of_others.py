@@ -25,7 +25,7 @@ from ssa_operator.objects.finalizers import FINALIZER
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.reconcile.act import run_all
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.finalization.deletion_cycles import (
     CRD,
     NAMESPACE,
@@ -51,7 +51,7 @@ class WaitsOfOthers(Struct, frozen=True, kw_only=True):
 
 
 async def waits_of_others(
-    ends: Iterable[LiveObject], parent: Identity, cluster: ClusterAccess, waits: DeletionWaits
+    ends: Iterable[LiveObject], parent: Identity, cluster: SharedCluster, waits: DeletionWaits
 ) -> WaitsOfOthers:
     """What these objects in deletion wait for. Raises ApiError and CredentialsError."""
     starts = tuple(ends)
@@ -66,7 +66,7 @@ async def waits_of_others(
 class _Reading:
     """What one reconcile reads."""
 
-    cluster: ClusterAccess
+    cluster: SharedCluster
     waits: DeletionWaits
     _edges: dict[Identity, tuple[Identity, ...]] = field(default_factory=dict)
     """What the end of each object that was read waits for."""

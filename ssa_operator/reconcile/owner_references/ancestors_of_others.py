@@ -19,7 +19,7 @@ from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.objects.identity import Identity
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE
 from ssa_operator.reconcile.nested_parents.ancestors import CreatedParent
 from ssa_operator.reconcile.object_claims import ObjectClaims
@@ -37,7 +37,7 @@ REMEMBERED_SECONDS = 30.0
 class AncestorsOfOthers:
     """The parents of other processes that created parents of this one. `monotonic` is in seconds."""
 
-    def __init__(self, cluster: ClusterAccess, claims: ObjectClaims, monotonic: Callable[[], float]) -> None:
+    def __init__(self, cluster: SharedCluster, claims: ObjectClaims, monotonic: Callable[[], float]) -> None:
         self._cluster = cluster
         self._claims = claims
         self._monotonic = monotonic

@@ -221,17 +221,16 @@ async def _delete(
         old=live if has_generated_values else None,
     )
     step = replace(change.step, history=replace(change.step.history, recreation=pending, replicas=replicas))
-    why = await cluster.why_outdated() if cluster.why_outdated is not None else ""
-    if why:
+    if why := await cluster.guard.why_outdated():
         return _waits(change.step, live, f"{pending.why}; {why}")
-    if has_generated_values and cluster.keep_values is not None:
+    if has_generated_values:
         try:
-            await cluster.keep_values(live, pending.why)
+            await cluster.guard.keep_values(live, pending.why)
         except ValueError as error:
             return _conflict(change, f"{_kept(change)}: its generated values could be lost: {error}")
-    if replicas is not None and cluster.keep_replicas is not None:
+    if replicas is not None:
         try:
-            await cluster.keep_replicas(identity, replicas)
+            await cluster.guard.keep_replicas(identity, replicas)
         except ValueError as error:
             return _waits(change.step, live, f"{_kept(change)}: its replicas could be lost: {error}")
     with cluster.writing(identity):

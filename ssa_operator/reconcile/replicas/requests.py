@@ -15,7 +15,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.adoption.rules import depends_on_known
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import ClusterAccess, SharedCluster
 from ssa_operator.reconcile.prune.outdated_view import is_outdated
 from ssa_operator.reconcile.replicas.rules import SPEC_REPLICAS, OthersReplicas, ScalePaths, find_handover
 
@@ -25,7 +25,7 @@ ATTEMPTS = 5
 """How often a reconcile sends the patch to an object that others change meanwhile."""
 
 
-def scale_paths(resource: Resource, cluster: ClusterAccess) -> ScalePaths:
+def scale_paths(resource: Resource, cluster: SharedCluster) -> ScalePaths:
     """The field of the number of replicas in each version of a resource. Where the operator may not read CRDs, it is
     that of built-in kinds.
     """

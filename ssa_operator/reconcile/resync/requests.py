@@ -28,7 +28,7 @@ from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.compression import Examples
 from ssa_operator.reconcile.act import run_all
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import Stage, stage
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
 from ssa_operator.reconcile.outcome import Outcome, Result
@@ -46,7 +46,7 @@ from ssa_operator.reconcile.turn import Turn
 class Repeater:
     """Repeats the applies of resyncs."""
 
-    def __init__(self, cluster: ClusterAccess, settings: ReconcileSettings, clock: Clock) -> None:
+    def __init__(self, cluster: SharedCluster, settings: ReconcileSettings, clock: Clock) -> None:
         self._cluster = cluster
         self._examples: Examples = {}
         self._always = settings.apply is ApplyMode.ALWAYS

@@ -25,7 +25,7 @@ from ssa_operator.objects.json_encoding import encode, encoded_once
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.status_diff import differs
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.field_conflicts.memory import Conflicts
 from ssa_operator.reconcile.field_conflicts.rules import ConflictPolicy
 from ssa_operator.reconcile.parent_state import ParentState
@@ -50,7 +50,7 @@ class Publisher:
     since the epoch.
     """
 
-    def __init__(self, cluster: ClusterAccess, conflict_policy: ConflictPolicy, now: Callable[[], float]) -> None:
+    def __init__(self, cluster: SharedCluster, conflict_policy: ConflictPolicy, now: Callable[[], float]) -> None:
         self._cluster = cluster
         self._now = now
         self._conflict_policy = conflict_policy

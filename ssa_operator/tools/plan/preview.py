@@ -35,7 +35,7 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.reconcile import act
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.finalization.rules import Finalization
 from ssa_operator.reconcile.observe import Observer
 from ssa_operator.reconcile.observed import Observed
@@ -88,7 +88,7 @@ class Preview:
     def __init__(self, client: DryRunClient, shared: SharedInformers, options: Options, clock: Clock) -> None:
         self._client = client
         self._shared = shared
-        self._cluster: ClusterAccess = replace(shared.cluster, dry_run=True)
+        self._cluster: SharedCluster = replace(shared.cluster, dry_run=True)
         self._observer = Observer(self._cluster, shared.claims, options.reconcile, clock)
         self._planner = Planner(self._cluster, shared.claims, self._observer, clock)
         self._now = clock.now
@@ -100,7 +100,7 @@ class Preview:
         return self._shared.controllers
 
     @property
-    def cluster(self) -> ClusterAccess:
+    def cluster(self) -> SharedCluster:
         """The informers of children and lookups, and a client whose writes are dry runs."""
         return self._cluster
 
@@ -233,11 +233,7 @@ class Preview:
             return ()
         if planned.suspended and not as_resumed:
             return outcomes_while_suspended(planned.plan)
-        settings = planned.parent.folder.settings
-        cluster = replace(
-            self._cluster.for_parent(planned.parent.live, planned.secrets), former_managers=settings.former_managers
-        )
-        return await act.dry_run(planned.plan, cluster)
+        return await act.dry_run(planned.plan, self._cluster.for_parent(planned.parent, planned.secrets))
 
 
 def _key(document: Document) -> tuple[SourceLocation, str]:

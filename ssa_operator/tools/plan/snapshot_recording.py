@@ -19,7 +19,7 @@ from ssa_operator.objects.cluster_view import Answer, Body, Lookup, Selection
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import is_secret
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.replicas.requests import scale_paths
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, HiddenPaths, fields_of_child, hidden_in_live
@@ -36,7 +36,7 @@ ALIGNMENT_ROUNDS = 10
 class SnapshotRecorder:
     """Records what the plans of parents read. `write` gives the file."""
 
-    cluster: ClusterAccess
+    cluster: SharedCluster
     salt: bytes
     taken: float
     """The time of the plans, in seconds since the epoch."""
