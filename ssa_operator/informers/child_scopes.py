@@ -64,7 +64,8 @@ class ScopeUses:
         use = self._uses.get(parent_uid, _NONE)
         if identity in use.versions:
             return use.versions[identity]
-        return min((scope.version for scope in use.scopes if scope.kind == identity.group_kind), default=None)
+        kind = identity.group_kind
+        return min([scope.version for scope in use.scopes if scope.kind == kind], default=None)
 
     def versions(self, parent_uid: str, kinds: Iterable[GroupKind]) -> tuple[Mapping[GroupKind, str], object]:
         """The version in which a parent's manifests have each of these kinds, and the objects in other ones."""

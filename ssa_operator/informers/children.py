@@ -134,7 +134,17 @@ class ChildInformers(Mapping[Identity, LiveObject]):
 
     def of(self, parent_uid: str) -> Mapping[Identity, LiveObject]:
         """All watched objects, those that this parent's manifests name in the versions of these."""
-        return ObjectsInVersions(self, self.find, partial(self._uses.version, parent_uid))
+        return ObjectsInVersions(self, partial(self._find_of_parent, parent_uid))
+
+    def _find_of_parent(self, parent_uid: str, identity: Identity) -> LiveObject | None:
+        """A live object, in the version of a parent's manifests."""
+        versions = self._kinds.get(identity.group_kind)
+        if not versions:
+            return None
+        version = None
+        if len(versions) > 1:
+            version = self._uses.version(parent_uid, identity) or self._version_of_parent(identity)
+        return shown_by(versions, identity.namespace, version).cache.get(identity.namespace, identity.name)
 
     def by_parent(self, parent_uid: str) -> tuple[LiveObject, ...]:
         """The live objects with the label of this parent."""
@@ -284,13 +294,11 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             self._stop(scope)
         await asyncio.gather(*self._stopping, return_exceptions=True)
 
-    @contextlib.contextmanager
-    def writing(self, identity: Identity) -> Iterator[None]:
+    def writing(self, identity: Identity) -> contextlib.AbstractContextManager[None]:
         """Hold back the watch events of an object while the operator writes it, to recognize those of its own write."""
-        with contextlib.ExitStack() as stack:
-            for watched in self._kinds.get(identity.group_kind, {}).values():
-                stack.enter_context(watched.cache.writing(identity.namespace, identity.name))
-            yield
+        versions = self._kinds.get(identity.group_kind, {}).values()
+        writes = [watched.cache.writing(identity.namespace, identity.name) for watched in versions]
+        return writes[0] if len(writes) == 1 else _all_of(writes)
 
     def written(self, live: LiveObject, *, changed: bool = True) -> LiveObject:
         """Update the cache with a live object that a request of the operator returned; `changed`: whether the request
@@ -448,6 +456,14 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         self._deleted.move_to_end(live.identity)
         if len(self._deleted) > DELETED_LIMIT:
             self._deleted.popitem(last=False)
+
+
+@contextlib.contextmanager
+def _all_of(blocks: Iterable[contextlib.AbstractContextManager[None]]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for block in blocks:
+            stack.enter_context(block)
+        yield
 
 
 def _owners(live: LiveObject) -> tuple[object, ...]:

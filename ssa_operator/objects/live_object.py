@@ -173,6 +173,8 @@ class LiveObject:
         "identity",
         "metadata",
         "partial",
+        "resource_version",
+        "uid",
         "version",
     )
 
@@ -196,6 +198,8 @@ class LiveObject:
         """Encoded, or compressed with its example: one value, because threads read it."""
         head = _decode_head(encoded)
         self.metadata = head.metadata
+        self.uid = head.metadata.uid
+        self.resource_version = head.metadata.resource_version
         group, version = split_api_version(head.api_version or api_version)
         # Many objects have the same of these.
         self.version = intern(version)
@@ -295,14 +299,6 @@ class LiveObject:
             compressed, example = compress(stored, self.identity.group_kind, examples)
             if example is not None:
                 self._stored = compressed, example
-
-    @property
-    def uid(self) -> str:
-        return self.metadata.uid
-
-    @property
-    def resource_version(self) -> str:
-        return self.metadata.resource_version
 
     @property
     def observed_generation(self) -> Any:

@@ -46,7 +46,7 @@ class SecretFields(Struct, frozen=True):
     @property
     def name_object(self) -> bool:
         """Whether the object's identity is content."""
-        return any(not path or path in _IDENTITY for path in self.paths)
+        return bool(self.paths) and any(not path or path in _IDENTITY for path in self.paths)
 
     @property
     def names_kind(self) -> bool:
@@ -62,6 +62,8 @@ class SecretFields(Struct, frozen=True):
     def instruct(self) -> bool:
         """Whether an instruction to the operator is content."""
         annotations = ("metadata", "annotations")
+        if not self.paths:
+            return False
         return self.name_object or any(
             path[:2] == annotations and (path == annotations or str(path[2]).startswith(PREFIX)) for path in self.paths
         )

@@ -24,10 +24,11 @@ def declared(value: Any, schema: Mapping[str, Any] | None) -> Any:
     """The part of a JSON value that a structural schema (openAPIV3Schema) declares; `MISFIT` where it declares none."""
     if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
         return value
-    if type(value) is str and schema.get("type") == "string":
+    kind = str(schema.get("type"))
+    if type(value) is str and kind == "string":
         # Most values are strings: this shortcut halves the time for a status.
         return value
-    if not _fits(value, schema):
+    if type(value) is not _USUAL_TYPES.get(kind) and not _fits(value, kind, schema):
         return MISFIT
     if isinstance(value, (dict, Mapping)):
         return _fields(value, schema)
@@ -54,8 +55,10 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
-    kind = str(schema.get("type"))
+_USUAL_TYPES: Mapping[str, type] = {"array": list, "boolean": bool, "integer": int, "object": dict}
+
+
+def _fits(value: Any, kind: str, schema: Mapping[str, Any]) -> bool:
     if schema.get("x-kubernetes-int-or-string") or kind not in _TYPES or value is None:
         return True
     return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))

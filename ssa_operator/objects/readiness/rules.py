@@ -347,7 +347,7 @@ def _spec(body: Body) -> Mapping[str, Any]:
 
 def _status(body: Body) -> Mapping[str, Any]:
     status = body.get("status")
-    return status if isinstance(status, Mapping) else {}
+    return status if isinstance(status, (dict, Mapping)) else {}
 
 
 def _condition(body: Body, kind: str) -> Mapping[str, Any] | None:

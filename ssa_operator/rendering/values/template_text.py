@@ -205,7 +205,7 @@ class RenderedText:
 
     def _parts(self, pieces: Iterable[Any]) -> list[str]:
         parts: list[str] = []
-        size = 0
+        values, limit, size = self.values, limits.OUTPUT_LIMIT, 0
         for piece in pieces:
             kind = type(piece)
             if kind is str:
@@ -213,11 +213,13 @@ class RenderedText:
                 parts.append(piece)
             elif kind is ValuePiece:
                 value = piece.data
-                size += self._size(value)
+                # The size of most values needs no call.
+                short = type(value) is str and len(value) <= _LARGE
+                size += len(value) if short else self._size(value)
                 if type(value) is Indented and value.first:
                     parts.append(" " * value.width)
-                parts.append(_placeholder(len(self.values)))
-                self.values.append(value)
+                parts.append(_placeholder(len(values)))
+                values.append(value)
             else:
                 for part in piece.pieces if kind is Text else (piece,):
                     if isinstance(part, str):
@@ -236,7 +238,7 @@ class RenderedText:
                     size += self._size(value)
                     parts.append(_placeholder(len(self.values)))
                     self.values.append(value if provenance is None else TrackedValue(value, provenance))
-            if size > limits.OUTPUT_LIMIT:
+            if size > limit:
                 raise limits.LimitError(
                     f"the template renders more than {limits.OUTPUT_LIMIT // 2**20} MiB, "
                     "which is more than the API server takes"
