@@ -24,7 +24,6 @@ from ssa_operator.cli.shared_options import (
     WatchedNamespaces,
     example,
 )
-from ssa_operator.operator.process.formats import LogFormat, LogLevel
 from ssa_operator.operator.process.option_values import (
     account_name,
     address,
@@ -40,6 +39,7 @@ from ssa_operator.operator.process.option_values import (
     resync_interval,
     shard_of,
 )
+from ssa_operator.operator.process.output_formats import LogFormat, LogLevel
 
 if TYPE_CHECKING:
     from ssa_operator.reconcile.step_record import RecordedStep

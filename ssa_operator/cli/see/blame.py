@@ -98,7 +98,7 @@ async def _blamed(
 
 
 def _print(found: Iterable[BlamedObject], output: BlameFormat) -> None:
-    from ssa_operator.operator.process.formats import OutputFormat
+    from ssa_operator.operator.process.output_formats import OutputFormat
     from ssa_operator.tools.terminal import printing
 
     if output is BlameFormat.TEXT:
