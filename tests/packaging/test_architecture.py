@@ -65,3 +65,12 @@ def test_the_architecture_page_names_every_room_in_the_order_of_imports() -> Non
 def test_every_room_says_what_it_is() -> None:
     without = [path for path in PACKAGE.rglob("__init__.py") if not ast.get_docstring(ast.parse(path.read_text()))]
     assert without == []
+
+
+def test_a_command_has_options_and_its_work_is_elsewhere() -> None:
+    """A class of a command's module is a format of its output, and none of its own functions touches the cluster."""
+    for path in PACKAGE.glob("cli/*/*.py"):
+        for node in ast.parse(path.read_text()).body:
+            assert not isinstance(node, ast.AsyncFunctionDef), path
+            if isinstance(node, ast.ClassDef):
+                assert [ast.unparse(base) for base in node.bases] == ["StrEnum"], path

@@ -127,16 +127,8 @@ def _print(steps: Iterable[Step], output: OutputFormat, as_applied: bool) -> Non
 
     manifests = [(step.identity, step.manifest) for step in steps if step.manifest is not None]
     if output is OutputFormat.TABLE:
-        rows = [
-            (
-                identity.kind,
-                identity.namespace,
-                identity.name,
-                f"{manifest.document.location.file}:{manifest.document.location.line}",
-            )
-            for identity, manifest in manifests
-            for line in (manifest.document.location,)
-        ]
+        lines = ((identity, manifest.document.location) for identity, manifest in manifests)
+        rows = [(each.kind, each.namespace, each.name, f"{at.file}:{at.line}") for each, at in lines]
         printing.table(("KIND", "NAMESPACE", "NAME", "TEMPLATE"), rows)
         return
     bodies = [manifest.body if as_applied else manifest.document.body for _, manifest in manifests]
