@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
-from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.objects.identity import GroupKind, Identity
 
 Body: TypeAlias = Mapping[str, Any]
 """An object as the API server returned it."""
@@ -32,7 +32,7 @@ class Lookup(Struct, frozen=True, kw_only=True):
 
     @property
     def group_kind(self) -> GroupKind:
-        return GroupKind(split_api_version(self.api_version)[0], self.kind)
+        return GroupKind.of(self.api_version, self.kind)
 
     @property
     def identity(self) -> Identity:
@@ -53,7 +53,7 @@ class Selection(Struct, frozen=True, kw_only=True):
 
     @property
     def group_kind(self) -> GroupKind:
-        return GroupKind(split_api_version(self.api_version)[0], self.kind)
+        return GroupKind.of(self.api_version, self.kind)
 
     def __str__(self) -> str:
         labels = ",".join(f"{name}={value}" for name, value in self.labels)

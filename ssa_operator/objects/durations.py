@@ -1,7 +1,7 @@
 """Durations in Go's and Kubernetes' syntax, with days, and ages in kubectl's.
 
 Promises:
-- `parse_duration` reads back what `format_duration` writes, to the nanosecond.
+- A duration is read to the nanosecond.
 - A text that is no duration is an error that shows how to write one.
 - `age` writes an age as kubectl does.
 """
@@ -53,24 +53,6 @@ def parse_duration(text: str) -> float:
     if not text or position < len(text):
         raise ValueError(f"{text!r} is not a duration; write one like 500ms, 10s, 1h30m or 7d")
     return seconds
-
-
-def format_duration(seconds: float) -> str:
-    """The duration with the largest units first: `1h30m`, `10s`, `0.25s`. `seconds` is 0 or more.
-
-    Raises ValueError for a negative or infinite number.
-    """
-    if not 0 <= seconds < float("inf"):
-        raise ValueError(f"{seconds} is not a duration")
-    rest = round(seconds * 1_000_000_000)
-    text = ""
-    for unit, length in (("d", 86_400_000_000_000), ("h", 3_600_000_000_000), ("m", 60_000_000_000)):
-        count, rest = divmod(rest, length)
-        text += f"{count}{unit}" if count else ""
-    if rest:
-        whole, fraction = divmod(rest, 1_000_000_000)
-        text += f"{whole}.{fraction:09d}".rstrip("0").rstrip(".") + "s"
-    return text or "0s"
 
 
 def age(timestamp: object, now: float) -> str:

@@ -23,6 +23,11 @@ class GroupKind(NamedTuple):
     group: str
     kind: str
 
+    @classmethod
+    def of(cls, api_version: str, kind: str) -> GroupKind:
+        """The kind of an object with this `apiVersion` and `kind`."""
+        return cls(split_api_version(api_version)[0], kind)
+
     def __str__(self) -> str:
         return f"{self.kind}.{self.group}" if self.group else self.kind
 

@@ -131,7 +131,7 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 def group_kind(document: Document) -> GroupKind:
     """The kind of a document."""
-    return GroupKind(split_api_version(document.body["apiVersion"])[0], document.body["kind"])
+    return GroupKind.of(document.body["apiVersion"], document.body["kind"])
 
 
 def manifest(document: Document, parent: LiveObject, rules: Rules) -> Manifest:

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import PREFIX
-from ssa_operator.objects.identity import GroupKind, split_api_version
+from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.objects.template_contents import (
     PARENT_NAMESPACE,
@@ -243,7 +243,7 @@ class _Document:
                         yield from self._items(kind.branch)
                     elif name and version:
                         branch = (*kind.branch, *api_version.branch)
-                        yield self._manifest(GroupKind(split_api_version(version)[0], name), kind, branch)
+                        yield self._manifest(GroupKind.of(version, name), kind, branch)
 
     def _from_values(self) -> Iterator[PossibleManifest]:
         """The manifests of a document without a kind in its text: `{{ {"kind": ...} | to_yaml }}`."""
@@ -420,7 +420,7 @@ def _manifests_in(value: Value | None, location: SourceLocation) -> Iterator[Pos
             yield from _manifests_in(value.get("items"), location)
             continue
         yield PossibleManifest(
-            group_kind=GroupKind(split_api_version(version)[0], name),
+            group_kind=GroupKind.of(version, name),
             location=location,
             namespace=_namespace_in(namespace),
             finalize_hook=True,

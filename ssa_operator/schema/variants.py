@@ -5,6 +5,8 @@ Promises:
 - The first variants leave out optional fields. The others give a field its smallest and largest value, each value that
   its schema lists, an empty value, or a string of special characters, where the schema allows them.
 - A value fits the keywords of its field's schema. A field whose pattern fits no known string is left as it is.
+- The sample has a field's default, or else the first of its allowed values.
+- A schema that refers to no type, or preserves unknown fields, gives an empty mapping.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.source_location import FieldPath, field_text
-from ssa_operator.schema.crd_schema import Schema
+from ssa_operator.schema.crd_schema import Schema, object_schema
 from ssa_operator.schema.string_formats import go_pattern
 
 LIMIT = 48
@@ -200,3 +202,36 @@ def _with(parent: Mapping[str, Any], schema: Schema, path: FieldPath, value: Any
     except UnknownValueError:
         return None
     return dict(found)
+
+
+_SAMPLE_DEPTH = 12
+
+_SCALARS: Mapping[str, Any] = {"boolean": True, "integer": 1, "number": 1, "string": "sample"}
+
+
+def sample_object(definition: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """A sample parent. It has no status."""
+    spec = definition["spec"]
+    schema = object_schema(definition, version) or {}
+    body = {"apiVersion": f"{spec['group']}/{version}", "kind": spec["names"]["kind"], "metadata": {"name": "sample"}}
+    fields = {"spec": {}} | (_sample(schema, 0) if schema.get("properties") else {})
+    return {**body, **{name: value for name, value in fields.items() if name not in (*body, "status")}}
+
+
+def _sample(schema: Mapping[str, Any], depth: int) -> Any:
+    if "default" in schema:
+        return schema["default"]
+    if schema.get("enum"):
+        return schema["enum"][0]
+    if schema.get("x-kubernetes-int-or-string"):
+        return 1
+    kind = schema.get("type", "object")
+    if kind in ("integer", "number"):
+        return max(schema.get("minimum", 1), 1)
+    if kind in _SCALARS or depth > _SAMPLE_DEPTH:
+        return _SCALARS.get(kind, {})
+    if kind == "array":
+        return [_sample(schema.get("items", {}), depth + 1)]
+    additional = schema.get("additionalProperties")
+    fields = {name: _sample(field, depth + 1) for name, field in (schema.get("properties") or {}).items()}
+    return fields | ({"sample": _sample(additional, depth + 1)} if isinstance(additional, Mapping) else {})

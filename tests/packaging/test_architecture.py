@@ -86,3 +86,12 @@ def test_the_table_of_contributing_names_paths_and_definitions_that_exist() -> N
 def test_each_row_of_the_table_of_contributing_has_a_test() -> None:
     rows = re.findall(r"^\| an? .* \| .* \| (.*) \|$", CONTRIBUTING, re.MULTILINE)
     assert [test for test in rows if "`tests/" not in test and test != "a golden case"] == []
+
+
+def test_a_command_has_options_and_its_work_is_elsewhere() -> None:
+    """A class of a command's module is a format of its output, and none of its own functions touches the cluster."""
+    for path in PACKAGE.glob("cli/*/*.py"):
+        for node in ast.parse(path.read_text()).body:
+            assert not isinstance(node, ast.AsyncFunctionDef), path
+            if isinstance(node, ast.ClassDef):
+                assert [ast.unparse(base) for base in node.bases] == ["StrEnum"], path

@@ -112,7 +112,7 @@ def plan(
 
 
 def _print(summary: PlanSummary, output: PlanFormat) -> None:
-    from ssa_operator.operator.process.formats import OutputFormat
+    from ssa_operator.operator.process.output_formats import OutputFormat
     from ssa_operator.tools.plan import plan_summary
     from ssa_operator.tools.terminal import printing
 

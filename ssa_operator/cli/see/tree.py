@@ -16,8 +16,8 @@ from ssa_operator.cli.shared_options import (
     Watch,
     example,
 )
-from ssa_operator.operator.process.formats import OutputFormat
 from ssa_operator.operator.process.option_values import namespace_of
+from ssa_operator.operator.process.output_formats import OutputFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ def tree(
 
     from ssa_operator.kube.api.discovery import RESTMapper
     from ssa_operator.operator.process import connection
-    from ssa_operator.rendering.folder.resource_settings import read_resource_settings
+    from ssa_operator.rendering.folder.folder_settings import read_resource_settings
     from ssa_operator.tools.connection.object_reference import find_object, parse_reference
     from ssa_operator.tools.terminal import live_display, printing
     from ssa_operator.tools.tree.listings import Lists, Watches

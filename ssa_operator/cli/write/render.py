@@ -30,8 +30,8 @@ from ssa_operator.cli.shared_options import (
 )
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.operator.process.formats import OutputFormat
 from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
+from ssa_operator.operator.process.output_formats import OutputFormat
 from ssa_operator.tools.offline.project_folders import crds_of
 
 if TYPE_CHECKING:
@@ -127,16 +127,8 @@ def _print(steps: Iterable[Step], output: OutputFormat, as_applied: bool) -> Non
 
     manifests = [(step.identity, step.manifest) for step in steps if step.manifest is not None]
     if output is OutputFormat.TABLE:
-        rows = [
-            (
-                identity.kind,
-                identity.namespace,
-                identity.name,
-                f"{manifest.document.location.file}:{manifest.document.location.line}",
-            )
-            for identity, manifest in manifests
-            for line in (manifest.document.location,)
-        ]
+        lines = ((identity, manifest.document.location) for identity, manifest in manifests)
+        rows = [(each.kind, each.namespace, each.name, f"{at.file}:{at.line}") for each, at in lines]
         printing.table(("KIND", "NAMESPACE", "NAME", "TEMPLATE"), rows)
         return
     bodies = [manifest.body if as_applied else manifest.document.body for _, manifest in manifests]

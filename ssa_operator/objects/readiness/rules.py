@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ssa_operator.objects.identity import GroupKind, split_api_version
+from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.timestamps import seconds_of
 
@@ -101,7 +101,7 @@ def readiness(
         return _without_status(metadata, now)
     if reports_status and _is_outdated(body):
         return _in_progress(_OUTDATED)
-    kind = GroupKind(split_api_version(body.get("apiVersion", ""))[0], body.get("kind", ""))
+    kind = GroupKind.of(body.get("apiVersion", ""), body.get("kind", ""))
     return RULES.get(kind, _ready_condition)(body, now)
 
 

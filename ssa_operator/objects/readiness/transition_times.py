@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from ssa_operator.objects.identity import GroupKind, split_api_version
+from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.timestamps import moment_of
 
 _LONGEST = 2**40
@@ -47,7 +47,7 @@ def unready_since(body: Mapping[str, Any]) -> str | None:
     observed = status.get("observedGeneration")
     if isinstance(observed, int) and observed != metadata.get("generation", observed):
         return None  # the conditions are about an earlier generation
-    kind = GroupKind(split_api_version(body.get("apiVersion", ""))[0], body.get("kind", ""))
+    kind = GroupKind.of(body.get("apiVersion", ""), body.get("kind", ""))
     if time := _condition_time(status.get("conditions"), _CONDITIONS.get(kind, _ANY)):
         return time
     if kind == GroupKind("", "PersistentVolumeClaim") and status.get("phase", "Pending") == "Pending":

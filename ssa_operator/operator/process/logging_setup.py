@@ -19,7 +19,7 @@ import msgspec
 
 from ssa_operator.objects.visible_text import escaped_json, visible_line
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.formats import LogFormat, LogLevel
+from ssa_operator.operator.process.output_formats import LogFormat, LogLevel
 from ssa_operator.reconcile.context import current
 
 KEPT_LINES = 1000

@@ -18,7 +18,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.objects.identity import GroupKind, is_built_in, split_api_version
+from ssa_operator.objects.identity import GroupKind, is_built_in
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.messages import shortened
 from ssa_operator.objects.visible_text import visible_line
@@ -118,7 +118,7 @@ def is_paused(body: Mapping[str, Any]) -> bool:
 
 def lacks_pods(body: Mapping[str, Any]) -> bool:
     """Whether the status of a built-in workload counts fewer pods than it wants."""
-    kind = GroupKind(split_api_version(body.get("apiVersion", ""))[0], body.get("kind", ""))
+    kind = GroupKind.of(body.get("apiVersion", ""), body.get("kind", ""))
     spec, status = _mapping(body.get("spec")), _mapping(body.get("status"))
     if is_paused(body):
         return False

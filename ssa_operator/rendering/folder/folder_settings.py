@@ -2,10 +2,17 @@
 
 Promises:
 - An unknown or invalid setting is an error with its line. The default never replaces it silently.
+- A folder's settings are those that the operator reads. Where they are invalid, or two templates folders have the
+  resource, they are the default: `check` and the operator report the problem.
+- A templates folder that does not exist or can't be read has no resources.
 """
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ssa_operator.objects.durations import parse_duration
@@ -13,6 +20,7 @@ from ssa_operator.objects.live_object import MANAGER
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.parent_settings import MAX_CHILDREN, MAX_DEPTH, AdoptPolicy, ParentSettings
 from ssa_operator.objects.predicate import Predicate
+from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
 from ssa_operator.rendering.jinja.predicates import PredicateError, compile_predicate
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
@@ -123,3 +131,21 @@ def _interval(value: Any, node: Node) -> float | None:
     if seconds <= 0:
         raise DocumentError("interval must be longer than 0", find_location(node, ("interval",), SlotValues()))
     return seconds
+
+
+RESOURCE_NAME = re.compile(r"[a-z][a-z0-9-]*(?:\.[a-z0-9-]+)*")
+"""The names of template folders: those of resources."""
+
+
+def read_resource_settings(roots: Iterable[Path]) -> Mapping[str, Settings]:
+    """The settings by the name of the resource."""
+    found: dict[str, Settings] = {}
+    for root in dict.fromkeys(roots):
+        with contextlib.suppress(OSError):
+            snapshot = read_snapshot(root)
+            for name in filter(RESOURCE_NAME.fullmatch, snapshot.folders):
+                settings = DEFAULT
+                with contextlib.suppress(DocumentError):
+                    settings = parse_settings(f"{name}/{SETTINGS}", snapshot.files.get(f"{name}/{SETTINGS}", ""))
+                found[name] = DEFAULT if name in found else settings
+    return found

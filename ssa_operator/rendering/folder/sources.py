@@ -22,10 +22,9 @@ from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.objects.visible_text import visible_line
-from ssa_operator.rendering.folder.folder_settings import DEFAULT, SETTINGS, Settings, parse_settings
+from ssa_operator.rendering.folder.folder_settings import DEFAULT, RESOURCE_NAME, SETTINGS, Settings, parse_settings
 from ssa_operator.rendering.folder.folder_snapshot import FolderSnapshot, read_snapshot
 from ssa_operator.rendering.folder.installation import Installation, Overrides, folder_values, read_overrides
-from ssa_operator.rendering.folder.resource_settings import RESOURCE_NAME
 from ssa_operator.rendering.jinja.coverage import TemplateCoverage
 from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
 from ssa_operator.rendering.jinja.templates import SHARED, STATUS, VALUES, LoadError, Surroundings, Templates

@@ -36,8 +36,13 @@ from ssa_operator.rendering.jinja.functions import (
     VARIABLES,
 )
 from ssa_operator.rendering.jinja.line_tags import LineTags
-from ssa_operator.rendering.jinja.method_calls import call_string_method, check_method_call, checked_pairs
-from ssa_operator.rendering.jinja.string_formatting import bounded_format, percent_format
+from ssa_operator.rendering.jinja.method_calls import (
+    bounded_format,
+    call_string_method,
+    check_method_call,
+    checked_pairs,
+    percent_format,
+)
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.manifest_values import Stringlike, json_data, key_text, kind_of, text_of

@@ -37,7 +37,7 @@ from jinja2 import nodes
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.objects.identity import GroupKind, split_api_version
+from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.objects.template_contents import PARENT_NAMESPACE, PossibleField, PossibleLookup, UnknownPart
 from ssa_operator.rendering.jinja import filters
@@ -551,7 +551,7 @@ class Expansion:
         namespaces = known_texts(arguments.get(3, "namespace"), PARENT_NAMESPACE)
         names = (None,) if everything else known_texts(arguments.get(2, "name"), None)
         for api_version, kind in itertools.product(options_of(api_versions), options_of(kinds)):
-            group_kind = GroupKind(split_api_version(api_version)[0], kind)
+            group_kind = GroupKind.of(api_version, kind)
             for name, namespace in itertools.product(names, namespaces):
                 self._step()
                 found = PossibleLookup(

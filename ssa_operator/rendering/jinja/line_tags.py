@@ -27,7 +27,6 @@ from ssa_operator.rendering.values.line_marks import POP, PUSH, RESERVED, line_m
 _DATA, _TAG, _VALUE, _SKIPPED = "data", "tag", "value", "skipped"
 _BLANK_END = re.compile(r"^[ \t]*\Z", re.MULTILINE)
 _BLANK_START = re.compile(r"[ \t]*(?:\n|\Z)")
-_LINE_START = re.compile(r"^([ \t]*)(?=\S)", re.MULTILINE)
 
 
 class _Segment(Struct):

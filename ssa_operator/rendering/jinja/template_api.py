@@ -305,7 +305,7 @@ class TemplateAPI:
                 return call_tracked(
                     self._lookup_all, (apiVersion, kind, track_data(plain_labels, tracked), namespace), {}
                 )
-        group_kind = GroupKind(split_api_version(_string_argument("lookup_all", "apiVersion", apiVersion))[0], kind)
+        group_kind = GroupKind.of(_string_argument("lookup_all", "apiVersion", apiVersion), kind)
         own = self._metadata.get("namespace", "") if namespace is None else namespace
         wanted = {} if labels is None else labels
         if not isinstance(wanted, Mapping) or not all(isinstance(value, str) for value in wanted.values()):

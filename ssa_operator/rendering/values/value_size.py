@@ -43,9 +43,6 @@ class Size(NamedTuple):
     """The levels of lists and mappings in each other."""
 
 
-_NOTHING = Size(_ENTRY, 0)
-
-
 def size_of(value: Any) -> Size:
     """The size of a value. Raises TimeLimitError."""
     known = limits.current().sizes

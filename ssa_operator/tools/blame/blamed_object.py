@@ -24,7 +24,9 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.managed_fields import is_in_version
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
+from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.connection import Target
 from ssa_operator.reconcile.secrets.content_fields import (
     ContentFields,
     fields_of_child,
@@ -35,6 +37,7 @@ from ssa_operator.reconcile.secrets.content_fields import (
 from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
 from ssa_operator.reconcile.step import Action, Step
 from ssa_operator.tools.connection.object_reference import ObjectReference, matching_resources, nearest, unknown_kind
+from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.preview import Preview
 
 
@@ -104,6 +107,20 @@ def _owner(owner: FieldOwner) -> dict[str, str]:
         "subresource": owner.subresource,
         "time": owner.time,
     }
+
+
+async def blamed_objects(
+    chain: Sequence[ObjectReference], options: Options, namespace: str, target: Target
+) -> list[BlamedObject]:
+    """The live children of the parent that a chain begins with, or the one that it names. Raises CommandError and
+    ApiError.
+    """
+    async with previews.opened(target, options) as opened:
+        (named,) = await previews.parents_of_references(opened, chain[:1], namespace)
+        children = await blamed_children(opened.preview, named.parent)
+        if len(chain) == 1:
+            return children
+        return [select_child(children, chain[1], await opened.mapper.resources(), named.parent.live.identity)]
 
 
 async def blamed_children(preview: Preview, parent: Parent) -> list[BlamedObject]:

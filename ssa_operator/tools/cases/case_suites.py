@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.rendering.folder.folder_settings import RESOURCE_NAME
 from ssa_operator.rendering.folder.installation import Installation
-from ssa_operator.rendering.folder.resource_settings import RESOURCE_NAME
 from ssa_operator.rendering.jinja.coverage import TemplateCoverage
 from ssa_operator.tools.cases.case_runs import (
     CaseProject,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ssa_operator.objects.cluster_view import Body
-from ssa_operator.objects.identity import GroupKind, split_api_version
+from ssa_operator.objects.identity import GroupKind
 
 _TRUE = "True"
 
@@ -20,7 +20,7 @@ _TRUE = "True"
 def ready_object(manifest: Body) -> dict[str, Any]:
     """A manifest as a live object that is ready."""
     body = dict(manifest)
-    kind = GroupKind(split_api_version(body["apiVersion"])[0], body["kind"])
+    kind = GroupKind.of(body["apiVersion"], body["kind"])
     body["metadata"] = {"generation": 1, **body["metadata"]}
     if kind == GroupKind("", "Secret") and isinstance(body.get("stringData"), Mapping):
         texts = body.pop("stringData")

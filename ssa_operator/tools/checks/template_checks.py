@@ -40,7 +40,6 @@ from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.schema.crd_schema import object_schema, reports_status, status_schema
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.schema.variants import variants
-from ssa_operator.tools.checks.control_plane_rules import check_control_plane_fields, scale_path
 from ssa_operator.tools.checks.field_rules import FolderFields, check_empty_values, check_fields
 from ssa_operator.tools.checks.lookup_rules import check_lookups, check_manifest_choices
 from ssa_operator.tools.checks.manifest_rules import check_manifests
@@ -48,7 +47,7 @@ from ssa_operator.tools.checks.name_rules import check_names, parse_files
 from ssa_operator.tools.checks.parent_choices import check_nesting
 from ssa_operator.tools.checks.ready_objects import ready_object
 from ssa_operator.tools.checks.secret_rules import check_secrets
-from ssa_operator.tools.checks.server_field_rules import check_server_fields
+from ssa_operator.tools.checks.server_field_rules import check_control_plane_fields, check_server_fields, scale_path
 from ssa_operator.tools.findings.findings import Finding, Severity
 from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent
 from ssa_operator.tools.offline.offline_parent import RefusedParentError, created_parent

@@ -49,7 +49,7 @@ from ssa_operator.tools.dev.dev_cluster import LocalCluster
 from ssa_operator.tools.dev.dev_screen import KeyRequest, Row, Scene, ScreenState, draw, on_key
 from ssa_operator.tools.terminal import printing
 from ssa_operator.tools.tree.listings import Watches
-from ssa_operator.tools.tree.owned_objects import Owner, owned_objects
+from ssa_operator.tools.tree.object_tree import Owner, owned_objects
 from ssa_operator.tools.tree.parent_entries import child_data
 from ssa_operator.tools.tree.parent_events import event_time
 from ssa_operator.tools.tree.tree_view import condition, entry, not_ready_since

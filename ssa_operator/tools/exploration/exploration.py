@@ -20,16 +20,21 @@ from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process import connection, session, streams
 from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.operator.process.formats import OutputFormat
+from ssa_operator.operator.process.output_formats import OutputFormat
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.tools.cases.case_suites import Suite, load_suite
 from ssa_operator.tools.cases.golden_cases import INVALID
-from ssa_operator.tools.exploration.explored_folder import ExploredFolder, exploration_data, exploration_lines
 from ssa_operator.tools.exploration.explored_kinds import explored_kind
 from ssa_operator.tools.exploration.explored_parents import ExploredParents
 from ssa_operator.tools.exploration.explored_sequences import read_sequence
 from ssa_operator.tools.exploration.explorer import Explorer
-from ssa_operator.tools.exploration.folder_exploration import FolderExploration, SequenceOptions
+from ssa_operator.tools.exploration.folder_exploration import (
+    ExploredFolder,
+    FolderExploration,
+    SequenceOptions,
+    exploration_data,
+    exploration_lines,
+)
 from ssa_operator.tools.offline.file_parents import opened
 from ssa_operator.tools.terminal import printing
 

@@ -27,7 +27,7 @@ from ssa_operator.rendering.folder.object_files import SUFFIXES
 from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
 from ssa_operator.rendering.render import render, render_traced
 from ssa_operator.schema.crd_schema import version_priority
-from ssa_operator.schema.samples import sample_object
+from ssa_operator.schema.variants import sample_object
 from ssa_operator.tools.connection.object_reference import nearest
 from ssa_operator.tools.graph.drawn_graph import DrawnGraph
 from ssa_operator.tools.offline.offline_parent import as_created

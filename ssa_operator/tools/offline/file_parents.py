@@ -31,6 +31,7 @@ from ssa_operator.kube.watch.cache import version_number
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.json_encoding import encode
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Document, Rendered
 from ssa_operator.objects.secret_fields import ParentSecrets
 from ssa_operator.operator.metrics import Metrics
@@ -50,7 +51,7 @@ from ssa_operator.reconcile.secrets.redacted_report import redacted_error
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.step import FailureReason
 from ssa_operator.reconcile.turn import Turn
-from ssa_operator.tools.offline.parent_files import apply_parent, folder_of, kind_of
+from ssa_operator.tools.offline.parent_files import apply_parent, folder_of
 
 PRUNE_HELD = "PruneHeld"
 
@@ -169,7 +170,7 @@ class FileParents:
     async def apply(self, documents: Sequence[Document], namespace: str) -> None:
         """Apply the parents, and have the workers reconcile them. Raises ApiError and ParentError."""
         for document in documents:
-            parents = folder_of(self._shared.controllers, kind_of(document.body))
+            parents = folder_of(self._shared.controllers, group_kind(document))
             metadata = document.body["metadata"]
             within = (metadata.get("namespace") or namespace) if parents.served.resource.namespaced else ""
             key = ParentKey(parents.folder.name, within, metadata["name"])
@@ -203,7 +204,7 @@ class FileParents:
             parents.listen(on_change)
 
     async def _send(self, document: Document, namespace: str, *, dry_run: bool) -> LiveObject:
-        parents = folder_of(self._shared.controllers, kind_of(document.body))
+        parents = folder_of(self._shared.controllers, group_kind(document))
         applied = await apply_parent(self._client, parents.served.resource, document.body, namespace, dry_run=dry_run)
         return applied.live
 

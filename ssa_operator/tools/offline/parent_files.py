@@ -25,11 +25,6 @@ FILE_MANAGER = "ssa-operator-apply"
 """The field manager of parents that are applied from files."""
 
 
-def kind_of(body: Mapping[str, Any]) -> GroupKind:
-    """The kind of an object in a file."""
-    return GroupKind(split_api_version(body["apiVersion"])[0], body["kind"])
-
-
 def folder_of(controllers: FolderControllers, kind: GroupKind) -> Parents:
     """The informer of the parents of a kind. Raises ParentError if no folder has templates for it."""
     for parents in controllers.folders.values():

@@ -207,7 +207,7 @@ def as_served(parent: Mapping[str, Any], folder: Folder, kinds: Mapping[GroupKin
 
 def find_folder(parent: Mapping[str, Any], sources: Sources, kinds: Mapping[GroupKind, CRDKind]) -> Folder:
     """The template folder of a parent. Raises CommandError, which names the possible folders."""
-    kind = GroupKind(split_api_version(parent["apiVersion"])[0], parent["kind"])
+    kind = GroupKind.of(parent["apiVersion"], parent["kind"])
     suffix = f".{kind.group}" if kind.group else ""
     names = [kinds[kind].folder] if kind in kinds else [f"{plural}{suffix}" for plural in possible_plurals(kind.kind)]
     for name in names:

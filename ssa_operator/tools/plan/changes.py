@@ -10,6 +10,7 @@ Promises:
 from __future__ import annotations
 
 import difflib
+import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,13 +19,19 @@ from rich.console import Console
 from rich.text import Text
 
 from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.process.connection import Target
 from ssa_operator.reconcile.field_changes import ChangeCause, ChangedFieldOwner, content
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.resync.unchanged import is_same_content
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, hidden_in_live
 from ssa_operator.reconcile.secrets.masked_object import Mask
 from ssa_operator.reconcile.secrets.redacted_report import redacted_finalization
+from ssa_operator.tools.connection.object_reference import parse_references
+from ssa_operator.tools.connection.watched_namespaces import namespaces_of_documents
+from ssa_operator.tools.offline.parent_documents import read_parents
 from ssa_operator.tools.offline.parent_files import FILE_MANAGER
+from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.object_changes import (
     ChangedField,
     LeftValue,
@@ -32,7 +39,7 @@ from ssa_operator.tools.plan.object_changes import (
     changed_fields,
     object_changes,
 )
-from ssa_operator.tools.plan.preview import Planned
+from ssa_operator.tools.plan.preview import Planned, Preview
 from ssa_operator.tools.plan.previews import NamedParent
 from ssa_operator.tools.terminal.printing import yaml_text
 
@@ -85,6 +92,34 @@ class ParentChanges(Struct, frozen=True, kw_only=True):
         """Whether something would change, or whether that is not known yet."""
         own = self.own is not None and self.own.differs
         return own or bool(self.waits or self.planned.plan.hold_message) or any(each.differs for each in self.objects)
+
+
+async def changed_parents(
+    arguments: Sequence[str], options: Options, namespace: str, target: Target
+) -> list[ParentChanges]:
+    """What a reconcile would change of the parents in files, or of those in the cluster. Raises CommandError and
+    ApiError.
+    """
+    documents = read_parents(arguments) if previews.are_files(arguments) else None
+    references = parse_references(arguments) if documents is None else ()
+
+    def needed(default: str) -> Sequence[str]:
+        within = namespace or default
+        return namespaces_of_documents(documents, within) if documents is not None else (within,)
+
+    async with previews.opened(target, options, needed) as opened:
+        if documents is not None:
+            named = await previews.parents_of_files(opened, documents, namespace)
+        else:
+            named = await previews.parents_of_references(opened, references, namespace)
+        salt = secrets.token_bytes(16)
+        return [await _changes(opened.preview, each, salt) for each in named]
+
+
+async def _changes(preview: Preview, named: NamedParent, salt: bytes) -> ParentChanges:
+    plan = preview.plan if named.location is None else preview.plan_applied
+    planned = await plan(named.parent)
+    return parent_changes(named, planned, await preview.dry_run(planned, as_resumed=True), salt)
 
 
 def parent_changes(named: NamedParent, planned: Planned, outcomes: Sequence[Outcome], salt: bytes) -> ParentChanges:

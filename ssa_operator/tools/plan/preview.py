@@ -49,7 +49,7 @@ from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.step import Step
 from ssa_operator.reconcile.suspension.rules import is_suspended, outcomes_while_suspended
 from ssa_operator.reconcile.turn import Turn
-from ssa_operator.tools.offline.parent_files import apply_parent, folder_of, kind_of
+from ssa_operator.tools.offline.parent_files import apply_parent, folder_of
 
 
 class Planned(Struct, frozen=True, kw_only=True):
@@ -139,7 +139,7 @@ class Preview:
 
         Raises ParentError if it has no templates, and ApiError if the API server refuses it.
         """
-        parents = self.folder_of(kind_of(body))
+        parents = self.folder_of(GroupKind.of(body["apiVersion"], body["kind"]))
         applied = await apply_parent(self._client, parents.served.resource, body, namespace, dry_run=True)
         live = LiveObject.of(self._stored(applied.live, parents, created=applied.created))
         key = ParentKey(parents.folder.name, live.identity.namespace, live.identity.name)

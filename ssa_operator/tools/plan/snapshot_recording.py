@@ -24,9 +24,8 @@ from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.replicas.requests import scale_paths
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, HiddenPaths, fields_of_child, hidden_in_live
 from ssa_operator.tools.plan.preview import Planned
-from ssa_operator.tools.plan.snapshot_file import VERSION, StoredKind, StoredParent, StoredSnapshot, stored_query
 from ssa_operator.tools.plan.snapshot_mask import SnapshotMask, aligned
-from ssa_operator.tools.plan.snapshots import Snapshot
+from ssa_operator.tools.plan.snapshots import VERSION, Snapshot, StoredKind, StoredParent, StoredSnapshot, stored_query
 
 ALIGNMENT_ROUNDS = 10
 """The longest chain of objects that are made of each other's content and of a Secret."""

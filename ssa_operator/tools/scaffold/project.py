@@ -195,7 +195,7 @@ def _of_manifests(request: NewRequest, manifests: Sequence[Mapping[str, Any]]) -
             merged["stringData"] = {key: text.mark("generated()") for key in merged["stringData"]}
         files[_file_name(body, instance, bodies, files)] = text.write(merged)
     notes += _notes(bodies, renamed)
-    if any(_kind(body) in cluster_scoped({}) for body in bodies):
+    if any(GroupKind.of(body["apiVersion"], body["kind"]) in cluster_scoped({}) for body in bodies):
         files["_settings.yaml"] = "clusterScope: true\n"
         notes.append("_settings.yaml allows cluster-scoped children; remove it with the manifests that need it")
     spec: dict[str, Any] = {"type": "object", "properties": {}}
@@ -214,10 +214,6 @@ def _of_manifests(request: NewRequest, manifests: Sequence[Mapping[str, Any]]) -
         parameters=tuple(parameters.found.values()),
         notes=notes,
     )
-
-
-def _kind(body: Mapping[str, Any]) -> GroupKind:
-    return GroupKind(split_api_version(body["apiVersion"])[0], body["kind"])
 
 
 def _merged(renamed: Any, wired: Any, text: TemplateText) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 
 from ssa_operator.objects.visible_text import visible_line
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.formats import OutputFormat
+from ssa_operator.operator.process.output_formats import OutputFormat
 from ssa_operator.tools.tree.listings import Watches
 from ssa_operator.tools.tree.tree_view import Line
 

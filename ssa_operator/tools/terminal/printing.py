@@ -14,7 +14,7 @@ import yaml
 
 from ssa_operator.objects.visible_text import escaped_json, escaped_quoted_yaml, is_risky, visible_line
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.formats import OutputFormat
+from ssa_operator.operator.process.output_formats import OutputFormat
 
 if TYPE_CHECKING:
     from ssa_operator.tools.tree.tree_view import Line

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.formats import OutputFormat
+from ssa_operator.operator.process.output_formats import OutputFormat
 from ssa_operator.tools.findings.finding_formats import write_findings
 from ssa_operator.tools.findings.findings import CODES, Finding
 from ssa_operator.tools.terminal import printing

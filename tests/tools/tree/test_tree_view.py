@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.tools.terminal.live_display import changes
-from ssa_operator.tools.tree.owned_objects import restarts
+from ssa_operator.tools.tree.object_tree import restarts
 from ssa_operator.tools.tree.tree_view import lines, totals, urgency
 
 NOON = 1_767_268_800.0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ssa_operator.rendering.folder.folder_settings import DEFAULT
-from ssa_operator.rendering.folder.resource_settings import read_resource_settings
+from ssa_operator.rendering.folder.folder_settings import DEFAULT, read_resource_settings
 from ssa_operator.rendering.folder.sources import load_all
 from tests.operator.harness import ROOT
 
