@@ -86,3 +86,16 @@ def test_the_table_of_contributing_names_paths_and_definitions_that_exist() -> N
 def test_each_row_of_the_table_of_contributing_has_a_test() -> None:
     rows = re.findall(r"^\| an? .* \| .* \| (.*) \|$", CONTRIBUTING, re.MULTILINE)
     assert [test for test in rows if "`tests/" not in test and test != "a golden case"] == []
+
+
+NO_ROOMS = frozenset({"benchmarks", "docs", "examples", "faults", "neon", "packaging", "perturbations"})
+"""The folders of tests that belong to the whole, or to something outside of the package."""
+
+
+def test_the_tests_of_a_room_are_in_the_folder_of_the_same_name() -> None:
+    tests = ROOT / "tests"
+    folders = {path.parent.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")}
+    rooms = {path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("__init__.py")}
+    assert folders - rooms == NO_ROOMS
+    promises = {room for room in rooms if room.startswith("reconcile/")}
+    assert promises - folders == set()
