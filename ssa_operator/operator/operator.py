@@ -8,7 +8,7 @@ Promises:
   and all watches are closed.
 - With leader election, a standby watches what its parents need and writes nothing. Its workers begin when it leads.
 - With a step record, it names the task that held the event loop in the log, and a parent also in a metric and an
-  Event. Parents that are suspected of that come last and alone (`suspected_parents.py`), and a standby does not render
+  Event. Parents that are suspected of that come last and alone (`suspected_parents/`), and a standby does not render
   them.
 - When the leadership is lost, running reconciles are cancelled. The Lease is released only after all of them, and the
   preparation, have ended by themselves.

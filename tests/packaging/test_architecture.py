@@ -95,3 +95,16 @@ def test_a_command_has_options_and_its_work_is_elsewhere() -> None:
             assert not isinstance(node, ast.AsyncFunctionDef), path
             if isinstance(node, ast.ClassDef):
                 assert [ast.unparse(base) for base in node.bases] == ["StrEnum"], path
+
+
+NO_ROOMS = frozenset({"benchmarks", "docs", "examples", "faults", "neon", "packaging", "perturbations"})
+"""The folders of tests that belong to the whole, or to something outside of the package."""
+
+
+def test_the_tests_of_a_room_are_in_the_folder_of_the_same_name() -> None:
+    tests = ROOT / "tests"
+    folders = {path.parent.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")}
+    rooms = {path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("__init__.py")}
+    assert folders - rooms == NO_ROOMS
+    promises = {room for room in rooms if room.startswith("reconcile/")}
+    assert promises - folders == set()

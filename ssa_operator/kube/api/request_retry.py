@@ -14,7 +14,7 @@ from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import Request
 
 ATTEMPTS = 4
-"""The most attempts of one request. After these few seconds the controller's own backoff takes over."""
+"""The most attempts of one request. After these few seconds the backoff of the reconcile takes over."""
 
 FIRST = 0.1
 LONGEST = 3.0

@@ -269,10 +269,10 @@ async def test_a_standby_takes_over_without_the_parent_that_holds_the_leader(des
         ("", ""),
         ("Current thread 0x1 (most recent call first):\n  <no Python frame>\n", ""),
         (
-            'File "/lib/python3.11/re/__init__.py", line 166 in match\n  File "/v/ssa_operator/core/a.py", line 7 in f',
-            "match (re/__init__.py:166), called by f (ssa_operator/core/a.py:7)",
+            'File "/lib/python3.11/re/__init__.py", line 166 in match\n  File "/v/ssa_operator/kube/a.py", line 7 in f',
+            "match (re/__init__.py:166), called by f (ssa_operator/kube/a.py:7)",
         ),
-        ('  File "/app/ssa_operator/core/a.py", line 7 in f\n', "f (ssa_operator/core/a.py:7)"),
+        ('  File "/app/ssa_operator/rendering/a.py", line 7 in f\n', "f (ssa_operator/rendering/a.py:7)"),
         (
             '  File "/app/ssa_operator/rendering/a.py", line 7 in f\n  File "echoes/map.yaml.j2", line 3 in root\n',
             "f (ssa_operator/rendering/a.py:7) while echoes/map.yaml.j2 is rendered",
