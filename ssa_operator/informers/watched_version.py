@@ -45,7 +45,7 @@ def shown_by(versions: Mapping[str, WatchedVersion], namespace: str, version: st
 
 
 class ObjectsInVersions(Mapping[Identity, LiveObject]):
-    """All watched objects, those in the version that `version` gives for them where it gives one."""
+    """All watched objects, each in the version that `version` gives for it, if it gives one."""
 
     def __init__(
         self,
