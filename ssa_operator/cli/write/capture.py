@@ -140,7 +140,7 @@ def _write(live: LiveCase, path: Path, templates: Sequence[Path], crds: Sequence
     with writing(path):
         real_path(path, project_of_case(path))
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A name that nothing has, because what is there may be anybody's.
+        # An unused name, because an existing file may belong to another program.
         temporary = path.with_name(f".capture-{secrets.token_hex(8)}")
         temporary.mkdir()
     try:

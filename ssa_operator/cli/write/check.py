@@ -147,7 +147,7 @@ def _findings(inputs: _Inputs) -> list[Finding]:
 
 
 _FIX_ROUNDS = 10
-"""A fix can uncover another finding, because a folder that doesn't load is not rendered."""
+"""Rounds of fixes: a fix can uncover another finding, because a folder that doesn't load is not rendered."""
 
 
 def _fixed(inputs: _Inputs, findings: list[Finding]) -> list[Finding]:
