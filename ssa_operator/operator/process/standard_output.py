@@ -1,9 +1,9 @@
-"""Standard output as commands write it: what can't be written ends a command with one sentence.
+"""Standard output of commands: a failed write ends a command with one sentence.
 
 Promises:
 - A full disk, or another error of the file behind standard output, is a CommandError with the system's reason.
-- A closed pipe stays a BrokenPipeError, because a reader that has seen enough is no error to report.
-- After an error nothing more is written, so that the end of the process reports no second one.
+- A closed pipe stays a BrokenPipeError, because it is no error if a reader stops reading.
+- After an error nothing more is written, so that the end of the process reports no second error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def guard() -> None:
-    """Has this process write to standard output by these rules from now on."""
+    """Make this process write to standard output by these rules from now on."""
     if sys.stdout is None:
         # The process was started without it. Each write to a file that is open for reading only is an error.
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(_File(os.open(os.devnull, os.O_RDONLY), "w")))

@@ -1,12 +1,12 @@
 """Writes to standard output and standard error: the only module of the commands that does.
 
-Texts of parents, of files and of the API server are in what commands write. Whoever wrote them controls neither the
-terminal of the reader nor the log of a CI job (`objects/visible_text.py`).
+Commands write texts from parents, files and the API server. The authors of these texts control neither the terminal of
+the reader nor the log of a CI job (`objects/visible_text.py`).
 
 Promises:
-- What is written for people has escapes in place of control characters, on a terminal and elsewhere. Colours are the
-  commands' own. No markup in a text is interpreted.
-- Data are written as they are: their encoder has escaped them, so that what reads them gets the same values.
+- Output for people has escapes in place of control characters, on a terminal and elsewhere. Only the commands set
+  colours. No markup in a text is interpreted.
+- Data is written unchanged: its encoder has escaped it, so that readers get the same values.
 """
 
 from __future__ import annotations
