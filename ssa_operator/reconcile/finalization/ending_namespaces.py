@@ -1,9 +1,9 @@
 """Decides what the end of a namespace proves about the objects in it.
 
 Promises:
-- In a namespace that is gone, or that was created again after the parent's deletion began, nothing of the parent is
-  left.
-- What can't be read or deleted in a namespace that is being deleted goes with the namespace: nothing waits for it.
+- In a namespace that is gone, or that was recreated after the parent's deletion began, no child of the parent is left.
+- An object that can't be read or deleted in a namespace that is being deleted goes with the namespace: nothing waits
+  for it.
 
 An account whose permissions are a RoleBinding in a namespace loses them when the namespace is deleted, often before
 its objects are (kubernetes/kubernetes#115070).
@@ -24,7 +24,7 @@ class EndingNamespace(Struct, frozen=True, kw_only=True):
     reason: str
     """A text that follows "which": `is being deleted`."""
     is_gone: bool = False
-    """Whether nothing that was in it exists any more."""
+    """Whether all of its former objects are gone."""
     accepts_objects: bool = False
     """Whether new objects can be created in the namespace that has its name now."""
 

@@ -6,11 +6,12 @@ Promises:
 - The finalize hooks are applied while the other children still exist. Each must become ready, and a Job complete. A
   failed Job is recreated after a backoff.
 - After the hooks, the operator deletes the objects of the inventory in the reverse order of their creation, and only
-  those that still carry our label.
-- Another reconcile follows at once only where this one completed a step that the next one waits for.
+  those that still carry the operator's label.
+- Another reconcile follows at once only if this one completed a step that the next one waits for.
 - A template that can't be rendered doesn't block the deletion: its hooks are skipped.
-- What the parent lives in is not deleted. An object whose end waits for the parent is deleted, and its end not awaited.
-- What can't be read or created in a namespace that ends doesn't block the deletion.
+- Objects that the parent lives in are not deleted. An object whose end waits for the parent is deleted, but its end is
+  not awaited.
+- Objects that can't be read or created in a namespace that ends don't block the deletion.
 - Children that the garbage collector has orphaned are left behind (reconcile.orphaning.rules).
 
 How it works:
@@ -107,7 +108,7 @@ class DeletionContext(Struct, frozen=True, kw_only=True):
 
 
 def make_finalization(observed: Observed, rendered: Rendered, context: DeletionContext) -> Finalization:
-    """The plan of one reconcile; `rendered` is everything that the templates gave."""
+    """The plan of one reconcile; `rendered` is the whole render of the templates."""
     standing, rendered = rendered.without_hooks, rendered.finalizing
     unreadable = observed.children.unreadable
     hooks, again_at = _hook_steps(observed, rendered, context)

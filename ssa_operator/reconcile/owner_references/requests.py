@@ -1,5 +1,6 @@
-"""Keeping an object as it is, but for its owner reference to the parent: the reference names a version that is served
-(reconcile.owner_references.rules), and what the parent lives in has none (reconcile.finalization.deletion_cycles).
+"""Keeps an object unchanged except for its owner reference to the parent: the reference names a served version
+(reconcile.owner_references.rules), and objects that the parent lives in have none
+(reconcile.finalization.deletion_cycles).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ async def disown_kept(outcome: Outcome, observed: Observed, cluster: ClusterAcce
 
 
 async def _patched(outcome: Outcome, live: LiveObject, patch: bytes, cluster: ClusterAccess) -> Outcome:
-    """The outcome with the object as the patch leaves it, or a failure."""
+    """The outcome with the patched object, or a failure."""
     step, identity = outcome.step, live.identity
     try:
         resource = await cluster.children.resource(identity.group_kind, live.version)
