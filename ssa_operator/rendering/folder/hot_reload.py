@@ -6,9 +6,9 @@ Promises:
 - A load during which a copy begins is recognized, and `changes` yields again once the files stand still.
 - No folder has to exist. It may vanish, return, or be replaced by another one. So may a file, a link to it, or a folder
   above it.
-- Only folders of the state are watched. A link that leads out of the folder is neither walked nor watched.
-- Without events from the file system, `changes` finds changes by polling, within a second. So it does where the system
-  has no watch for it (inotify's limits are per user and node), or a watch fails later; the log says so once.
+- Only folders of the state are watched. A link that leads out of the folder is neither followed nor watched.
+- Without events from the file system, `changes` finds changes by polling, within a second. It does the same if the
+  system has no watch left (inotify's limits are per user and node), or if a watch fails later; the log says so once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _BURST_LIMIT = 500
 
 
 class _Files(Struct, frozen=True):
-    """What is watched."""
+    """The watched folders and files."""
 
     folders: Sequence[Path]
     files: Sequence[Path]
@@ -58,7 +58,7 @@ class _Files(Struct, frozen=True):
 
 
 class Burst:
-    """A burst of changes that ended: the files may be loaded now."""
+    """A burst of changes that has ended: the files may be loaded now."""
 
     def __init__(self, files: _Files, followed: Standstill) -> None:
         self.followed = followed
@@ -66,8 +66,8 @@ class Burst:
         self._files = files
 
     def stands_still(self) -> bool:
-        """Whether the files may still be loaded, after a load that is taken only then: no copy began during it. It is
-        called from the caller's thread, so that nothing happens between the answer and what follows from it.
+        """Whether a finished load may be used: no copy began during it. It is called from the caller's thread, so that
+        nothing can happen between the answer and its use.
         """
         now = time.monotonic()
         self.followed = self.followed.seen(_joined(self._files.state()), now)

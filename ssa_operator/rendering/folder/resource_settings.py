@@ -1,8 +1,8 @@
 """Reads which resources have a template folder, and the settings of each, without compiling templates.
 
 Promises:
-- A folder's settings are those that the operator reads. Where they are invalid, or two templates folders have the
-  resource, they are the default: `check` and the operator report the problem.
+- A folder's settings are those that the operator reads. If they are invalid, or if two templates folders have the
+  resource, the defaults are used: `check` and the operator report the problem.
 - A templates folder that does not exist or can't be read has no resources.
 """
 

@@ -1,15 +1,15 @@
-"""When changed files may be loaded: not while a folder is half of a copy.
+"""Decides when changed files may be loaded: not while a folder is half of a copy.
 
-All that one load reads is followed as one: several templates folders and files of values.
+Everything that one load reads is followed together: several templates folders and files of values.
 
 Promises:
 - If nothing vanished and one file changed, the files are loaded at once.
 - Several changes, and new files, are loaded once all files have stood still for SETTLED seconds, and after LIMIT
   seconds at the latest.
-- While a file is missing or empty that was loaded before, nothing is loaded until no file came or went for VANISHED
-  seconds. What takes the place of a folder bit by bit (`cp -r`, `rsync --delete`, `git checkout`) is loaded once it is
-  whole, whichever other file changes meanwhile.
-- A deleted file is taken for deleted after VANISHED seconds, even while another one keeps changing.
+- While a formerly loaded file is missing or empty, nothing is loaded until no file has appeared or vanished for
+  VANISHED seconds. If a folder is replaced bit by bit (`cp -r`, `rsync --delete`, `git checkout`), it is loaded once it
+  is complete, whichever other file changes meanwhile.
+- A deleted file counts as deleted after VANISHED seconds, even while another one keeps changing.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class Standstill(Struct, frozen=True, kw_only=True):
     found: FolderState
     """The present state."""
     begun: float
-    """When it began to differ from the known one."""
+    """When the state began to differ from the known one."""
     since: float
-    """Since when the state is the present one."""
+    """Since when the state has been the present one."""
     names_since: float
-    """Since when there are the present files, whatever their content."""
+    """Since when the present files have existed, whatever their content."""
 
     @classmethod
     def of(cls, known: FolderState, now: float) -> Standstill:
-        """Files that are as they were loaded."""
+        """Files that are unchanged since they were loaded."""
         return cls(known=known, found=known, begun=now, since=now, names_since=now)
 
     def seen(self, found: FolderState, now: float) -> Standstill:
@@ -62,7 +62,7 @@ class Standstill(Struct, frozen=True, kw_only=True):
 
     @property
     def due(self) -> float | None:
-        """When the present state may be loaded if it stays as it is, None if it is loaded already."""
+        """When the present state may be loaded if it doesn't change, None if it is loaded already."""
         if self.found == self.known:
             return None
         if _names(self.known) - _names(self.found):
