@@ -79,7 +79,8 @@ class ValueGenerator:
             value = prefix + drawn
             number = position
             while value in self._known:
-                # Offline all draws are the same, so this makes the values different.
+                # Offline all draws are the same, so another letter, or beyond the alphabet a number, makes the values
+                # different.
                 drawn = different_value(drawn) if number < len(ALPHABET) else _numbered_value(drawn, number)
                 number += 1
                 value = prefix + drawn

@@ -1,8 +1,8 @@
-"""Objects as a golden case stores them: without the content of Secrets, and with their structure.
+"""Masks objects for a golden case: without the content of Secrets, but with their structure.
 
 Promises:
-- A stand-in says nothing about the value that it replaces: it is a number. Equal values of one entry have equal
-  stand-ins, and no others.
+- A stand-in is a number that reveals nothing about the value that it replaces. Only equal values of the same entry have
+  equal stand-ins.
 - The entries of a Secret keep their names. An entry that holds JSON keeps its structure, and the names of those fields
   that the templates mention.
 - A field of another object that holds content is replaced as a whole.

@@ -1,4 +1,4 @@
-"""Rules about fields that the control plane writes: a manifest that writes them, too, is applied against it for ever.
+"""Rules about fields that the control plane writes: if a manifest writes them, too, each reverts the other for ever.
 
 Promises:
 - `rules` beside `aggregationRule` in a ClusterRole is a finding: a controller fills `rules` from the selected roles
@@ -75,7 +75,7 @@ def _autoscaled_replicas(
 
 
 def _scales(autoscaler: Document, document: Document, namespace: str) -> bool:
-    """Whether an autoscaler targets an object. KEDA's kind is Deployment where none is written."""
+    """Whether an autoscaler targets an object. KEDA's default kind is Deployment."""
     target, found = _target(autoscaler), document.identity
     group = split_api_version(str(target["apiVersion"]))[0] if target.get("apiVersion") else found.group
     wanted = (group, target.get("kind") or "Deployment", target.get("name"))

@@ -1,4 +1,4 @@
-"""Rules about empty lists and mappings that the API server drops, and by which it counts each apply as a change.
+"""Rules about empty lists and mappings that the API server drops, so that it counts each apply as a change.
 
 Promises:
 - Only a list, or a mapping with free keys, is dropped when it is empty. An empty mapping whose fields the schema names,

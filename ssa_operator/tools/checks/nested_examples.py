@@ -2,7 +2,7 @@
 
 Promises:
 - Each manifest of a kind that has a folder is rendered as the operator would render it, as a parent, up to `maxDepth`.
-- Templates that create parents without an end are one finding for each example, at the line of the manifest.
+- Templates that create parents without end are one finding for each example, at the line of the manifest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.offline_cluster import OfflineParent
 
 PLAYED = 64
-"""Parents that are rendered for one example: lines that end are short, and one without an end is found at once."""
+"""Parents that are rendered for one example: finite chains are short, and an endless one is found at once."""
 
 
 def check_nesting(example: OfflineParent, play: Callable[[Document], OfflineParent | None]) -> Iterator[Finding]:
@@ -47,7 +47,7 @@ def check_nesting(example: OfflineParent, play: Callable[[Document], OfflinePare
 
 
 def _placed(document: Document, namespace: str) -> Document:
-    """The manifest in the namespace of its parent, where it names none."""
+    """The manifest, in the namespace of its parent if it names none."""
     metadata: Mapping[str, object] = document.body["metadata"]
     if not namespace or metadata.get("namespace"):
         return document

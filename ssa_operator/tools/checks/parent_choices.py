@@ -1,9 +1,9 @@
-"""Finds out which values in templates the author of a parent decides.
+"""Finds the values in templates that the author of a parent decides.
 
 Promises:
 - A value counts as the parent's if it is an expression over `spec`, or over the labels or annotations of the parent,
-  also through variables, loops, `with`, macros and their parameters, imports and includes.
-- The parent's own name and namespace don't count, and neither does what the cluster answered.
+  even through variables, loops, `with`, macros and their parameters, imports and includes.
+- The parent's own name and namespace don't count, and neither do the cluster's answers.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def reads(expression: nodes.Node, names: set[str]) -> bool:
     elif isinstance(expression, (nodes.Name, nodes.NSRef)):
         return expression.name in names
     elif isinstance(expression, nodes.CondExpr):
-        # The parent chooses among what the template has.
+        # The parent chooses among values of the template.
         return any(reads(each, names) for each in (expression.expr1, expression.expr2) if each is not None)
     elif isinstance(expression, (nodes.Getattr, nodes.Getitem)):
         root, *path = _path(expression)

@@ -1,11 +1,11 @@
-"""Shows the screen of `ssa-operator dev`, and does what its keys ask for.
+"""Shows the screen of `ssa-operator dev`, and carries out its keys.
 
 Promises:
 - The tree has the operator's own reports, not a second reading of the status. The objects below children and the Events
   come from watches.
 - A key acts on the parent of the selected line. Pausing and re-applying set the annotations that a user would set.
 - `diff` and `blame` run as commands of their own, so the screen goes on.
-- While the screen is shown, log lines are kept for it. Afterwards the terminal is as it was, with the last tree in it.
+- While the screen is shown, log lines are kept for it. Afterwards the terminal is restored, and shows the last tree.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from ssa_operator.tools.tree.parent_events import event_time
 from ssa_operator.tools.tree.tree_view import condition, entry, not_ready_since
 
 AS_DEV = "ssa-operator-dev"
-"""The field manager of what the user of `dev` changes by its keys and examples."""
+"""The field manager of changes by the keys and examples of `dev`."""
 
 REDRAW = 0.25
 """Seconds between two readings of the operator's reports, if no key is pressed."""
@@ -104,7 +104,7 @@ class DevConsole:
         printing.lines(row.line for row in rows)
 
     async def _scene(self, watches: Watches, mapper: RESTMapper, log: Sequence[str]) -> Scene:
-        """What there is to show now."""
+        """The data to show now."""
         now, parents, errors = time.time(), list[dict[str, Any]](), list[str]()
         async with watches.round():
             for informer in self.operator.folders.values():
@@ -142,7 +142,7 @@ class DevConsole:
         return parent | {"resources": found}
 
     async def _do(self, request: KeyRequest, row: Row, width: int) -> None:
-        """Do what a key asks for. The result is the screen's notice, or a text that it opens."""
+        """Carry out a key. The result is the screen's notice, or a text that it opens."""
         found = self._find(row.parent)
         if found is None:
             return
@@ -189,7 +189,7 @@ class DevConsole:
         self._command = asyncio.create_task(self._open(words, options, width))
 
     async def _open(self, words: Sequence[str], options: Sequence[str], width: int) -> None:
-        """Run a command, and open what it prints."""
+        """Run a command, and open its output."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "ssa_operator", *words, *options,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,

@@ -2,7 +2,7 @@
 
 Promises:
 - A key arrives without Enter, and is not echoed. Ctrl-C stays a signal.
-- The terminal is as it was afterwards, even after an error.
+- Afterwards the terminal is restored, even after an error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KEY = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|\x1b|[^\x1b]", re.DOTALL)
 
 
 def parse_keys(text: str) -> list[str]:
-    """The keys of what a terminal sends: a letter, or a name such as `up`. Other sequences are left out."""
+    """The keys in a terminal's input: a letter, or a name such as `up`. Other sequences are left out."""
     found = (_SEQUENCES.get(key, key if len(key) == 1 else "") for key in _KEY.findall(text))
     return [key for key in found if key]
 

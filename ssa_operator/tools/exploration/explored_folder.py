@@ -59,7 +59,7 @@ def _cut(text: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class ExploredFolder:
-    """What became of the sequences of one template folder."""
+    """The results of the sequences of one template folder."""
 
     folder: str
     sequences: int = 0

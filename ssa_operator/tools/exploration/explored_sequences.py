@@ -32,10 +32,10 @@ class ExploredSequence(Struct, frozen=True, kw_only=True):
     folder: str
     """The name of the template folder."""
     parent: Mapping[str, Any]
-    """The parent as it begins."""
+    """The parent at the beginning."""
     changes: Sequence[SpecChange]
     rule: str
-    """What it broke when it was found."""
+    """The rule that it broke when it was found."""
     message: str
 
     def text(self) -> str:

@@ -4,7 +4,7 @@ Promises:
 - After each change that settles, the children equal those of a new parent with the same spec.
 - From each error state, the last good spec leads back to the state of a new parent.
 - A change that is refused or fails deletes nothing that ran, and changes nothing that can't be rendered or applied.
-- A spec that is reconciled twice changes nothing, and no reconcile changes things without an end.
+- A spec that is reconciled twice changes nothing, and reconciles don't change things without end.
 - The same changes give the same checks, so that a sequence can be shortened and played again.
 """
 
@@ -32,7 +32,7 @@ class Explorer:
     async def play(
         self, subject: ExploredObject, next_change: Callable[[Mapping[str, Any]], SpecChange | None], steps: int
     ) -> Played:
-        """Play a sequence until a rule is broken or so many changes are played. Raises ApiError and ParentError."""
+        """Play a sequence until a rule is broken or `steps` changes are played. Raises ApiError and ParentError."""
         played = Played()
         explored = await self._parents.open(subject)
         try:
@@ -79,7 +79,7 @@ class Explorer:
             else:
                 played.failure = own_failure(after, number) or broken_by_invalid(before, after, number)
         finally:
-            # The next one that asks gets its error.
+            # The next caller gets its error.
             await asyncio.gather(new, return_exceptions=True)
         if after.phase is Phase.REFUSED:
             return good, replace(after, phase=before.phase)

@@ -1,8 +1,8 @@
 """New parents, which show the state that a spec should lead to.
 
 Promises:
-- A spec is applied to one new parent however often its state is asked for.
-- What differs between two new parents of a spec is known before it counts as a difference.
+- A spec is applied to only one new parent, however often its state is read.
+- Differences between two new parents of a spec are known and don't count.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class NewParents:
 
 
 def _key(subject: ExploredObject, body: Mapping[str, Any]) -> bytes:
-    """Equal for parents whose children should be the same."""
+    """A key that is equal for parents whose children should be the same."""
     metadata = body["metadata"]
     own = {name: metadata.get(name) for name in ("labels", "annotations")}
     fields = {name: value for name, value in body.items() if name not in ("metadata", "status")}

@@ -1,7 +1,7 @@
 """Finds the shortest sequence of changes that breaks a rule.
 
 Promises:
-- The result breaks the same rule as the sequence that it is made of.
+- The result breaks the same rule as the original sequence.
 - Steps are left out first, then values become simpler.
 - At most `attempts` sequences are played.
 """

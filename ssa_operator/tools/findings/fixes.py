@@ -2,7 +2,7 @@
 
 Promises:
 - Only the text that a finding names is replaced. Line ends, the byte order mark and the mode of the file stay.
-- An edit whose old text isn't where the finding saw it is left out.
+- If the old text of an edit isn't where the finding saw it, the edit is left out.
 - No symbolic link leads out of the templates folder.
 - Each replacement is reported with file and line.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def apply_fixes(findings: Iterable[Finding], roots: Sequence[Path]) -> list[str]:
-    """Replace what the findings fix in files of the templates folders `roots`, and return a sentence for each
+    """Apply the edits of the findings to files of the templates folders `roots`, and return a sentence for each
     replacement. Raises CommandError.
     """
     by_file: dict[str, set[tuple[int, Edit]]] = {}

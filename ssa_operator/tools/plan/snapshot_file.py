@@ -1,7 +1,7 @@
-"""The file of a snapshot: its format, and what is in it.
+"""The file of a snapshot: its format and its content.
 
 Promises:
-- The file has the objects of a cluster as JSON, and names everything that templates asked for.
+- The file has the objects of a cluster as JSON, and names all queries of the templates.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class StoredParent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What templates looked up."""
+    """The queries of templates."""
 
     api_version: str
     kind: str
@@ -56,13 +56,13 @@ class StoredSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     taken: float
     """When it was taken, in seconds since the epoch."""
     salt: str
-    """The salt of the hashes that stand for the content of Secrets."""
+    """The salt of the hashes that replace the content of Secrets."""
     kinds: list[StoredKind]
     parents: list[StoredParent]
     objects: list[dict[str, Any]]
-    """Children, and what templates looked up."""
+    """Children, and the objects that templates looked up."""
     queries: list[StoredQuery]
-    """What templates looked up."""
+    """The queries of templates."""
 
 
 def stored_query(query: Lookup | Selection, answer: Answer) -> StoredQuery:

@@ -100,7 +100,7 @@ def definition(names: ResourceNames, spec: Mapping[str, Any], *, ready_replicas:
 
 
 def _spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of the spec. Without required fields it is there by default, so that its own defaults hold."""
+    """The schema of the spec. Without required fields it has a default, so that its own defaults apply."""
     if not spec.get("properties"):
         return {"type": "object"}
     return {**spec} if spec.get("required") else {**spec, "default": {}}

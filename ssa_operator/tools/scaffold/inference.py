@@ -3,7 +3,7 @@
 Promises:
 - The example is valid by the schema.
 - Mappings that users fill with keys of their own (labels, resource limits) accept other keys.
-- Where the example says too little (null, an empty list), the schema accepts anything.
+- If the example shows too little (null, an empty list), the schema accepts anything.
 """
 
 from __future__ import annotations

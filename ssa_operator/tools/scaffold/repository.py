@@ -1,8 +1,8 @@
 """The files around templates that make a repository of them, which `ssa-operator new --project` writes.
 
 Promises:
-- The repository works as it stands: its workflow checks, tests and plans the templates, its image has them, and its
-  values are those of the operator's Helm chart.
+- The repository works without changes: its workflow checks, tests and plans the templates, its image contains them, and
+  its values are for the operator's Helm chart.
 - A pull request of a fork is checked and tested without secrets. The workflow never runs code of a pull request with
   the permissions of the repository.
 - A pull request has one comment with its plan, which each push renews.
@@ -33,7 +33,7 @@ _FILES = {
 
 
 class Project(Struct, frozen=True, kw_only=True):
-    """What the files name."""
+    """The names in the files."""
 
     name: str
     """The name of the operator, and of its folder, image and release."""

@@ -89,7 +89,7 @@ async def _kinds(_client: Client, mapper: RESTMapper) -> list[str]:
 
 
 def _from_cluster(ctx: Context, read: Callable[[Client, RESTMapper], Awaitable[list[str]]]) -> list[str]:
-    """What `read` returns, nothing if the cluster can't be read in time."""
+    """The result of `read`, empty if the cluster can't be read in time."""
     from ssa_operator.kube.api.discovery import RESTMapper
     from ssa_operator.operator.process.connection import Target, connect
 
@@ -100,5 +100,5 @@ def _from_cluster(ctx: Context, read: Callable[[Client, RESTMapper], Awaitable[l
 
     try:
         return asyncio.run(work())
-    except Exception:  # noqa: BLE001 - an error has no place in the line that the user types
+    except Exception:  # noqa: BLE001 - an error must not appear in the line that the user types
         return []
