@@ -1,8 +1,8 @@
-"""What each parent needs to know of its possible children, and what the informers of children watch for that.
+"""Which possible children each parent needs to know, and what the informers of children watch for that.
 
 Promises:
-- Two parents share a watch where they need the same kind in the same version and namespace.
-- A scope is unused from the moment when the last parent that needs it needs something else, or is gone.
+- Two parents share a watch if they need the same kind in the same version and namespace.
+- A scope is unused as soon as no parent needs it any more, because the last one changed or was deleted.
 """
 
 from __future__ import annotations

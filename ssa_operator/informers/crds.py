@@ -2,7 +2,7 @@
 
 Promises:
 - A change of a CRD calls the listener once, with the name of its resource (`echoes.example.com`) and its kind.
-- A CRD is decoded when it changes, and not when it is asked for.
+- A CRD is decoded when it changes, not when it is read.
 - A CRD counts as served from the moment it is Established, and one that is being deleted until it is gone: the API
   server serves its objects until the last one is deleted, and that may wait for the operator's finalizer.
 - Without the permission to watch CRDs the operator still works: it finds resources by discovery alone.
@@ -38,7 +38,7 @@ RESOURCE = Resource(
 
 
 class _CRD(Struct, frozen=True, kw_only=True):
-    """What the operator reads of a CRD again and again."""
+    """The parts of a CRD that the operator reads repeatedly."""
 
     uid: str
     generation: int
@@ -84,7 +84,7 @@ class CRDInformer:
         self.reflector = Reflector(client, Scope(RESOURCE), self._cache)
 
     def listen(self, listener: Callable[[str], None]) -> None:
-        """Have `listener(name)` called for every change of a CRD, also of its status alone."""
+        """Call `listener(name)` for every change of a CRD, even of its status alone."""
 
         def on_change(old: LiveObject | None, new: LiveObject | None) -> None:
             live = new or old
@@ -99,10 +99,8 @@ class CRDInformer:
         return live.body if live is not None else None
 
     def resource(self, name: str, version: str | None) -> Resource:
-        """How a CRD's resource is served, in the given version or the one that Kubernetes prefers.
-
-        The CRD itself is read, because discovery learns of a new CRD a moment later. Raises UnknownKind with what is
-        missing.
+        """How a CRD's resource is served, in the given version or the one that Kubernetes prefers. It is read from the
+        CRD itself, because discovery shows a new CRD a moment later. Raises UnknownKind, which names what is missing.
         """
         crd = self._crds.get(name)
         if crd is None:
@@ -128,8 +126,8 @@ class CRDInformer:
         return next((each for each in found if not each.not_established), found[0] if found else None)
 
     def serves(self, kind: GroupKind, version: str) -> bool:
-        """Whether a CRD serves a kind in a version. Discovery may not know it yet, or not all the time while an API
-        server starts.
+        """Whether a CRD serves a kind in a version. Discovery may not show it yet, and while an API server starts, it
+        may show it only at times.
         """
         defined = self.defined(kind)
         return defined is not None and version in defined.served

@@ -1,4 +1,4 @@
-"""The informers of everything that templates look up.
+"""The informers of all objects that templates look up.
 
 Promises:
 - The operator watches what a template looks up from the first render on, in whatever namespace. It stops
@@ -6,9 +6,9 @@ Promises:
 - A parent is requeued when an answer differs from the one that it rendered, and only then: after a change by others or
   by the operator, a sync, a withdrawn permission, or a kind that is served or no longer served.
 - A kind that the cluster doesn't serve has no objects only if it has no CRD, was not served before, and can be
-  discovered. Otherwise they are unknown.
-- The operator watches single objects by name, to need as few permissions as possible. Where many are looked up, one
-  wider watch replaces them, if the permissions allow that. If they don't, the operator tries the wider watch again
+  discovered. Otherwise its objects are unknown.
+- The operator watches single objects by name, to need as few permissions as possible. If many are looked up, one wider
+  watch replaces the narrow ones, if the permissions allow it. If they don't, the operator tries the wider watch again
   every `WIDER_RETRY` seconds while it is worthwhile; until it has synced, the narrow ones answer.
 
 How it works:
@@ -249,9 +249,9 @@ class LookupInformers:
             informer.cache.deleted(live)
 
     async def refresh(self, kind: GroupKind) -> None:
-        """Adapt to a kind whose CRD was created, changed or deleted: stop informers of what the cluster serves
-        otherwise, start those that are possible now, and requeue dependents with other answers. Raises ApiError where
-        discovery fails.
+        """Adapt to a kind whose CRD was created, changed or deleted: stop the informers of kinds that are served
+        differently now, start those that are possible now, and requeue dependents whose answers differ. Raises ApiError
+        where discovery fails.
         """
         if kind not in self._index.kinds:
             return
@@ -325,7 +325,7 @@ class LookupInformers:
         self._start(chosen, resource)
 
     def _show(self, scope: WatchScope) -> None:
-        """Show the name of a scope that another parent's templates name openly. What that parent learns of the watch
+        """Show the name of a scope that another parent's templates name openly. What that parent learns about the watch
         must not depend on whether a Secret names the object, too.
         """
         if scope in self._hidden:
@@ -424,7 +424,7 @@ class LookupInformers:
         assert live is not None
         for query in self._index.affected(scope.api_version, old, new):
             for dependent in self._index.dependents(query):
-                # A parent that looks up itself or its own child also has their events.
+                # A parent that looks up itself or its own child gets their events anyway.
                 own = dependent.uid in (live.uid, live.parent_uid)
                 self._listener.lookup_changed(dependent.uid, Cause.CHILD if own else dependent.cause)
 

@@ -4,12 +4,14 @@ Promises:
 - A parent is requeued when its generation, its labels, its annotations or its deletion changed. A status that the
   operator wrote requeues no parent.
 - Under `--shard`, only the parents of the shard are kept, whether the API server filters them or not.
-- Under `--selector`, only the parents with these labels are kept, and those that lost them and are deleted: the API
-  server can't filter these.
-- At the start, parents that changed since their last status go ahead of those that did not.
-- A namespace that the operator may not read disturbs no other. Its parents are reconciled once they can be read.
+- Under `--selector`, only the parents with these labels are kept, and those that lost them and are being deleted: the
+  API server can't filter by both.
+- At the start, parents that changed since their last status come before those that did not.
+- A namespace that the operator may not read affects no other namespace. Its parents are reconciled once they can be
+  read.
 - The state of every parent can be read at any time, even while nothing is reconciled.
-- A parent that was deleted with `--cascade=orphan` is known as such even after the garbage collector has done its part.
+- A parent that was deleted with `--cascade=orphan` is known as such even after the garbage collector has removed its
+  finalizer.
 """
 
 from __future__ import annotations
@@ -100,7 +102,7 @@ class ParentListener(Protocol):
         """A parent was created, or is in the first list."""
 
     def parent_owned(self, live: LiveObject) -> None:
-        """Another parent has this one as its child now, or none has any more."""
+        """This parent became the child of another parent, or no longer is one."""
 
     def parent_deleted(self, uid: str) -> None:
         """A parent is gone from the cluster."""
@@ -251,7 +253,7 @@ class ParentInformer(Generic[State]):
         )
 
     def state(self, live: LiveObject) -> State:
-        """What the process remembers of this object: nothing of one that was recreated under the same name."""
+        """What the process remembers of this object: nothing if the object was recreated under the same name."""
         return self._states.get(live.uid, self._new)
 
     def save_state(self, live: LiveObject, state: State) -> None:
@@ -312,5 +314,5 @@ def cause_of_change(old: LiveObject | None, new: LiveObject | None) -> Cause:
 
 
 def _content(live: LiveObject) -> dict[str, Any]:
-    """Everything but metadata and status: what is compared for a kind without generations (Namespace, ConfigMap)."""
+    """Everything but metadata and status. It is compared for kinds without generations (Namespace, ConfigMap)."""
     return {key: value for key, value in live.body.items() if key not in ("metadata", "status")}

@@ -1,12 +1,12 @@
-"""What it means that the cluster doesn't serve a kind in the version that a template names.
+"""Decides whether objects exist if the cluster doesn't serve a kind in the version that a template names.
 
 Promises:
-- Unknown is not empty: what the cluster serves in another version, has in a CRD, served before or can't discover now is
-  unknown. Only a kind without all of these is absent.
+- Unknown is not empty. The objects of a kind are unknown if the cluster serves it in another version, has a CRD of it,
+  served it before, or can't discover it now. Only a kind without all of these is absent.
 - If another version is served, the reason names the apiVersion to write.
 - `api_available` is false for a version that never was: one that is newer than all versions that the CRD serves, and
   that the CRD doesn't list. A version that the CRD has turned off, or that is older than all that it serves, was served
-  once: whether templates still want what they rendered with it is unknown.
+  once, so the answer is unknown: templates may still want what they rendered with it.
 """
 
 from __future__ import annotations

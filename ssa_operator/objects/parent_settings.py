@@ -34,6 +34,6 @@ class ParentSettings(Struct, frozen=True, kw_only=True):
     adopt: AdoptPolicy = AdoptPolicy.IN_NAMESPACE
     """Which objects without an owner the operator adopts."""
     max_children: int = MAX_CHILDREN
-    """How many children a parent may have."""
+    """The maximum number of children of a parent."""
     max_depth: int = MAX_DEPTH
-    """How many parents may be above a parent that creates children."""
+    """The maximum number of parents above a parent that creates children."""

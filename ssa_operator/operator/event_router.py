@@ -1,8 +1,8 @@
-"""From the events of all informers to the work queue: which parents an event requeues.
+"""Routes the events of all informers to the work queue: decides which parents an event requeues.
 
 Promises:
 - An event of a parent, of its child, or of an object that its templates look up requeues exactly that parent.
-- An object that has a parent's label and can't be its child, because of its namespace, requeues nothing.
+- If an object has a parent's label but can't be its child because of its namespace, its events requeue nothing.
 - A parent that is deleted claims no object and follows no lookup.
 - The result of an own write reaches the caches of lookups at once, even if the watch event comes late.
 """
@@ -66,7 +66,7 @@ class EventRouter:
         self._identities: dict[str, Identity] = {}
         self.waits = DeletionWaits(self._find, self._children_of)
         self._creators: dict[str, str] = {}
-        """The uid of the parent that created each parent of which one did."""
+        """For each parent that another parent created, the uid of that one."""
         self.claims = ObjectClaims(
             self._identities,
             lambda: informers.ready,

@@ -2,8 +2,8 @@
 cluster no longer serves it.
 
 Promises:
-- Folders don't disturb each other. A folder without a CRD waits for it. A folder whose CRD is deleted stops when the
-  last object, and with it the CRD, is gone. A folder that doesn't load keeps its last good templates.
+- Folders don't affect each other. A folder without a CRD waits for it. If a folder's CRD is deleted, the folder stops
+  when the last object, and with it the CRD, is gone. A folder that doesn't load keeps its last good templates.
 - The operator loads changed templates without a restart, and reconciles the parents of the changed folders only.
 - A change of files or CRDs is never lost, even while the operator waits for the API server.
 """
@@ -45,7 +45,7 @@ from ssa_operator.rendering.folder.sources import Folder, Sources, load_all, no_
 log = logging.getLogger("ssa_operator")
 
 REDISCOVERY = 10.0
-"""Seconds after which discovery is repeated for a missing resource, which may have no CRD whose event shows it."""
+"""Seconds after which discovery is repeated for a missing resource: it may have no CRD, so that no event shows it."""
 
 DISCOVERY_LAG = 0.5
 DISCOVERY_TRIES = 3
@@ -101,7 +101,9 @@ class FolderControllers:
         return self._started.is_set() and all(each.serving for each in self.folders.values())
 
     def set_refused_crds(self, refused: Mapping[str, str]) -> None:
-        """Take over which CRDs are refused, and requeue the parents whose status has to say so, or no longer."""
+        """Record which CRDs are refused, and requeue the parents whose status has to report a refusal, or no longer has
+        to.
+        """
         before, self.refused_crds = self.refused_crds, refused
         for name in before.keys() | refused.keys():
             if before.get(name) == refused.get(name):
@@ -193,8 +195,8 @@ class FolderControllers:
             discovering.cancel()
 
     async def _discover(self) -> None:
-        """Discover what the first reconciles need, while the parents are listed. If that fails, they repeat it, and
-        report the failure.
+        """Run the discovery for the first reconciles while the parents are listed. If it fails, the reconciles repeat
+        it and report the failure.
         """
         with contextlib.suppress(ApiError, CredentialsError):
             await self.lookups.discover()
@@ -217,9 +219,8 @@ class FolderControllers:
         await asyncio.gather(*(each.synced_or_unavailable() for each in reflectors))
 
     async def rediscover(self) -> None:
-        """Repeat discovery for missing kinds and for what templates ask, until cancelled.
-
-        Not every kind has a CRD whose event shows it, and no event shows another version of the API server.
+        """Repeat discovery for missing kinds and for the questions of templates, until cancelled. Not every kind has a
+        CRD whose event shows it, and no event shows a new version of the API server.
         """
         while True:
             await asyncio.sleep(REDISCOVERY)
@@ -309,7 +310,8 @@ class FolderControllers:
 
     async def _refresh_folders(self) -> bool:
         """Start, stop and reload the changed folders. Returns whether one of them began or ceased to wait."""
-        # A name that is added meanwhile is for the next round, because this one may have read the files already.
+        # A name that is added meanwhile is handled in the next round, because this round may have read the files
+        # already.
         names, self._changed_folders = self._changed_folders, set()
         changed = False
         for name in names:
@@ -319,7 +321,7 @@ class FolderControllers:
         return changed
 
     async def _logged(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Log a failure, so that a bug or an unreachable API server stops no other folder."""
+        """Log a failure instead of raising it, so that a bug or an unreachable API server stops no other folder."""
         try:
             await work
         except (ApiError, CredentialsError) as error:
@@ -371,8 +373,8 @@ class FolderControllers:
     async def _shard_selector(self) -> str:
         """The `shardSelector` of lists and watches, '' if the API server does not filter by it.
 
-        If it can't be asked, the operator filters alone. The answer for CRDs holds for custom resources, which don't
-        show it themselves.
+        If the API server doesn't answer, the operator filters alone. The answer for CRDs also applies to custom
+        resources, whose lists don't show it.
         """
         shard = self._options.shard
         if shard is None:
@@ -389,7 +391,7 @@ class FolderControllers:
         return shard.shard_selector if self._shard_selector_applies else ""
 
     def _reload(self, running: Parents, folder: Folder) -> None:
-        # Also if only its problems changed, because a parent's status reports them.
+        # Even if only its problems changed, because a parent's status reports them.
         cause = Cause.TEMPLATE if running.folder.digest != folder.digest else Cause.RETRY
         log.info("%s: its templates changed; %d parents are reconciled", folder.name, len(running))
         running.folder = folder
@@ -404,7 +406,7 @@ class FolderControllers:
             self.router.parent_deleted(live.uid)
 
     async def _served(self, folder: Folder, running: Parents | None) -> Served | None:
-        """How the cluster serves the folder's resource. None, and the reason in `missing`, where it doesn't."""
+        """How the cluster serves the folder's resource. If it doesn't, None, and the reason is in `missing`."""
         name = folder.name
         crd = self.crds.get(name)
         if crd is not None:

@@ -2,9 +2,9 @@
 
 Promises:
 - Every name begins with `ssa_operator_`, except the usual `process_` ones. Times are in seconds.
-- The names are those of client-go and controller-runtime, where these have one.
-- Label values are folders, resources, namespaces, kinds and fixed words. Names of objects are labels only of a few
-  parents that hold the operator up. A template may take a kind from a parent: beyond KINDS_LIMIT kinds, the label is
+- The names are those of client-go and controller-runtime, if these have one.
+- Label values are folders, resources, namespaces, kinds and fixed words. Only a few parents that hold up the operator
+  have their names as labels. A template may take a kind from a parent: beyond KINDS_LIMIT kinds, the label is
   `<other>`.
 """
 

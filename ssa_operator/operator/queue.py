@@ -2,16 +2,16 @@
 
 Promises (those of client-go's util/workqueue, and controller-runtime's priority queue):
 - Fair: within one priority, workers get a parent of each flow (a namespace) in turn, and the parents of one flow in the
-  order in which they were added. One namespace's thousand changes don't hold up another one's change.
+  order in which they were added. A thousand changes in one namespace don't delay a change in another.
 - Stingy: a parent is never reconciled twice at once. A parent that is added many times before a worker gets it is
   reconciled once, with all causes.
 - A parent that is added while it is reconciled is reconciled again afterwards.
-- Users' changes go ahead of events of children, these ahead of deferred statuses, retries, the first list and resyncs:
-  a resync never starves a change.
-- Each cause of a parent keeps its earliest deadline. The memory follows from the deadlines that are set now, however
-  often and however far in the future they were set before.
+- Users' changes come before events of children, and these before deferred statuses, retries, the first list and
+  resyncs: a resync never starves a change.
+- Each cause of a parent keeps its earliest deadline. The memory depends only on the deadlines that are currently set,
+  however often and however far in the future deadlines were set before.
 - The queue duration of a parent counts from the moment at which it was added or became due.
-- Slow parents wait in lines of their own, for workers of their own: they hold up no others.
+- Slow parents wait in lines of their own, for workers of their own, so they delay no others.
 
 `QueueState` is the state alone, without a clock or an event loop. `Queue` has workers wait for it.
 
@@ -48,7 +48,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def rank(causes: Cause) -> int:
-    """The place in the queue that the most urgent cause gives: the smaller, the earlier."""
+    """The rank of the most urgent cause: the smaller, the earlier."""
     return -int(causes).bit_length()
 
 
@@ -59,7 +59,7 @@ number of workers, so that each flow's next parent is reconciled at once.
 
 
 FEW_DEADLINES = 64
-"""Stale entries that the heap of deadlines may have beside as many as it has others."""
+"""Stale entries that the heap of deadlines may have beyond the number of valid ones."""
 
 
 def one_flow(_: Hashable) -> Hashable:
@@ -152,7 +152,7 @@ class QueueState(Generic[Key]):
             self.cancel(key, cause)
 
     def set_slow(self, key: Key, *, slow: bool) -> None:
-        """Have the parent wait among the slow ones from now on, or among the others."""
+        """From now on, the parent waits among the slow ones, or among the others."""
         if slow:
             self._slow.add(key)
         else:
@@ -165,7 +165,9 @@ class QueueState(Generic[Key]):
         return any(self._ready[slow].values())
 
     def pop(self, now: float, *, slow: bool = False) -> Item[Key] | None:
-        """The next parent, a slow one or another, which is processed until `done`. None if no such parent is due."""
+        """Hand out the next parent, a slow one or another. It is processed until `done`. None if no such parent is
+        due.
+        """
         self._add_due(now)
         key = self._next_key(slow=slow)
         if key is None:
@@ -236,7 +238,7 @@ class QueueState(Generic[Key]):
         return self._delayed.get((key, cause)) == (when, number)
 
     def _drop_stale(self) -> None:
-        """Drop the stale entries of the heap when most are: until its time comes, nothing else would."""
+        """Rebuild the heap if most entries are stale: otherwise a stale entry stays until its time comes."""
         if len(self._deadlines) > 2 * len(self._delayed) + FEW_DEADLINES:
             self._deadlines = [entry for entry in self._deadlines if self._is_set(entry)]
             heapq.heapify(self._deadlines)
@@ -293,7 +295,7 @@ class Queue(Generic[Key]):
         self._clock = clock
         self._observe = observe
         self._idle_workers: dict[bool, deque[asyncio.Future[None]]] = {False: deque(), True: deque()}
-        """Those of slow parents, and the others."""
+        """The idle workers of slow parents, and the others."""
         self._empty_waiters: list[asyncio.Future[None]] = []
         self._done_waiters: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None

@@ -1,4 +1,4 @@
-"""The informers of all template folders, connected to one work queue: what every reconcile of a process shares.
+"""The informers of all template folders, connected to one work queue. All reconciles of a process share them.
 
 Promises:
 - An operator, a preview and a single reconcile read the cluster through the same informers.
@@ -32,7 +32,8 @@ SYNC_DEADLINE = 60.0
 
 class ParentError(Exception):
     """A parent that can't be planned or applied, or a cluster that can't be read. The text has the reason and what to
-    do."""
+    do.
+    """
 
 
 class SharedInformers:
@@ -76,7 +77,7 @@ class SharedInformers:
         Raises ApiError if the API server can't be reached, and ParentError if it doesn't answer in time.
         """
         controllers = self.controllers
-        # An API server that can't be reached is an error here, and not a watch that is tried again.
+        # Here an unreachable API server is an error, not a watch that is retried.
         await mapper.discover()
         # A command reports the problems itself.
         controllers.load_templates(log_problems=False)

@@ -38,7 +38,8 @@ _REMEDY = (
 def use_live_values(
     results: list[Result], values: Sequence[str], render_file: RenderFile, api: TemplateAPI
 ) -> list[Result]:
-    """The results of a file with the generated values that the cluster has, and those of `values` that it lacks.
+    """The results of a file with the generated values of the cluster, and with those of `values` that the cluster
+    lacks.
 
     `results` were rendered with `values`; `render_file` renders the file with other ones.
 

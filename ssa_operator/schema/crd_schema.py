@@ -1,4 +1,4 @@
-"""Reads the schemas of a CRD: fits a status to them, and reports what they keep out of it.
+"""Reads the schemas of a CRD: fits a status to them, and reports the fields that they exclude.
 
 Promises:
 - A field that the schema doesn't declare, or declares with another type, is left out of the status, because the API
@@ -21,7 +21,7 @@ Schema: TypeAlias = Mapping[str, Any]
 
 
 def declared(value: Any, schema: Mapping[str, Any] | None) -> Any:
-    """The part of a JSON value that a structural schema (openAPIV3Schema) declares; `MISFIT` where it declares none."""
+    """The part of a JSON value that a structural schema (openAPIV3Schema) declares; `MISFIT` if it declares none."""
     if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
         return value
     kind = str(schema.get("type"))
@@ -109,7 +109,7 @@ def undeclared_reports(definition: Mapping[str, Any], version: str) -> tuple[str
 
 
 def unreported(definition: Mapping[str, Any], version: str) -> str:
-    """What a version of a CRD keeps the operator from reporting, and what to do, as a message; '' without any."""
+    """A message about the reports that a version of a CRD prevents, and what to do; '' if it prevents none."""
     name = definition["metadata"]["name"]
     if not has_status(definition, version):
         return (
@@ -144,7 +144,7 @@ _LISTS_OF_TEXTS = ("required", "x-kubernetes-list-map-keys")
 
 
 def wrong_parts(schema: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, str]]:
-    """The parts of a schema that are not what the API server takes, each with what it must be."""
+    """The parts of a schema that the API server doesn't accept, each with the accepted form."""
     if not isinstance(schema, Mapping):
         yield path, "a mapping"
         return

@@ -20,7 +20,7 @@ from ssa_operator.objects.source_location import FieldPath
 
 
 class ErrorType(StrEnum):
-    """What is wrong with a field."""
+    """The kind of an error about a field."""
 
     INVALID = "Invalid value"
     TYPE = "Invalid value "

@@ -36,7 +36,7 @@ _MESSAGE_LIMIT = 5 * 1024
 
 @dataclass(slots=True)
 class RuleResult:
-    """What the rules find."""
+    """The result of the rules."""
 
     errors: list[FieldError] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)

@@ -50,5 +50,5 @@ def _is_retryable(request: Request, error: ApiError) -> bool:
 
 
 def watch_backoff(failures: int, chance: float) -> float:
-    """Seconds before a watch that failed that often is opened again: 0.8 s, 1.6 s ... 30 s, and jitter."""
+    """Seconds before a watch is opened again after that many failures: 0.8 s, 1.6 s ... 30 s, with jitter."""
     return exponential(WATCH_FIRST, WATCH_LONGEST, failures - 1) * (1 + chance)

@@ -38,7 +38,7 @@ class Resource(Struct, frozen=True, kw_only=True):
         return GroupKind(self.group, self.kind)
 
     def identity(self, namespace: str, name: str) -> Identity:
-        """The identity of one of its objects. A cluster-scoped one has no namespace, whatever is given."""
+        """The identity of one of its objects. A cluster-scoped object has no namespace, whatever the argument is."""
         return Identity(self.group, self.kind, namespace if self.namespaced else "", name)
 
     @property

@@ -1,4 +1,4 @@
-"""The live objects of one resource, as its watches delivered them and as the operator's own writes changed them.
+"""The live objects of one resource, from its watches and from the answers to the operator's own writes.
 
 The echo of a write is the watch event that the operator's own write causes.
 
@@ -54,7 +54,7 @@ class _PendingEcho(Struct, frozen=True):
     """An own write that the watch is behind."""
 
     watched: LiveObject | None
-    """The object as the watch last delivered it, before the write; of a write that changed nothing, its answer."""
+    """The object as the watch last delivered it, before the write; for a write that changed nothing, its answer."""
 
     write: int
     """The number of the write."""
@@ -80,7 +80,9 @@ class Cache:
 
     def __init__(self) -> None:
         self.changes = 0
-        """How often an object was stored or removed: what was computed of the cache holds until it increases."""
+        """How often an object was stored or removed. Results that were computed from the cache are valid until it
+        increases.
+        """
         self.partial = 0
         """How many objects are partial."""
         self._objects: dict[Key, LiveObject] = {}
@@ -111,7 +113,7 @@ class Cache:
         return self._labels.find(namespace, labels, self._objects)
 
     def listen(self, listener: Listener, *, own_writes: bool = False) -> None:
-        """Have `listener(old, new)` called for every foreign change, and with `own_writes` for every own write."""
+        """Call `listener(old, new)` for every foreign change, and with `own_writes` for every own write."""
         self._listeners.append(listener)
         if own_writes:
             self._write_listeners.append(listener)
@@ -136,7 +138,7 @@ class Cache:
 
     def written(self, live: LiveObject, *, changed: bool = True) -> LiveObject:
         """Store the object that an own write returned, unless the cache has a newer one; `changed`: whether the write
-        changed the object. Returns it, as the cache has it: an object that two hold is in memory once.
+        changed the object. Returns the cache's own object, so that callers and the cache share one.
         """
         key = _key(live)
         visible = self._objects.get(key)
@@ -268,8 +270,8 @@ class Cache:
             self._notify([(watched, None)])
 
     def forget(self, namespace: str) -> None:
-        """Remove the objects of a namespace ('' is all) that is no longer watched. No listener is called: they may
-        exist.
+        """Remove the objects of a namespace ('' is all) that is no longer watched. No listener is called, because the
+        objects may still exist.
         """
         for key in [key for key in {*self._objects, *self._pending} if not namespace or key[0] == namespace]:
             self._pending.pop(key, None)
@@ -331,7 +333,7 @@ def _key(live: LiveObject) -> Key:
 
 
 def version_number(resource_version: str) -> int | None:
-    """The number of a resourceVersion, None if it is none that can be compared."""
+    """The number of a resourceVersion, None if it can't be compared."""
     digits = resource_version.isascii() and resource_version.isdigit() and len(resource_version) <= _VERSION_DIGITS
     return int(resource_version) if digits else None
 

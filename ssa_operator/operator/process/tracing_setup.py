@@ -1,8 +1,8 @@
 """Decides by the standard variables OTEL_* whether `run` records traces.
 
 Promises:
-- Without an endpoint nothing of OpenTelemetry is imported, and a reconcile costs the same as before.
-- A setting that can't be met is a warning, and the operator runs without traces.
+- Without an endpoint nothing of OpenTelemetry is imported, and traces add no cost to a reconcile.
+- If a setting can't be met, the operator logs a warning and runs without traces.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from ssa_operator.reconcile.step import Step, without_creations
 
 UNPRUNED_FACTOR = 2
 """How many times as many children a parent may have while some of them are not pruned yet: a template may rename all of
-them."""
+them.
+"""
 
 
 def within_child_limit(observed: Observed, steps: Sequence[Step]) -> list[Step]:
@@ -26,7 +27,7 @@ def within_child_limit(observed: Observed, steps: Sequence[Step]) -> list[Step]:
     limit, own = observed.settings.max_children, observed.children.own
     if len(rendered) + len(own) <= limit or not any(step.creates for step in steps):
         return [*steps]
-    # What is pruned doesn't count, unless its kind gets new names again and again.
+    # Pruned children don't count, unless their kind gets new names again and again.
     staying = {
         live.identity
         for live in own
@@ -34,7 +35,7 @@ def within_child_limit(observed: Observed, steps: Sequence[Step]) -> list[Step]:
         and (live.identity.group_kind in observed.history[Renames].by_kind or not is_prunable(observed, live))
     }
     count = len(rendered | staying)
-    # A prune may be held up for as long as the parent's author likes, by a manifest that waits or fails.
+    # The parent's author can delay a prune for any time, by a manifest that waits or fails.
     unpruned = len(rendered | {live.identity for live in own if live.owned_fields()})
     if count > limit:
         return without_creations(steps, _too_many(count, limit))

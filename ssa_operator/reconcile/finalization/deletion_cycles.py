@@ -1,4 +1,5 @@
-"""Decides what a parent never deletes because it lives in it, and which objects' ends wait for the parent's own end.
+"""Decides which objects a parent never deletes because it lives in them, and which deletions wait for the parent's own
+deletion.
 
 Promises:
 - The namespace that a parent lives in, the CRD of its kind, and the parent itself are never deleted by it: neither with
@@ -45,7 +46,7 @@ def why_kept(identity: Identity, parents: Iterable[Identity], crds: Mapping[Grou
 
 
 FIRST_PAUSE, LAST_PAUSE = 2.0, 30.0
-"""Seconds between two looks at what an object in deletion waits for."""
+"""Seconds between two checks of what an object in deletion waits for."""
 
 
 def may_wait_for_parents(live: LiveObject) -> bool:
@@ -125,6 +126,6 @@ def waiting_path(
 def cycles(
     starts: Iterable[Identity], parent: Identity, awaited_by: Callable[[Identity], Iterable[Identity]]
 ) -> dict[Identity, str]:
-    """Those of these objects whose end waits for the end of the parent, each with the path as a text."""
+    """The objects whose end waits for the end of the parent, each with the path as a text."""
     paths = {start: waiting_path(start, parent, awaited_by) for start in starts}
     return {start: " -> ".join(map(str, path)) for start, path in paths.items() if path}

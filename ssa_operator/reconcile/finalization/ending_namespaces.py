@@ -25,7 +25,7 @@ class EndingNamespace(Struct, frozen=True, kw_only=True):
     reason: str
     """A text that follows "which": `is being deleted`."""
     is_gone: bool = False
-    """Whether nothing that was in it exists any more."""
+    """Whether all of its former objects are gone."""
     accepts_objects: bool = False
     """Whether new objects can be created in the namespace that has its name now."""
 

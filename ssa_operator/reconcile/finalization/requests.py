@@ -2,7 +2,7 @@
 (reconcile.finalization.ending_namespaces).
 
 Promises:
-- A namespace is read only where its end would end a wait, and by the operator itself.
+- A namespace is read only if its end would end a wait, and with the operator's own permissions.
 - Without the permission to read a namespace, nothing is known of its end.
 """
 

@@ -10,8 +10,9 @@ Promises:
   delete.
 - Another reconcile follows at once only where this one completed a step that the next one waits for.
 - A template that can't be rendered doesn't block the deletion: its hooks are skipped.
-- What the parent lives in is not deleted. An object whose end waits for the parent is deleted, and its end not awaited.
-- What can't be read or created in a namespace that ends doesn't block the deletion.
+- Objects that the parent lives in are not deleted. An object whose end waits for the parent is deleted, but its end is
+  not awaited.
+- Objects that can't be read or created in a namespace that ends don't block the deletion.
 - Children that the garbage collector has orphaned are left behind (reconcile.orphaning.rules).
 
 How it works:
@@ -98,7 +99,7 @@ class DeletionContext(Struct, frozen=True, kw_only=True):
 
 
 def make_finalization(observed: Observed, rendered: Rendered, context: DeletionContext) -> Finalization:
-    """The plan of one reconcile; `rendered` is everything that the templates gave."""
+    """The plan of one reconcile; `rendered` is the whole render of the templates."""
     standing, rendered = rendered.without_hooks, rendered.finalizing
     unreadable = observed.children.unreadable
     planned_hooks = plan_hooks(observed, rendered, context.now, context.failures)

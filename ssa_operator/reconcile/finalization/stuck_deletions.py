@@ -1,4 +1,4 @@
-"""Says what keeps an object in deletion, and how a person ends a deletion that no event may end.
+"""Reports what keeps an object in deletion, and how a person ends a deletion that no event may end.
 
 Promises:
 - The message about an object in deletion names its finalizers, and what a namespace still has to delete.

@@ -1,9 +1,9 @@
-"""What the ends of namespaces, CRDs and parents wait for, as far as the operator's own parents make them wait.
+"""What the deletions of namespaces, CRDs and parents wait for because of the operator's own parents.
 
 Promises:
 - Only a parent with the operator's finalizer makes its namespace and its CRD wait, and only for what the finalizer
   deletes.
-- An answer costs a look at each parent in the namespaces and of the CRDs on the way, and at no other one.
+- An answer reads each parent in the namespaces and of the CRDs on the path, and no other.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class DeletionWaits:
                 self._within.pop(place, None)
 
     def find(self, identity: Identity) -> LiveObject | None:
-        """A parent of this process, None if it is none."""
+        """A parent of this process, None if there is none with this uid."""
         uid = self._uids.get(identity, "")
         return self._find(uid) if uid else None
 
@@ -65,7 +65,7 @@ class DeletionWaits:
         return cycles(starts, parent.identity, self.awaited_by)
 
     def _places(self, identity: Identity) -> Iterator[Identity]:
-        """What a parent lives in."""
+        """The objects that a parent lives in."""
         if identity.namespace:
             yield Identity(*NAMESPACE, "", identity.namespace)
         yield Identity(*CRD, "", self.crds[identity.group_kind])

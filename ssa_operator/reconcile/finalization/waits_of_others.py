@@ -4,9 +4,9 @@ other shards, and operators that watch other namespaces or have other folders.
 Promises:
 - A deletion waits for no end that waits for the parent, whichever process the parents on the way belong to: their
   finalizers and records in the cluster decide.
-- Nothing is read but for an object in deletion that the parent waits for and that parents may keep, and no object
-  without the operator's finalizer is kept in memory.
-- What the operator may not read is reported: a person has to judge whether that waits for the parent.
+- The operator reads only for objects in deletion that the parent waits for and that parents may keep, and keeps no
+  object without the operator's finalizer in memory.
+- The operator reports what it may not read, and a person has to judge whether that waits for the parent.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ READ_LIMIT = 1000
 
 
 class WaitsOfOthers(Struct, frozen=True, kw_only=True):
-    """What the ends that a parent waits for wait for themselves."""
+    """What the objects that a parent waits for wait for themselves."""
 
     cycles: Mapping[Identity, str] = struct_field(default_factory=dict)
-    """Those that wait for the end of the parent, each with the path as a text."""
+    """The objects that wait for the end of the parent, each with the path as a text."""
     unread: Mapping[Identity, str] = struct_field(default_factory=dict)
-    """Those that may wait for it, each with the reason why that is unknown."""
+    """The objects that may wait for it, each with the reason why that is unknown."""
 
 
 async def waits_of_others(
@@ -107,7 +107,7 @@ class _Reading:
         return found if found is not None and _has_finalizer(found) else None
 
     async def _read(self, identity: Identity) -> tuple[Identity, ...]:
-        """What the end of an object waits for. What may not be read is recorded as that."""
+        """What the end of an object waits for. Objects that may not be read are recorded as such."""
         try:
             if identity.group_kind == NAMESPACE:
                 return await self._in_namespace(identity)
@@ -145,7 +145,7 @@ class _Reading:
         return tuple(await self._parents(identity.name, "")) if await self._ending(identity) is not None else ()
 
     async def _ending(self, identity: Identity) -> LiveObject | None:
-        """A namespace or a CRD as it is now, None if it is gone or not being deleted."""
+        """A namespace or a CRD that is being deleted, None if it is gone or not being deleted."""
         if identity not in self._live:
             resource = await self.cluster.children.resource(identity.group_kind, "v1")
             found = await self.cluster.operator_client.find(resource, identity.name)

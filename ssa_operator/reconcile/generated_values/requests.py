@@ -1,5 +1,5 @@
-"""Writing, reading and deleting what keeps generated values, and the numbers of replicas that others set, while the
-operator recreates their objects.
+"""Writes, reads and deletes the records of generated values, and of numbers of replicas that others set, while the
+operator recreates the objects.
 
 Promises:
 - An object with generated values is deleted only after the API server has stored its values in a Secret.
@@ -82,7 +82,7 @@ async def restore_kept_values(turn: Turn) -> None:
     cluster, parent, history = turn.cluster, turn.parent.live, turn.state.children
     known = history[Recreations].by_child
     recreations = dict(known)
-    # A parent has no more children than that, and whoever may edit it may write any number of names.
+    # A parent has no more children than that, but users who may edit it may write any number of names.
     for identity in sorted(turn.records.kept_values)[: turn.parent.folder.settings.max_children]:
         if identity in recreations or identity in cluster.children:
             continue

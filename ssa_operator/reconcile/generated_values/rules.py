@@ -7,9 +7,9 @@ parent, by which the next process finds the Secret.
 Promises:
 - The values are in a Secret and nowhere else: not in an annotation, a status or a ConfigMap.
 - The annotation is written before the Secret is created, and removed after the Secret is deleted: no Secret is left
-  behind, at whatever moment the process dies.
+  behind, whenever the process dies.
 - The garbage collector deletes the Secret with the parent.
-- A Secret that is not the parent's own record of this very object is not read.
+- A Secret is read only if it is the parent's own record of this very object.
 - The record stays until the API server has accepted an apply of the object, or the object is no longer rendered and is
   gone.
 """
@@ -50,7 +50,7 @@ def secret_identity(parent: LiveObject, identity: Identity) -> Identity | None:
 
 
 def secret_body(parent: LiveObject, secret: Identity, live: LiveObject, why: str) -> dict[str, Any]:
-    """The body of the apply that puts the values of a live object on record."""
+    """The body of the apply that records the values of a live object."""
     metadata = {key: value for key, value in live.body["metadata"].items() if key != "managedFields"}
     kept = {key: value for key, value in live.body.items() if key != "status"} | {"metadata": metadata}
     data = {_KEY: encode(kept), _WHY: why.encode()}

@@ -1,8 +1,8 @@
 """The validation rules (CEL) of a CRD's schema, and which of them are transition rules.
 
 Promises:
-- A failed rule is found by the field that the API server names, whether the rule stands at that field, or above it with
-  a `fieldPath`.
+- A failed rule is found by the field that the API server names, whether the rule is at that field, or above it with a
+  `fieldPath`.
 - A rule is a transition rule only if its expression reads `oldSelf`; the word inside a string does not count.
 
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-rules

@@ -1,10 +1,10 @@
-"""Bounds how deep parents may be nested: templates may create parents, of their own kind or of other kinds that have a
-folder, and these create parents again, without an end.
+"""Limits how deep parents may be nested: templates may create parents, of their own kind or of other kinds that have a
+folder, and these may create parents again, without end.
 
 Promises:
 - A parent with as many parents above it as the `maxDepth` of its folder allows creates nothing, and its condition
   names them.
-  What exists is applied all the same, and nothing is pruned because of the bound.
+  Existing children are still applied, and none is pruned because of the limit.
 - While the operator does not know all parents yet, a parent that an unknown one created creates nothing.
 """
 

@@ -4,8 +4,9 @@
 Promises:
 - The namespaces and the CRDs that the parents above a parent live in are kept, even if other shards, or operators that
   watch other namespaces, reconcile these parents.
-- Nothing is read but for a parent that another one created and that renders, records or has a Namespace or a CRD.
-- What was read counts for some seconds. A parent that may not be read counts as absent.
+- The operator reads only for a parent that another parent created and that renders, records or has a Namespace or a
+  CRD.
+- Answers are valid for some seconds. A parent that may not be read counts as absent.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from ssa_operator.reconcile.observed import Observed
 log = logging.getLogger("ssa_operator")
 
 DEPTH_LIMIT = 100
-"""Parents above a parent that are read."""
+"""Number of parents above a parent that are read."""
 
 REMEMBERED_SECONDS = 30.0
-"""How long it counts who is above a parent."""
+"""Seconds for which the parents above a parent are remembered."""
 
 
 class AncestorsOfOthers:

@@ -46,7 +46,7 @@ async def disown_kept(outcome: Outcome, observed: Observed, cluster: ClusterAcce
 
 
 async def _patched(outcome: Outcome, live: LiveObject, patch: bytes, cluster: ClusterAccess) -> Outcome:
-    """The outcome with the object as the patch leaves it, or a failure."""
+    """The outcome with the patched object, or a failure."""
     step, identity = outcome.step, live.identity
     try:
         resource = await cluster.children.resource(identity.group_kind, live.version)

@@ -1,12 +1,13 @@
-"""Writing what the operator records on a parent: the inventory, what was applied once, held prunes, the finalizer.
+"""Writes the operator's records on a parent: the inventory, manifests that were applied once, held prunes, the
+finalizer.
 
 Promises:
-- The operator writes no record that the parent has already. What was applied is one write for a new parent, and one for
-  each change of its templates, unless they add a kind.
+- The operator writes no record that the parent already has. The record of what was applied costs one write for a new
+  parent and one for each change of its templates, unless the templates add a kind.
 - The operator's own write requeues no parent, and never recreates a parent that is gone.
 - The operator removes records that the parent no longer needs, even if other field managers own them.
 - A manifest that has to be recorded before it is applied, and can't be, is not applied.
-- Records that another client removed altogether are written again before anything else is done.
+- If another client removed all records, they are written again before anything else is done.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ it.
 
 
 async def restore_parent_records(turn: Turn, now: float) -> None:
-    """Write the records again that another client removed altogether since the last reconcile. Raises ApiError."""
+    """Write the records again if another client removed all of them since the last reconcile. Raises ApiError."""
     known, live = turn.state.records, turn.parent.live
     if not are_lost(known, live):
         return
@@ -121,7 +122,7 @@ async def _remove(cluster: ClusterAccess, parent: Parent, known: ParentRecords, 
 
 
 async def read_again(cluster: ClusterAccess, parent: Parent) -> LiveObject | None:
-    """The parent as the API server has it now, None if it is gone."""
+    """The current parent from the API server, None if it is gone."""
     identity = parent.live.identity
     live = await cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
     return live if live is not None and live.uid == parent.live.uid else None
@@ -135,8 +136,8 @@ def _updated(parent: Parent, live: LiveObject) -> Parent:
 
 
 async def record_before_apply(turn: Turn, plan: Plan) -> Plan:
-    """Record on the parent what has to outlive the process, before it is applied. The returned plan refuses what can't
-    be recorded.
+    """Record on the parent the facts that have to outlive the process, before anything is applied. The returned plan
+    refuses the manifests that can't be recorded.
     """
     try:
         await save_parent_records(turn, _records_of(plan))
@@ -148,7 +149,7 @@ async def record_before_apply(turn: Turn, plan: Plan) -> Plan:
 
 
 def without_unrecordable(plan: Plan, parent: Parent) -> Plan:
-    """The plan that refuses what doesn't fit on the parent. Nothing is recorded."""
+    """The plan that refuses the manifests whose records don't fit on the parent. Nothing is recorded."""
     try:
         parent_records_body(parent.live, _records_of(plan))
     except ParentRecordsError as error:
@@ -180,7 +181,7 @@ def _waiting_kinds(plan: Plan) -> set[GroupKind]:
 
 
 def _without_unrecorded(plan: Plan, parent: Parent, error: Exception) -> Plan:
-    """The plan that refuses what can't be recorded."""
+    """The plan that refuses the manifests that can't be recorded."""
     reason = f"can't be recorded on its parent before it is created: {error}"
     steps = [
         _refused(step, reason) if step.manifest is not None and step.manifest.deleted_by_operator else step

@@ -2,8 +2,7 @@
 
 Promises:
 - Before the operator creates a child that Kubernetes can't collect with its parent, it records the child in the
-  inventory, in the same write that adds the finalizer. At whatever moment the process dies, the record leads to the
-  object.
+  inventory, in the same write that adds the finalizer. Whenever the process dies, the record leads to the object.
 - An inventory entry is removed only when its object is known to be gone. The parent has the finalizer only while
   something needs it.
 - A record or finalizer that is no longer needed is removed whichever field managers own it, and only if the parent is
@@ -13,8 +12,8 @@ Promises:
   that still wait. So another process finds the objects of kinds that no template renders any more, and knows the
   template set that rendered them.
 - An object waits for no other object of its own or of a later wave; the waves are deleted in reverse order.
-- A record in a format that this version doesn't read is reported. It never counts as an absent one.
-- A parent with the finalizer names the selector of its operator, so that another one leaves its deletion alone.
+- A record in a format that this version can't read is reported. It never counts as absent.
+- A parent with the finalizer names the selector of its operator, so that other operators leave its deletion alone.
 """
 
 from __future__ import annotations
@@ -125,7 +124,7 @@ class HeldPrune(Struct, frozen=True):
 
 
 class AppliedRecord(Struct, frozen=True, kw_only=True):
-    """What was applied for a parent; KEP-3659 records the kinds of an ApplySet likewise."""
+    """What was applied for a parent; KEP-3659 records the kinds of an ApplySet in the same way."""
 
     kinds: frozenset[GroupKind]
     """The kinds of the children with an owner reference that exist or are going to."""

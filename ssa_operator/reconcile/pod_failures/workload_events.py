@@ -1,8 +1,8 @@
 """Finds why an object isn't ready by its Events: many controllers write the reason into a Warning Event only.
 
 Promises:
-- The newest Warning Event is the cause. Of a claim that has none it is the newest Event: that it waits for its first
-  pod, or for an external provisioner, is a Normal one.
+- The newest Warning Event is the cause. For a claim without one, the cause is its newest Event: a Normal Event says
+  that it waits for its first pod, or for an external provisioner.
 - Only an object that isn't ready has a cause, and a workload only if no pod of it shows a failure. A paused or
   suspended one has none.
 - The text of an Event is foreign text: it is one line, without control characters, and has a limit.
@@ -111,7 +111,7 @@ def events_selector(live: LiveObject) -> str:
 
 
 def is_paused(body: Mapping[str, Any]) -> bool:
-    """Whether an object is not ready because its author wants it so."""
+    """Whether an object is not ready because its author paused it."""
     spec = _mapping(body.get("spec"))
     return bool(spec.get("paused") or spec.get("suspend"))
 

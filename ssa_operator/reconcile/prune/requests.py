@@ -1,12 +1,13 @@
-"""Reads the parent and what its templates read of the cluster before the first deletion of a reconcile, so that nothing
-is deleted based on stale data. Reads the parent before the first creation of an object that Kubernetes doesn't collect
-with it, or that was deleted lately.
+"""Before the first deletion of a reconcile, reads the parent again, and the objects that its templates read, so that
+nothing is deleted based on stale data. Also reads the parent before the first creation of an object that Kubernetes
+doesn't collect with it, or that was deleted recently.
 
 Promises:
 - A reconcile that deletes nothing and creates no such object sends no such request. Any other sends one for the parent;
   one that deletes and whose parent is not outdated, one for each `child`, `live` and lookup of its templates, however
   many objects it deletes, and even if such a request fails.
-- A child that this reconcile itself has changed is another one than the templates read: the next reconcile deletes.
+- If this reconcile itself has changed a child, the templates have read an earlier state of it: only the next reconcile
+  deletes.
 - The answers come from etcd and not from a watch cache of the API server.
 """
 
@@ -33,7 +34,7 @@ from ssa_operator.reconcile.turn import Turn
 
 @dataclass(slots=True)
 class _AskedOnce:
-    """A question that is asked once. All who ask get its answer, or the error that it failed with."""
+    """A question that is sent once. All callers get its answer, or its error."""
 
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _answer: str | ApiError | None = None
@@ -52,7 +53,7 @@ class _AskedOnce:
 
 
 class ViewCheck:
-    """Checks what one reconcile knows of its parent, and of what its templates look up."""
+    """Checks whether one reconcile's view of its parent, and of the objects that its templates look up, is current."""
 
     def __init__(self, turn: Turn, plan: Plan) -> None:
         self.turn = turn
@@ -62,7 +63,7 @@ class ViewCheck:
         self._everything = _AskedOnce()
 
     async def why_outdated(self) -> str:
-        """Why the operator must not delete by what it knows, '' if it may. Raises ApiError."""
+        """Why the operator's view is outdated, so that it must not delete; '' if it is current. Raises ApiError."""
         return await self._everything.answer(self._why_parent_or_read)
 
     async def why_parent_outdated(self) -> str:
@@ -93,7 +94,7 @@ class ViewCheck:
         return f"{name} has changed since the templates read it"
 
     async def _is_outdated(self, query: Query) -> bool:
-        """Whether the API server has another answer than the one that the templates read."""
+        """Whether the API server's answer differs from the one that the templates read."""
         if not isinstance(query, Reference):
             return await self.turn.cluster.lookups.is_outdated(query, Dependent(self.turn.uid, Cause.TEMPLATE))
         answers = self._read_by_name.get(query, ())

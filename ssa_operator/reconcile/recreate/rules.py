@@ -10,7 +10,8 @@ Promises:
   in the foreground.
 - The operator proves the new manifest valid by a dry run under another name, without the values that only the old
   object can hold (addresses, ports).
-- The operator keeps an object whose generated values could be lost: it deletes such an object only if it goes at once.
+- The operator keeps an object whose generated values could be lost: it deletes such an object only if it disappears at
+  once.
 - The operator doesn't loop: if the API server refuses the manifest of a recreated object again, the object stays. If
   the very object is back that the operator deleted, etcd was restored, and the operator recreates it again.
 """
@@ -61,7 +62,7 @@ class Recreation:
     why: str = ""
     """The reason, for messages."""
     old: LiveObject | None = field(default=None, compare=False, repr=False)
-    """The deleted object, where it held generated values: the new object gets them."""
+    """The deleted object, if it held generated values: the new object gets them."""
 
 
 def is_refused_again(recreation: Recreation | None, manifest: Manifest, live: LiveObject | None) -> bool:
@@ -158,8 +159,8 @@ def _deletion_advice(identity: Identity) -> str:
 
 
 def propagation(manifest: Manifest) -> Recreate:
-    """The propagation policy of the deletion. A Secret or a ConfigMap goes at once, because its dependents, if there
-    are any, need not go first.
+    """The propagation policy of the deletion. A Secret or a ConfigMap is deleted at once, because its dependents need
+    not be deleted first.
     """
     asked = manifest.instructions.recreate
     needless = manifest.identity.group_kind in _WITHOUT_DEPENDENTS and asked is Recreate.FOREGROUND
@@ -169,8 +170,8 @@ def propagation(manifest: Manifest) -> Recreate:
 def _generated_values_at_risk(manifest: Manifest, live: LiveObject) -> str:
     """Why the generated values of an object could be lost if it was deleted, '' if the new object surely gets them.
 
-    During a slow deletion others may still write the object, and its record (generated_values) has the values
-    of before.
+    During a slow deletion others may still write the object, while its record (generated_values) has the earlier
+    values.
     """
     if propagation(manifest) is not Recreate.BACKGROUND:
         return f"its generated values could be lost while it is being deleted; set {ANNOTATION} to Background"

@@ -3,7 +3,7 @@ that stay as others made them, or what admission changes.
 
 Promises:
 - A value that stays is left out of the manifest, so that resyncs write nothing and the other manager keeps the field.
-- What is remembered holds for one manifest and one object only. A process that loses it finds it again.
+- The memory is valid for one manifest and one object only. A process that loses it finds it out again.
 - The status names what stays and the template's value, or what admission changes, in a bounded text. It quotes no value
   that may be a Secret's content.
 """
@@ -90,7 +90,7 @@ def _is_moved(wanted: object, live: object) -> bool:
 
 
 def without_kept(manifest: Manifest, kept: Sequence[KeptValue]) -> Manifest:
-    """The manifest without the values that stay as they are. It counts as the same one."""
+    """The manifest without the values that stay. It counts as the same manifest."""
     if not kept:
         return manifest
     body: Any = manifest.body
@@ -152,7 +152,7 @@ def admission_notice(manifest: Manifest, field: str, changes: Sequence[tuple[Pat
     and admission's, as far as a dry run shows them; `causes` are the API server's words.
     """
     secret, identity = manifest.document.secret, manifest.identity
-    # Admission may copy content into any field, and the API server quotes what it refuses.
+    # Admission may copy content into any field, and the API server quotes refused values.
     quotes = not secret and identity.group_kind != _SECRET
     shown = []
     for path, wanted, made in changes[:LISTED]:

@@ -1,7 +1,8 @@
-"""Reads a refused apply with the live object and its managedFields: what refuses it, and what the operator may try.
+"""Interprets a refused apply by the live object and its managedFields: why it is refused, and what the operator may
+try.
 
-An apply merges a manifest into what is there already: defaults of an earlier manifest, fields of other managers, what
-admission changes. The API server then refuses the whole, though the manifest is valid. The same manifest under another
+An apply merges a manifest into the existing object: defaults of an earlier manifest, fields of other managers, changes
+by admission. The API server may then refuse the whole although the manifest is valid. The same manifest under another
 name (`fresh`, a dry run) shows what the object would be without all that.
 
 Promises:
@@ -10,7 +11,7 @@ Promises:
 - Only a field beside or below a refused one makes way for the manifest, only if the new object would not have it, and
   only if no manager owns it, or one does that an adoption takes fields from or that is kubectl's hand.
 - A value stays only if others moved it, and the API server or admission refuses the way back and not the way on.
-- What admission denies of a new object, or of the value itself, is no way back.
+- If admission denies a new object, or the value itself, that is not a denied way back.
 - A field of any other manager stays, and the message names that manager, since when, and what ends it.
 - The number of trials is bounded, and a trial takes no more than is needed.
 """

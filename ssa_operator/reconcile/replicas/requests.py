@@ -1,4 +1,4 @@
-"""Handing over the number of replicas that a manifest leaves to others.
+"""Hands over the number of replicas that a manifest leaves to others.
 
 Promises:
 - An object gets the other owners after it was created with the number, or before a manifest without it is applied. A
@@ -40,8 +40,8 @@ async def hand_over(
     manifest: Manifest, live: LiveObject, resource: Resource, cluster: ClusterAccess, replicas: OthersReplicas | None
 ) -> LiveObject:
     """Give the number of a live object other owners, if a manifest leaves it to them. `replicas` is what the object's
-    predecessor had. Returns the object as it is then; as it was read where the manifest must not be applied to what is
-    there by now. Raises ApiError.
+    predecessor had. Returns the patched object, or the object that was read if the manifest must not be applied to the
+    present one. Raises ApiError.
     """
     paths, known, identity = scale_paths(resource, cluster), live, manifest.identity
     for attempt in range(1, ATTEMPTS + 1):

@@ -1,7 +1,7 @@
 """Resyncs of parents that are at rest: the applies of the last resync are sent again, without a render.
 
 Promises:
-- A resync repeats the last one only while everything that it followed from is the same: the parent, its folder, the
+- A resync repeats the last one only while all of its inputs are the same: the parent, its folder, the
   CRD, the children, what its templates look up, the kinds that the cluster serves and its version; and before the time
   at which the render or the report may change, or at which the permissions of the parent's account are reviewed again.
 - Any other cause renders: a change of the parent, of its templates, of a child or of a looked-up object, and a retry.
@@ -53,7 +53,7 @@ class Repeater:
         self._clock = clock
 
     def inputs(self, turn: Turn) -> ResyncInputs | None:
-        """Everything but time that a resync follows from, None if this reconcile is no resync."""
+        """All inputs of a resync but time, None if this reconcile is no resync."""
         if not self._always or turn.causes != Cause.RESYNC:
             return None
         children, lookups = self._cluster.children, self._cluster.lookups
@@ -88,8 +88,8 @@ class Repeater:
         return None if applies is None else RepeatableResync(inputs=inputs, applies=applies, until=until)
 
     async def repeat(self, turn: Turn) -> bool:
-        """Repeat the applies of the last resync, if nothing that it followed from has changed. Returns whether that
-        changed nothing; if it returns False, a render has to follow. Raises ApiError if the API server is too busy.
+        """Repeat the applies of the last resync, if none of its inputs has changed. Returns whether the applies changed
+        nothing; if it returns False, a render has to follow. Raises ApiError if the API server is too busy.
         """
         known, report = turn.state.repeatable, turn.state.status.report
         if known is None or report is None or _is_due(report.again_at, self._clock.now()):
@@ -108,7 +108,7 @@ class Repeater:
         return all(result is Result.UNCHANGED for result in results) and not turn.repeated
 
     def _are_current(self, turn: Turn, inputs: ResyncInputs) -> bool:
-        """Whether everything that a resync follows from is as in `inputs`."""
+        """Whether all inputs of a resync still equal `inputs`."""
         return self.inputs(turn) == inputs and self._cluster.lookups.is_current(turn.uid)
 
     async def _repeat(self, turn: Turn, apply: RepeatableApply) -> Result:

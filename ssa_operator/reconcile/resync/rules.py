@@ -24,7 +24,8 @@ def next_resync(uid: str, interval: float, now: float) -> float:
     phase = int.from_bytes(hashlib.blake2b(uid.encode(), digest_size=4).digest(), "big") / 2**32 * interval
     periods = (now - phase) // interval + 1
     due = phase + periods * interval
-    # A resync less than a tenth of the interval away would follow at once on the reconcile that schedules it.
+    # A resync that is less than a tenth of the interval away would follow too soon after the reconcile that schedules
+    # it.
     return due if due - now > interval / 10 else due + interval
 
 

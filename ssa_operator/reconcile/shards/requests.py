@@ -1,10 +1,10 @@
-"""Observing the parents of other shards whose label an object carries, before a manifest is applied to the object, and
-those that are above a parent, before it creates children.
+"""Observes the parents of other shards: those whose label an object carries, before a manifest is applied to the
+object; and those above a parent, before the operator creates children of it.
 
 Promises:
 - Without `--shard`, nothing is read: the informers know all parents. Nothing is read for a parent that no other parent
   created, either.
-- While the parents above a parent can't be read, it creates nothing.
+- While the parents above a parent can't be read, no child of it is created.
 - An object of another shard's parent is not adopted while that parent exists, or while that is not known.
 """
 

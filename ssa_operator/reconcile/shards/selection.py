@@ -19,7 +19,7 @@ from ssa_operator.reconcile.parent_records.rules import is_left_by_selector
 def kept_parents(shard: Shard | None, selector: str) -> Callable[[LiveObject], bool] | None:
     """Whether a parent is one of a shard (None: of all), and selected by labels; None if all are."""
     if not selector:
-        # Also if the API server filters them: another one of the same cluster may not.
+        # Even if the API server filters them, because another server of the same cluster may not.
         return None if shard is None else lambda live: shard.owns(live.uid)
     wanted = label_selector(selector)
 

@@ -81,8 +81,8 @@ def events(before: Report | None, parent: LiveObject, report: Report, *, shown: 
 
 
 def newly_kept(before: Report | None, report: Report) -> list[Outcome]:
-    """The children that the parent never deletes, because it lives in them, and that the last report did not have as
-    such. The first reconcile of a process has those that it changed.
+    """The children that the parent never deletes because it lives in them, without those that the last report already
+    had as such. The first reconcile of a process has those that it changed.
     """
     known = {outcome.step.identity for outcome in before.outcomes if outcome.step.why_kept} if before else set()
     changed = (Result.CREATED, Result.CONFIGURED)

@@ -1,7 +1,7 @@
-"""Reads what an earlier process reported of a parent's children, from the parent's status.
+"""Reads an earlier process's report on a parent's children from the parent's status.
 
 Promises:
-- The status is a hint and no proof, because any client may have written it. No content of it is an error.
+- The status is a hint, not a proof, because any client may have written it. None of its content causes an error.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def reported_successors(parent: LiveObject, own: Iterable[LiveObject]) -> dict[I
 
 
 def reported_children(parent: LiveObject) -> list[Mapping[str, object]] | None:
-    """The entries of `status.resources`; None if the status has none, or where the operator did not write them."""
+    """The entries of `status.resources`; None if the status has none, or if the operator did not write them."""
     status = parent.body.get("status")
     if not isinstance(status, Mapping) or not isinstance(status.get("resources"), list):
         return None

@@ -58,7 +58,7 @@ class Report(Struct, frozen=True, kw_only=True):
     seconds since the epoch.
     """
     due: float | None = None
-    """The same because of what this process remembers, in seconds on its monotonic clock."""
+    """The same because of the process's memory, in seconds on its monotonic clock."""
 
     notice: str = ""
     """The message of a status conflict, '' if no other client writes the status."""
@@ -94,7 +94,7 @@ def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own
 
 
 def _refusal_notices(outcomes: Sequence[Outcome]) -> list[str]:
-    """What the API server refuses of manifests that are not at fault. A step that failed says so itself."""
+    """The API server's refusals of manifests that are not at fault. A failed step has its own message."""
     return [
         f"{outcome.step.identity}: {notice}"
         for outcome in outcomes

@@ -3,10 +3,10 @@
 Promises:
 - A status is written only when it differs, and never to a parent that was recreated meanwhile. If the API server
   refuses it, an Event reports that.
-- What a CRD or a reserved name keeps out of the author's status is logged once, with its template line.
-- A deferred status is written as it was reported last.
-- A status that does not fit into its parent is written without `resources`, and once: the API server is not asked again
-  for what it refused (`reconcile/status/truncated_status.py`).
+- Fields of the author's status that a CRD or a reserved name excludes are logged once, with their template line.
+- A deferred status is written as it was last reported.
+- A status that does not fit into its parent is written without `resources`. The whole status is not sent again after it
+  was refused (`reconcile/status/truncated_status.py`).
 - If another manager rewrites the status each time, the report names that manager, and the pauses between writes grow.
 """
 

@@ -42,7 +42,7 @@ class ReadyReason(StrEnum):
     UNREADABLE_RECORD = "UnreadableRecord"
     """This version can't read a record on the parent. The message names it. Nothing is applied or deleted."""
     FORBIDDEN = "Forbidden"
-    """The API server refuses a request that the reconcile can't do without. The message names it."""
+    """The API server refuses a request that the reconcile needs. The message names it."""
     SUSPECTED = "Suspected"
     """The operator was held up or died while it reconciled the parent, which is therefore reconciled last and alone."""
     INTERNAL_ERROR = "InternalError"
@@ -82,7 +82,7 @@ def make_verdict(
 
 
 def make_verdict_on_children(children: Sequence[ChildStatus]) -> Verdict:
-    """The verdict where only the children decide."""
+    """The verdict if only the children decide."""
     unready = [child for child in children if child.counts and child.readiness.state is not ReadinessState.CURRENT]
     if not unready:
         return Verdict(ready=True, reason=ReadyReason.READY.value, message=_ready_message(children))
@@ -96,7 +96,7 @@ def make_verdict_on_children(children: Sequence[ChildStatus]) -> Verdict:
 
 
 def make_deletion_verdict(finalization: Finalization, outcomes: Sequence[Outcome]) -> Verdict:
-    """The verdict on a parent that is being deleted and that our finalizer keeps."""
+    """The verdict on a parent that is being deleted and that the operator's finalizer keeps."""
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
     causes = [_failure_message(failure) for failure in failures] or [finalization.awaited]
     causes += [

@@ -2,8 +2,8 @@
 
 Promises:
 - An unknown or invalid setting is an error with its line. The default never replaces it silently.
-- A folder's settings are those that the operator reads. Where they are invalid, or two templates folders have the
-  resource, they are the default: `check` and the operator report the problem.
+- A folder's settings are those that the operator reads. If they are invalid, or if two templates folders have the
+  resource, the defaults are used: `check` and the operator report the problem.
 - A templates folder that does not exist or can't be read has no resources.
 """
 

@@ -5,7 +5,7 @@ Promises:
 - A loop over constants expands once for each item, any other loop once. A call of a macro expands the macro with the
   arguments of the call.
 - An expression whose value is not known without a parent is a hole in the text.
-- Whatever hides text of a template, such as an include whose name is computed, is an UnknownPart.
+- Everything that hides text of a template, such as an include with a computed name, is an UnknownPart.
 
 How it works:
 This is an interpreter of Jinja's syntax trees that takes every branch. Two tables have a handler for each statement and
@@ -212,7 +212,7 @@ class Expansion:
             try:
                 self._captured(lambda: self._nested(lambda: self._template(name, module.scope), line))
             except ExpansionError:
-                # The next file that imports it must not take it for a file without these macros.
+                # The next file that imports it must not treat it as a file without these macros.
                 del self._modules[name]
                 raise
         return self._modules[name]

@@ -279,7 +279,7 @@ class Indented(str):
 
 
 def indent(text: Any, width: int, first: bool, blank: bool) -> Text | Json | str:
-    """Spaces before each line but the first (`first`: also that one) and before empty lines only with `blank`."""
+    """Spaces before each line but the first (with `first`: all lines), and before empty lines only with `blank`."""
     if isinstance(text, Text):
         space = " " * width
         lines = re.compile(r"\n" if blank else rf"\n(?=(?:{MARK})*[^\n{MARKS}])")
@@ -290,8 +290,8 @@ def indent(text: Any, width: int, first: bool, blank: bool) -> Text | Json | str
 
 
 def placed(text: Any, width: int, *, all_lines: bool) -> Any:
-    """A text of a template, moved to the right so that its first line with content has at least so many blanks before
-    it: all lines but those that separate documents, or this one alone. Any other value stays as it is.
+    """A text of a template, moved to the right so that its first line with content has at least `width` blanks before
+    it: all lines but those that separate documents, or this one alone. Any other value is unchanged.
     """
     if not isinstance(text, Text):
         return text
@@ -341,7 +341,9 @@ _MARK_LENGTH = 32
 
 
 def _content_end(raw: str) -> int:
-    """Where the blanks and marks at the end begin; found from the end, because a search from the front is quadratic."""
+    """The position where the trailing blanks and marks begin; searched from the end, because a search from the front is
+    quadratic.
+    """
     end = len(raw)
     while end:
         last = raw[end - 1]
@@ -361,7 +363,7 @@ def _only_marks(raw: str) -> str:
 
 
 def _relayout(text: Text, change: Callable[[str], str], width: int = 0) -> Text:
-    """The text as `change` gives it, which adds at most `width` blanks to each line."""
+    """The text after `change`, which adds at most `width` blanks to each line."""
     values: list[Piece] = []
     parts: list[str] = []
     for piece in text.pieces:

@@ -2,14 +2,14 @@
 
 Promises:
 - The result of an expression has the provenance of all values in it, and is unknown if one of them is.
-- A field that the cluster does not have is an unknown value and no error; `default` and `is defined` accept it.
-- `default` and `is defined` see the live values of a child that is not ready, also through operators and filters.
+- A field missing in the cluster gives an unknown value, not an error; `default` and `is defined` accept it.
+- `default` and `is defined` see the live values of a child that is not ready, even through operators and filters.
   Every other use waits for the child.
 - If control flow depends on an unknown value, the whole file waits: the template raises AwaitedError.
 - In a lenient render nothing waits: an unknown value is false and empty.
-- What an expression computes from a Secret's content, or from a generated value, is content, too. Truth values and null
-  are not, because control flow shows them, and neither are a Secret's name and its other metadata.
-- An error of an expression that reads content is marked, whatever its text is (`values.secrecy`).
+- Everything that an expression computes from a Secret's content, or from a generated value, is content, too. Truth
+  values and null are not, because control flow shows them, and neither are a Secret's name and its other metadata.
+- The error of an expression that reads content is marked, whatever its text is (`values.secrecy`).
 
 How it works:
 What a template reads of the cluster is a proxy: a TrackedValue (a value and its provenance) or an UnknownValue (a
@@ -83,13 +83,13 @@ class Provenance(Struct, frozen=True, eq=False, kw_only=True):
     local: bool = False
     """Whether the answer is no object of the cluster: nothing waits for it, and no document depends on it."""
     secrecy: Secrecy = Secrecy.NONE
-    """What of a Secret's content the value is."""
+    """How the value relates to a Secret's content."""
     key: bool = False
     """Whether it is the provenance of a mapping's key, and not of the value under it alone."""
     public_part: str = ""
-    """Of a Secret's metadata, its annotations or its copy in these: which of them the value is."""
+    """Which of these the value is: a Secret's metadata, its annotations, or its copy in them."""
     untracked: bool = False
-    """Of a provenance of the whole file: whether content became text or a key without a provenance."""
+    """For a provenance of the whole file: whether content became text or a key without a provenance."""
     secret_queries: set[Question] = field(default_factory=set)
     """The queries of the render whose arguments are content; shared by all values."""
 
@@ -429,7 +429,7 @@ def _missing_provenance(provenance: tuple[Provenance, ...], owner: Any, path: Fi
 
 
 def _method_provenance(provenance: tuple[Provenance, ...], name: str, args: Sequence[Any]) -> tuple[Provenance, ...]:
-    """The provenance of the result of a mapping's method. Its name was taken for a field before the call."""
+    """The provenance of the result of a mapping's method. The method's name was read as a field before the call."""
     if not provenance or provenance[0].path is None:
         return provenance
     key = args[:1] if name == "get" and args and isinstance(args[0], str) else ()
@@ -471,8 +471,8 @@ def call_tracked(
     """Call a function with the values of its arguments. The result has the provenance of all arguments, and is unknown
     if one of them is.
 
-    Raises the function's error, except that a field that the cluster lacks is unknown and no error. So is a result that
-    can't be computed from a child that is not ready.
+    Raises the function's error. A field missing in the cluster gives an unknown value, not an error; the same holds for
+    a result that can't be computed from a child that is not ready.
     """
     values = (*args, *kwargs.values())
     provenance = merge_provenance(

@@ -219,7 +219,7 @@ def find_location(
     node: Node, path: FieldPath, slots: SlotValues, known: dict[int, FieldsByName] | None = None
 ) -> SourceLocation:
     """The location of a field, or of the nearest field around it. `known` keeps the names of the mappings of a document
-    for the next search: a search of each field takes a time in proportion to their number.
+    for the next search: searching each field takes time proportional to their number.
     """
     known = {} if known is None else known
     location = node.location

@@ -57,7 +57,7 @@ class OfflineParent(Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True, kw_only=True)
 class OfflineCluster:
-    """What takes the place of a cluster."""
+    """The replacement of a cluster."""
 
     sources: Sources
 
@@ -152,7 +152,7 @@ def _identity_of(body: dict[str, Any]) -> Identity:
 def live_objects(
     documents: Iterable[Document], cluster_scoped: AbstractSet[GroupKind], namespace: str
 ) -> dict[Identity, LiveObject]:
-    """The objects of files as the cluster would hold them. Raises CommandError if one is there twice."""
+    """The objects of files as live objects. Raises CommandError if one occurs twice."""
     found: dict[Identity, LiveObject] = {}
     for document in documents:
         metadata = {"uid": OFFLINE_UID, **document.body["metadata"]}

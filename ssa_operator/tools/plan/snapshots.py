@@ -1,12 +1,13 @@
-"""Snapshots: what a plan over all parents read from the cluster, to plan other templates without the cluster.
+"""Snapshots: the input of a plan over all parents, to plan other templates without the cluster.
 
 Promises:
-- A snapshot holds the parents, their children, what templates looked up, and the kinds that the cluster serves.
+- A snapshot holds the parents, their children, the objects that templates looked up, and the kinds that the cluster
+  serves.
 - A plan against a snapshot renders and plans by the functions of the operator. Manifests are merged into the stored
   objects, because there is no API server that could complete them.
 - A file of another version of the format is refused.
-- What a snapshot does not hold is not taken for absent: a document that looks it up waits.
-- The file has the objects of a cluster as JSON, and names everything that templates asked for.
+- An object that is not in the snapshot does not count as absent: a document that looks it up waits.
+- The file has the objects of a cluster as JSON, and names all queries of the templates.
 """
 
 from __future__ import annotations
@@ -93,11 +94,11 @@ class StoredSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     taken: float
     """When it was taken, in seconds since the epoch."""
     salt: str
-    """The salt of the hashes that stand for the content of Secrets."""
+    """The salt of the hashes that replace the content of Secrets."""
     kinds: list[StoredKind]
     parents: list[StoredParent]
     objects: list[dict[str, Any]]
-    """Children, and what templates looked up."""
+    """Children, and the objects that templates looked up."""
     queries: list[StoredQuery]
     """What templates looked up."""
 
@@ -242,7 +243,7 @@ class Snapshot:
         return Answer(objects=found, unknown=stored.unknown, absent=stored.absent)
 
     def kind(self, kind: GroupKind) -> KindState | None:
-        """A kind as the cluster served it, None if it did not."""
+        """How the cluster served a kind, None if it did not."""
         return self._kinds.get(kind)
 
     def _observed(self, parent: Parent, rendered: Rendered) -> Observed:
@@ -269,7 +270,7 @@ class Snapshot:
         )
 
     def _as_stored(self, plan: Plan) -> Plan:
-        """The plan with the tokens of the snapshot in Secrets whose content is as it was."""
+        """The plan with the tokens of the snapshot in Secrets whose content is unchanged."""
         steps = []
         for step in plan.steps:
             if step.manifest is not None and step.live is not None and is_secret(step.manifest.body):
