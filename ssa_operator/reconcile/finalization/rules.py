@@ -32,7 +32,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness.rules import ReadinessState, readiness
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.objects.timestamps import seconds_of
-from ssa_operator.reconcile.decide import identity_of, step_for_document, step_for_wait
+from ssa_operator.reconcile.document_steps import identity_of, step_for_document, step_for_wait
 from ssa_operator.reconcile.finalization.deletion_cycles import may_wait_for_parents
 from ssa_operator.reconcile.finalization.stuck_deletions import deletion_text
 from ssa_operator.reconcile.observed import Observed
