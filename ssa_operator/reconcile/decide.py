@@ -15,20 +15,20 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import ApplyPolicy
 from ssa_operator.objects.manifest import Manifest
-from ssa_operator.reconcile.adoption import steps as adoption
-from ssa_operator.reconcile.apply_once import steps as apply_once
-from ssa_operator.reconcile.case import Case, Rule
-from ssa_operator.reconcile.feedback_loops import steps as feedback_loops
+from ssa_operator.reconcile.adoption import rules as adoption
+from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile.child_case import ChildCase, Rule
+from ssa_operator.reconcile.feedback_loops import rules as feedback_loops
 from ssa_operator.reconcile.feedback_loops.memory import FeedbackLoops
-from ssa_operator.reconcile.field_conflicts import steps as field_conflicts
+from ssa_operator.reconcile.field_conflicts import rules as field_conflicts
 from ssa_operator.reconcile.field_conflicts.memory import Conflicts
 from ssa_operator.reconcile.field_conflicts.rules import ConflictHistory
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.ownership import rules as ownership
-from ssa_operator.reconcile.recreate import steps as recreate
-from ssa_operator.reconcile.renames import steps as renames
+from ssa_operator.reconcile.recreate import rules as recreate
+from ssa_operator.reconcile.renames import rules as renames
 from ssa_operator.reconcile.renames.memory import Renames
-from ssa_operator.reconcile.resync import steps as resync
+from ssa_operator.reconcile.resync import rules as resync
 from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.step import Step
 
@@ -42,7 +42,7 @@ def decide_step(observed: Observed, step: Step) -> Step:
     # A hook is applied until it is done, and has a record of its own for that.
     policy = ApplyPolicy.ALWAYS if manifest.instructions.finalize else manifest.instructions.apply
     identity, history = manifest.identity, observed.history
-    case = Case(
+    case = ChildCase(
         observed=observed,
         step=step,
         manifest=manifest,
@@ -60,7 +60,7 @@ def decide_step(observed: Observed, step: Step) -> Step:
     return decided
 
 
-def _first(rules: tuple[Rule, ...], case: Case) -> Step | None:
+def _first(rules: tuple[Rule, ...], case: ChildCase) -> Step | None:
     for rule in rules:
         step = rule(case)
         if step is not None:
@@ -74,16 +74,16 @@ def _conflict(observed: Observed, manifest: Manifest) -> ConflictHistory | None:
     return found if found is not None and found.digest == manifest.digest else None
 
 
-def _with_messages(case: Case) -> Step:
+def _with_messages(case: ChildCase) -> Step:
     """The step with the messages of a field conflict and of a feedback loop."""
     return renames.with_message(case, feedback_loops.with_message(case, field_conflicts.with_message(case, case.step)))
 
 
-def _is_created(case: Case) -> Step:
+def _is_created(case: ChildCase) -> Step:
     return case.applied("was deleted" if case.step.history.foreign_change is not None else "does not exist")
 
 
-def _is_kept_if_present(case: Case) -> Step | None:
+def _is_kept_if_present(case: ChildCase) -> Step | None:
     return case.kept("exists and is left alone") if case.policy is ApplyPolicy.IF_NOT_PRESENT else None
 
 

@@ -20,7 +20,7 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.render_result import Dependency, Document, Rendered
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.apply_once import rules as apply_once
-from ssa_operator.reconcile.case import refused_step
+from ssa_operator.reconcile.child_case import refused_step
 from ssa_operator.reconcile.child_limit.rules import within_child_limit
 from ssa_operator.reconcile.decide import decide_step
 from ssa_operator.reconcile.document_steps import identity_of, step_for_document, step_for_wait

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from ssa_operator.objects.annotations import ApplyPolicy
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.case import Case
+from ssa_operator.reconcile.child_case import ChildCase
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.step import FailureReason, Step
+from ssa_operator.reconcile.step import Step
 
 
-def belongs_to_other_parent(case: Case) -> Step | None:
+def belongs_to_other_parent(case: ChildCase) -> Step | None:
     """Refuses a manifest whose object another parent has."""
     if case.policy is not ApplyPolicy.ALWAYS:
         return None
@@ -27,11 +27,11 @@ def belongs_to_other_parent(case: Case) -> Step | None:
     why = f"belongs to {owner} already; give it another name"
     live, in_other_shards = case.step.live, case.observed.parents.in_other_shards
     elsewhere = live is not None and live.parent_uid in in_other_shards
-    refused = case.refused(why, FailureReason.INVALID_MANIFEST)
+    refused = case.refused(why)
     return replace(refused, claimed_by_other=True, owner_in_other_shard=elsewhere)
 
 
-def owner_may_still_exist(case: Case) -> Step | None:
+def owner_may_still_exist(case: ChildCase) -> Step | None:
     """Waits while it isn't known whether the parent exists that the object names."""
     live, observed = case.step.live, case.observed
     if case.policy is not ApplyPolicy.ALWAYS or live is None or live.parent_uid in ("", observed.parent.uid):

@@ -25,7 +25,7 @@ from ssa_operator.reconcile.resync.unchanged import ApplyRecord
 from ssa_operator.reconcile.step import Action, FailureReason, Step
 
 
-class Case(Struct, frozen=True, kw_only=True):
+class ChildCase(Struct, frozen=True, kw_only=True):
     """A manifest that has to be decided on, with what the process remembers of the child."""
 
     observed: Observed
@@ -67,11 +67,16 @@ class Case(Struct, frozen=True, kw_only=True):
     def recreated(self, reason: str) -> Step:
         return replace(self.step, action=Action.RECREATE, reason=reason)
 
-    def refused(self, reason: str, problem: FailureReason) -> Step:
-        return refused_step(self.manifest.identity, reason, self.manifest.document, problem)
+    def refused(self, reason: str) -> Step:
+        """The step of a manifest that breaks a rule."""
+        return refused_step(self.manifest.identity, reason, self.manifest.document)
+
+    def in_conflict(self, reason: str) -> Step:
+        """The step of a manifest whose object the operator leaves to others."""
+        return refused_step(self.manifest.identity, reason, self.manifest.document, FailureReason.CONFLICT)
 
 
-Rule: TypeAlias = Callable[[Case], Step | None]
+Rule: TypeAlias = Callable[[ChildCase], Step | None]
 """A rule gives the step, or None where it has no answer."""
 
 
