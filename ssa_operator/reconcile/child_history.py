@@ -49,7 +49,7 @@ class CarriedOut(Struct, frozen=True, kw_only=True):
     now: float
 
 
-class Memory(Protocol):
+class PromiseMemory(Protocol):
     """What a promise remembers of a parent's children. An instance without arguments remembers nothing."""
 
     def observed(self, seen: Observation, /) -> Self:
@@ -91,24 +91,24 @@ class NoMemory(Struct, frozen=True):
         return None
 
 
-M = TypeVar("M", bound=Memory)
+M = TypeVar("M", bound=PromiseMemory)
 
 
 @lru_cache
-def _empty(promise: type[Memory]) -> Memory:
+def _empty(promise: type[PromiseMemory]) -> PromiseMemory:
     return promise()
 
 
 class ChildHistory(Struct, frozen=True):
     """The memories of a parent's children, by their class."""
 
-    memories: Mapping[type[Memory], Memory] = NOTHING
+    memories: Mapping[type[PromiseMemory], PromiseMemory] = NOTHING
     """Those that remember something."""
 
     def __getitem__(self, promise: type[M]) -> M:
         return cast(M, self.memories.get(promise) or _empty(promise))
 
-    def remember(self, *memories: Memory) -> ChildHistory:
+    def remember(self, *memories: PromiseMemory) -> ChildHistory:
         """The history with these memories in place of the earlier ones."""
         known = dict(self.memories)
         for memory in memories:

@@ -20,14 +20,10 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.render_result import Dependency, Document, Rendered
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile.child_case import refused_step
 from ssa_operator.reconcile.child_limit.rules import within_child_limit
-from ssa_operator.reconcile.decide import (
-    decide_step,
-    identity_of,
-    refused_step,
-    step_for_document,
-    step_for_wait,
-)
+from ssa_operator.reconcile.decide import decide_step
+from ssa_operator.reconcile.document_steps import identity_of, step_for_document, step_for_wait
 from ssa_operator.reconcile.nested_parents.rules import within_depth
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.ordering import order_steps

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ssa_operator.reconcile.api_warnings.memory import ShownWarnings
-from ssa_operator.reconcile.child_history import CarriedOut, ChildHistory, Memory, Observation
+from ssa_operator.reconcile.child_history import CarriedOut, ChildHistory, Observation, PromiseMemory
 from ssa_operator.reconcile.feedback_loops.memory import FeedbackLoops
 from ssa_operator.reconcile.field_conflicts.memory import Conflicts
 from ssa_operator.reconcile.finalization.memory import HookFailures
@@ -19,7 +19,7 @@ from ssa_operator.reconcile.refusals.memory import Refusals
 from ssa_operator.reconcile.renames.memory import Renames
 from ssa_operator.reconcile.resync.memory import ApplyRecords
 
-PROMISES: tuple[type[Memory], ...] = (
+PROMISES: tuple[type[PromiseMemory], ...] = (
     ApplyRecords,
     Refusals,
     Recreations,

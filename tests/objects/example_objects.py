@@ -15,7 +15,7 @@ from ssa_operator.objects.parent_settings import ParentSettings
 from ssa_operator.objects.render_result import Document, Rendered
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.reconcile.api_warnings.memory import ShownWarnings
-from ssa_operator.reconcile.child_history import ChildHistory, Memory
+from ssa_operator.reconcile.child_history import ChildHistory, PromiseMemory
 from ssa_operator.reconcile.feedback_loops.memory import FeedbackLoops
 from ssa_operator.reconcile.field_conflicts.memory import Conflicts
 from ssa_operator.reconcile.follow_ups.memory import FollowUps
@@ -101,7 +101,7 @@ _GROUPS = {
 }
 
 
-_MEMORIES: dict[str, Callable[[Any], Memory]] = {
+_MEMORIES: dict[str, Callable[[Any], PromiseMemory]] = {
     "apply_records": ApplyRecords,
     "conflicts": Conflicts,
     "feedback_loops": FeedbackLoops,

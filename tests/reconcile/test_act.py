@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus, Unreachable
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile import decide as decide_module
+from ssa_operator.reconcile import document_steps
 from ssa_operator.reconcile.act import act, run_all
 from ssa_operator.reconcile.cluster_access import ClusterAccess, Unguarded
 from ssa_operator.reconcile.decide import decide_step
@@ -66,7 +66,7 @@ async def test_a_bug_of_planning_one_child_fails_that_child_alone(monkeypatch: p
             raise RecursionError
         return decide_step(view, step)
 
-    monkeypatch.setattr(decide_module, "decide_step", decide)
+    monkeypatch.setattr(document_steps, "decide_step", decide)
     plan = make_plan(observed(), rendered(config_map("a"), config_map("b")))
     assert [(step.identity.name, step.action) for step in plan.steps] == [("a", Action.APPLY), ("b", Action.REFUSE)]
     _, outcome = await act(replace(plan, steps=(plan.steps[1],) * 2), cast("ClusterAccess", Broken()), 0.0)

@@ -8,7 +8,7 @@ import pytest
 
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile import promises
-from ssa_operator.reconcile.child_history import CarriedOut, ChildHistory, Memory, NoMemory, Observation
+from ssa_operator.reconcile.child_history import CarriedOut, ChildHistory, NoMemory, Observation, PromiseMemory
 from ssa_operator.reconcile.follow_ups.memory import FollowUps
 from ssa_operator.reconcile.promises import PROMISES
 from tests.packaging.checkout import ROOT
@@ -29,7 +29,7 @@ def test_every_memory_is_in_the_list_of_promises() -> None:
 
 
 @each_promise
-def test_a_promise_that_remembers_nothing_is_at_rest_and_takes_no_memory(promise: type[Memory]) -> None:
+def test_a_promise_that_remembers_nothing_is_at_rest_and_takes_no_memory(promise: type[PromiseMemory]) -> None:
     nothing = promise()
     assert nothing.at_rest
     assert nothing.due_at(0.0) is None
@@ -37,7 +37,7 @@ def test_a_promise_that_remembers_nothing_is_at_rest_and_takes_no_memory(promise
 
 
 @each_promise
-def test_a_reconcile_that_did_nothing_leaves_no_memory(promise: type[Memory]) -> None:
+def test_a_reconcile_that_did_nothing_leaves_no_memory(promise: type[PromiseMemory]) -> None:
     seen = Observation(now=0.0, changed_by_user=False, deleting=False, suspended=False)
     done = CarriedOut(outcomes=(), rendered=Rendered(), before=ChildHistory(), now=0.0)
     assert promise().observed(seen).after_act(()).after(done) == promise()

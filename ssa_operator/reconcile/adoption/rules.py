@@ -19,17 +19,21 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ssa_operator.objects.annotations import LAST_APPLIED
+from ssa_operator.objects.annotations import LAST_APPLIED, ApplyPolicy
 from ssa_operator.objects.identity import Identity, split_api_version
 from ssa_operator.objects.json_decoding import decode_text
 from ssa_operator.objects.json_encoding import encode
-from ssa_operator.objects.live_object import MANAGER, LiveObject, OwnerReference
+from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, OwnerReference
 from ssa_operator.objects.managed_fields import managed_entries, managed_fields_patch
 from ssa_operator.objects.manifest import Manifest, may_own
 from ssa_operator.objects.merge_keys import ListIndex, selected
 from ssa_operator.objects.parent_settings import AdoptPolicy
+
+if TYPE_CHECKING:
+    from ssa_operator.reconcile.child_case import ChildCase
+    from ssa_operator.reconcile.step import Step
 
 KUBECTL = frozenset({"kubectl-client-side-apply", "kubectl-create", "kubectl-replace"})
 """The managers that write whole manifests by Update: `kubectl apply`, `create` and `replace`. The others
@@ -302,3 +306,44 @@ def union_of_fields(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         return {**fields[0]}
     names = dict.fromkeys(name for tree in fields for name in tree)
     return {name: union_of_fields([tree[name] for tree in fields if name in tree]) for name in names}
+
+
+# Rows of the tables in reconcile.decide.
+
+
+def was_left_by_former_parent(case: ChildCase) -> Step | None:
+    """An object that is not applied each time, and that a former parent of this name left, is recreated."""
+    parent = case.observed.parent
+    if case.policy is ApplyPolicy.ALWAYS or not belongs_to_former_parent(case.live, parent):
+        return None
+    if case.observed.why_kept(case.live.identity):
+        return None
+    # Its owner is gone for certain, because the parent has its name: the garbage collector deletes it sooner or later.
+    return case.recreated(f"was left by a former {parent.identity}; it is recreated")
+
+
+def is_controlled_by_other(case: ChildCase) -> Step | None:
+    """Refuses a manifest whose object another controller controls."""
+    controller = other_controller(case.live, case.observed.parent)
+    if controller is None:
+        return None
+    who = f"{controller.kind} {controller.name}"
+    why = f"is controlled by {who}; give it another name, or remove the owner reference to {who} from it"
+    return case.in_conflict(why)
+
+
+def is_not_adopted(case: ChildCase) -> Step | None:
+    """Refuses a manifest whose object the folder's setting `adopt` excludes."""
+    live, parent = case.live, case.observed.parent
+    if may_adopt(live, parent, case.observed.settings.adopt):
+        return None
+    why = (
+        "exists, and the operator did not create it; give the manifest another name, or give the object the label "
+        f"{PARENT_UID_LABEL}: {parent.uid}"
+    )
+    sufficient = (
+        policy for policy in (AdoptPolicy.IN_NAMESPACE, AdoptPolicy.ALWAYS) if may_adopt(live, parent, policy)
+    )
+    if needed := next(sufficient, None):
+        why += f", or set `adopt: {needed}` in the folder's _settings.yaml"
+    return case.in_conflict(why)

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.kube.api.backoff import backoff
 from ssa_operator.objects.annotations import Reference
@@ -29,6 +31,10 @@ from ssa_operator.objects.live_object import LiveObject, split_entry
 from ssa_operator.objects.managed_fields import FieldTrees, changed_fields, lost_fields
 from ssa_operator.objects.render_result import Dependency, Document, Rendered, Wait
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord
+
+if TYPE_CHECKING:
+    from ssa_operator.reconcile.child_case import ChildCase
+    from ssa_operator.reconcile.step import Step
 
 ALLOWED_CHANGES = 6
 """Successive changes of a child without a pause."""
@@ -293,3 +299,30 @@ class Answers:
             within = query.namespace in ("", live.identity.namespace)
             if within and all(labels.get(name) == value for name, value in query.labels):
                 yield live
+
+
+# Rows of the tables in reconcile.decide.
+
+
+_PAUSED = "changes each time it is applied, and is applied after a pause"
+
+
+def with_message(case: ChildCase, step: Step) -> Step:
+    """The step with the message of a loop."""
+    if case.loop is None or not case.loop.slowed_down:
+        return step
+    return replace(step, history=replace(step.history, feedback_loop=case.loop.text(step.identity)))
+
+
+def awaits_pause(case: ChildCase) -> Step | None:
+    """A child of a loop that does not exist is created after a pause."""
+    return case.waiting(_PAUSED) if _is_paused(case) else None
+
+
+def is_paused(case: ChildCase) -> Step | None:
+    """A child of a loop is applied after a pause."""
+    return case.left_unchanged(_PAUSED) if _is_paused(case) else None
+
+
+def _is_paused(case: ChildCase) -> bool:
+    return case.loop is not None and case.loop.apply_delayed(case.observed.monotonic)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,6 +33,10 @@ from ssa_operator.objects.managed_fields import (
     path_text,
 )
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord, is_untouched, is_untouched_by_version, with_newest
+
+if TYPE_CHECKING:
+    from ssa_operator.reconcile.child_case import ChildCase
+    from ssa_operator.reconcile.step import Step
 
 DIVIDE_PARENTS = "stop one of the two, or divide the parents between them with --namespace or --selector"
 
@@ -349,3 +354,33 @@ def _listed(change: ConflictingChange, confidential: bool) -> str:
     count = len(change.fields) + change.others - _LISTED_FIELDS
     more = f" and {count} more" if count > 0 else ""
     return ", ".join(change.fields[:_LISTED_FIELDS]) + more
+
+
+# Rows of the tables in reconcile.decide.
+
+
+_PAUSED = "is changed by another manager again and again, and is reverted after a pause"
+
+
+def with_message(case: ChildCase, step: Step) -> Step:
+    """The step with what it reverts, and with the message of a conflict."""
+    found = case.conflict
+    if found is None:
+        return step
+    confidential = case.observed.confidential
+    text = found.text(step.identity.group_kind, confidential=confidential) if found.in_conflict else ""
+    return replace(step, history=replace(step.history, foreign_change=found.unreverted, conflict=text))
+
+
+def awaits_pause(case: ChildCase) -> Step | None:
+    """A child that others deleted again and again is created after a pause."""
+    return case.waiting(_PAUSED) if _is_paused(case) else None
+
+
+def is_paused(case: ChildCase) -> Step | None:
+    """A child that others changed again and again is applied after a pause."""
+    return case.left_unchanged(_PAUSED) if _is_paused(case) else None
+
+
+def _is_paused(case: ChildCase) -> bool:
+    return case.conflict is not None and case.conflict.revert_delayed(case.observed.monotonic)

@@ -49,7 +49,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.kind_state import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.reconcile.decide import identity_of, step_for_document, step_for_wait
+from ssa_operator.reconcile.document_steps import identity_of, step_for_document, step_for_wait
 from ssa_operator.reconcile.finalization.deletion_cycles import may_wait_for_parents
 from ssa_operator.reconcile.finalization.hooks import DONE, is_done, is_failed_job, order_hooks, plan_hooks
 from ssa_operator.reconcile.finalization.stuck_deletions import deletion_text

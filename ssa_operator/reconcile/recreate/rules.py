@@ -22,7 +22,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -35,6 +35,10 @@ from ssa_operator.objects.manifest import NEVER_RECREATED, Manifest
 from ssa_operator.objects.quantity import amount
 from ssa_operator.reconcile.adoption.rules import was_left_by_former
 from ssa_operator.reconcile.immutable_fields.rules import is_about_name
+
+if TYPE_CHECKING:
+    from ssa_operator.reconcile.child_case import ChildCase
+    from ssa_operator.reconcile.step import Step
 
 ANNOTATION = f"{PREFIX}recreate"
 CLAIM = GroupKind("", "PersistentVolumeClaim")
@@ -329,3 +333,19 @@ def _spec(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+# Rows of the tables in reconcile.decide.
+
+
+def is_recreated(case: ChildCase) -> Step | None:
+    """A child that the operator deleted to recreate it is created."""
+    recreation = case.step.history.recreation
+    if recreation is None or recreation.created:
+        return None
+    return case.applied(recreation.why or "was deleted to be recreated")
+
+
+def is_being_deleted(case: ChildCase) -> Step | None:
+    """A child that is being deleted is created again when it is gone."""
+    return case.waiting(deletion_message(case.live, case.step.history.recreation)) if case.live.deleting else None

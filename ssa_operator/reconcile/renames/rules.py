@@ -13,9 +13,16 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.reconcile.feedback_loops.rules import ChangeSeries
+
+if TYPE_CHECKING:
+    from ssa_operator.reconcile.child_case import ChildCase
+    from ssa_operator.reconcile.step import Step
 
 
 class RenameSeries(ChangeSeries, frozen=True, kw_only=True):
@@ -53,3 +60,24 @@ def with_created(
             changes = before.changes + 1 if before is not None else 1
             found[kind] = RenameSeries(changes=changes, changed_at=now, newest=identity)
     return found
+
+
+# Rows of the tables in reconcile.decide.
+
+
+_PAUSED = "takes the place of a child with another name again and again, and is created after a pause"
+
+
+def with_message(case: ChildCase, step: Step) -> Step:
+    """The step with the message of a series."""
+    names = case.names
+    if names is None or not names.slowed_down or not (case.is_newly_named or step.identity == names.newest):
+        return step
+    return replace(step, history=replace(step.history, feedback_loop=names.text))
+
+
+def awaits_pause(case: ChildCase) -> Step | None:
+    """The next child of a series is created after a pause."""
+    if case.names is None or not case.is_newly_named or not case.names.apply_delayed(case.observed.monotonic):
+        return None
+    return case.waiting(_PAUSED)

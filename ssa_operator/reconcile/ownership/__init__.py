@@ -1,0 +1,1 @@
+"""An object belongs to one parent, and another parent doesn't apply it."""

@@ -1,0 +1,60 @@
+"""Which parent an object belongs to.
+
+Promises:
+- The operator doesn't apply to an object of another parent that exists, or that may exist. The refusal names it.
+- An object of a parent that no longer exists can be adopted.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ssa_operator.objects.annotations import ApplyPolicy
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.child_case import ChildCase
+from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.step import Step
+
+
+def belongs_to_other_parent(case: ChildCase) -> Step | None:
+    """Refuses a manifest whose object another parent has."""
+    if case.policy is not ApplyPolicy.ALWAYS:
+        return None
+    owner = _other_parent(case.observed, case.manifest.identity, case.step.live)
+    if not owner:
+        return None
+    why = f"belongs to {owner} already; give it another name"
+    live, in_other_shards = case.step.live, case.observed.parents.in_other_shards
+    elsewhere = live is not None and live.parent_uid in in_other_shards
+    refused = case.refused(why)
+    return replace(refused, claimed_by_other=True, owner_in_other_shard=elsewhere)
+
+
+def owner_may_still_exist(case: ChildCase) -> Step | None:
+    """Waits while it isn't known whether the parent exists that the object names."""
+    live, observed = case.step.live, case.observed
+    if case.policy is not ApplyPolicy.ALWAYS or live is None or live.parent_uid in ("", observed.parent.uid):
+        return None
+    if not observed.parents.may_exist(live):
+        return None
+    return case.waiting("waits: it isn't known yet whether the parent whose label it carries still exists")
+
+
+def _other_parent(observed: Observed, identity: Identity, live: LiveObject | None) -> str:
+    """The other parent that has the object, as the message names it; '' where none has. An object of a parent that no
+    longer exists can be adopted.
+    """
+    mine = observed.parent.uid
+    claimant = observed.parents.claims.get(identity, mine)
+    if claimant != mine and claimant in observed.parents.existing:
+        return str(observed.parents.existing[claimant])
+    if live is None or live.parent_uid in ("", mine):
+        return ""
+    if (owner_of_label := observed.parents.find(live.parent_uid)) is not None:
+        return str(owner_of_label)
+    me = observed.parent.identity
+    for owner in live.owner_references:
+        if owner.controller and (owner.kind, owner.name) != (me.kind, me.name):
+            return f"{owner.kind} {owner.name}"
+    return ""
