@@ -22,6 +22,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
@@ -113,7 +114,7 @@ class Operator:
         self.metrics = Metrics()
         client.observer = self.metrics if tracer is None else TracedRequests(self.metrics, tracer)
         self.queue: Queue[ParentKey] = Queue(
-            time.monotonic, self.metrics.queue_seconds.observe, flow_of=lambda key: key.flow
+            time.monotonic, self.metrics.queue_seconds.observe, flow_of=attrgetter("flow")
         )
         self._measured_adds = 0
         self._tracer = tracer

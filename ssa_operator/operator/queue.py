@@ -119,8 +119,8 @@ class QueueState(Generic[Key]):
     def add(self, key: Key, cause: Cause, now: float) -> None:
         """Add the parent with a cause, at the place that its most urgent cause gives."""
         self._since[key] = min(self._since.get(key, now), now)
-        causes = self._waiting.get(key, Cause(0)) | cause
-        self._waiting[key] = causes
+        before = self._waiting.get(key)
+        causes = self._waiting[key] = cause if before is None else before | cause
         if key not in self._processing:
             self._put(key, rank(causes))
 

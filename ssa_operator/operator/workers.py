@@ -79,6 +79,9 @@ UNEXPECTED_FAILURES = 5
 """The backoff after an unexpected error is the one after this number of failures."""
 
 
+_NOT_STATUS_ONLY = ~STATUS_ONLY
+
+
 class Workers:
     """`run` is one worker; any number of them share the queue, those of slow parents too. `folders` are the parents by
     folder name. `tracer` records a span for each reconcile. `suspects` are the parents that come last and alone.
@@ -202,7 +205,7 @@ class Workers:
             return
         state, kind_changes = parents.state(live), parents.kind_changes
         causes = self._grant_resync(key, state, causes)
-        if causes & ~STATUS_ONLY:
+        if causes & _NOT_STATUS_ONLY:
             state = await self._reconcile(key, parents.parent(live), state, causes)
             self.reconciled.set()
         elif causes and state.status.deferred is not None:

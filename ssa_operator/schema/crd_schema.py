@@ -25,9 +25,6 @@ def declared(value: Any, schema: Mapping[str, Any] | None) -> Any:
     if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
         return value
     kind = str(schema.get("type"))
-    if type(value) is str and kind == "string":
-        # Most values are strings: this shortcut halves the time for a status.
-        return value
     if type(value) is not _USUAL_TYPES.get(kind) and not _fits(value, kind, schema):
         return MISFIT
     if isinstance(value, (dict, Mapping)):
@@ -55,7 +52,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-_USUAL_TYPES: Mapping[str, type] = {"array": list, "boolean": bool, "integer": int, "object": dict}
+_USUAL_TYPES: Mapping[str, type] = {"array": list, "boolean": bool, "integer": int, "object": dict, "string": str}
 
 
 def _fits(value: Any, kind: str, schema: Mapping[str, Any]) -> bool:
@@ -70,14 +67,14 @@ def _fields(value: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str,
         return value
     kept = {}
     for key, item in value.items():
-        if key in fields:
-            part = declared(item, fields[key])
-        elif isinstance(additional, Mapping):
-            part = declared(item, additional)
-        else:
-            continue
-        if part is not MISFIT:
-            kept[key] = part
+        part = fields.get(key, additional)
+        # Most values are strings: this shortcut halves the time for a status.
+        if type(item) is str and type(part) is dict and part.get("type") == "string":
+            kept[key] = item
+        elif key in fields or isinstance(additional, Mapping):
+            fitting = declared(item, part)
+            if fitting is not MISFIT:
+                kept[key] = fitting
     return kept
 
 

@@ -250,6 +250,9 @@ def _known_annotations(body: Any) -> dict[str, Any]:
     }
 
 
+_TEXT = (str, type(None))
+
+
 def _first_fault(body: Any) -> tuple[FieldPath, str] | None:
     if not isinstance(body, dict):
         return (), f"a manifest must be a mapping, and this is {kind_of(body)}"
@@ -266,7 +269,7 @@ def _first_fault(body: Any) -> tuple[FieldPath, str] | None:
             else ""
         )
         return ("metadata", "name"), _not_a_string("metadata.name", metadata.get("name")) + hint
-    if not isinstance(metadata.get("namespace", ""), (str, type(None))):
+    if not isinstance(metadata.get("namespace", ""), _TEXT):
         return ("metadata", "namespace"), _not_a_string("metadata.namespace", metadata["namespace"])
     if fault := _name_fault(metadata):
         return fault
@@ -275,7 +278,7 @@ def _first_fault(body: Any) -> tuple[FieldPath, str] | None:
         if not isinstance(values, (dict, type(None))):
             return ("metadata", field), f"metadata.{field} must be a mapping, and this is {kind_of(values)}"
         for key, value in (values or {}).items():
-            if not isinstance(value, (str, type(None))):
+            if not isinstance(value, _TEXT):
                 path: FieldPath = ("metadata", field, key)
                 return path, f"{field_text(path)} must be a string, and this is {kind_of(value)}; write it in quotes"
     return None
