@@ -17,11 +17,12 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.objects.annotations import AdoptPolicy, ApplyPolicy, Recreate
+from ssa_operator.objects.annotations import ApplyPolicy, Recreate
 from ssa_operator.objects.buckets import has_bucket_label
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import Manifest, ManifestError, Rules, group_kind, manifest
+from ssa_operator.objects.parent_settings import AdoptPolicy
 from ssa_operator.objects.readiness.rules import Readiness, ReadinessState
 from ssa_operator.objects.render_result import Document, Wait
 from ssa_operator.reconcile.adoption.rules import (

@@ -11,10 +11,10 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from ssa_operator.objects.annotations import MAX_CHILDREN, MAX_DEPTH, AdoptPolicy
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kind_state import KindState
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.parent_settings import MAX_CHILDREN, MAX_DEPTH, AdoptPolicy
 from ssa_operator.reconcile.child_history import ChildHistory
 from ssa_operator.reconcile.finalization.deletion_cycles import why_kept
 from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace

@@ -21,7 +21,7 @@ from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from ssa_operator.objects.annotations import LAST_APPLIED, AdoptPolicy
+from ssa_operator.objects.annotations import LAST_APPLIED
 from ssa_operator.objects.identity import Identity, split_api_version
 from ssa_operator.objects.json_decoding import decode_text
 from ssa_operator.objects.json_encoding import encode
@@ -29,6 +29,7 @@ from ssa_operator.objects.live_object import MANAGER, LiveObject, OwnerReference
 from ssa_operator.objects.managed_fields import managed_entries, managed_fields_patch
 from ssa_operator.objects.manifest import Manifest, may_own
 from ssa_operator.objects.merge_keys import ListIndex, selected
+from ssa_operator.objects.parent_settings import AdoptPolicy
 
 KUBECTL = frozenset({"kubectl-client-side-apply", "kubectl-create", "kubectl-replace"})
 """The managers that write whole manifests by Update: `kubectl apply`, `create` and `replace`. The others

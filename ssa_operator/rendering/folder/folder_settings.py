@@ -17,10 +17,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.objects.annotations import MAX_CHILDREN, MAX_DEPTH, AdoptPolicy
 from ssa_operator.objects.durations import parse_duration
 from ssa_operator.objects.live_object import MANAGER
 from ssa_operator.objects.messages import near_names
+from ssa_operator.objects.parent_settings import MAX_CHILDREN, MAX_DEPTH, AdoptPolicy
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
 from ssa_operator.rendering.jinja.predicates import PredicateError, compile_predicate

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ssa_operator.objects.annotations import LAST_APPLIED, AdoptPolicy
+from ssa_operator.objects.annotations import LAST_APPLIED
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.managed_fields import in_version
+from ssa_operator.objects.parent_settings import AdoptPolicy
 from ssa_operator.reconcile.adoption.rules import (
     UNMANAGED,
     adopt_fields_patch,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ssa_operator.kube.watch.cache import Cache
-from ssa_operator.objects.annotations import MAX_DEPTH
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.parent_settings import MAX_DEPTH
 from tests.operator.harness import ECHOES, Desk, Operate, definition, echo, not_ready_because, only
 from tests.reconcile.shards.test_shards import all_of, sharded
 
