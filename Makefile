@@ -78,10 +78,10 @@ $(SKEW_BIN):
 	cd tests/skew/$(SKEW) && CGO_ENABLED=0 GOWORK=off GOFLAGS= GOBIN=$@.new go install -trimpath sigs.k8s.io/kwok/cmd/kwok@v0.8.0
 	mv $@.new $@
 
-test-skew: $(INSTALLED) $(SKEW_BIN) ## Run the tests of the controller against the oldest supported API server, or SKEW=1.35 (needs go; builds it once, 11 minutes)
+test-skew: $(INSTALLED) $(SKEW_BIN) ## Run the tests of the operator against the oldest supported API server, or SKEW=1.35 (needs go; builds it once, 11 minutes)
 	KUBEBUILDER_ASSETS=$(SKEW_BIN) $(PYTEST) -m "cluster and not slow" tests/informers tests/operator tests/reconcile tests/kube $(ARGS)
 
-test-stable: $(INSTALLED) ## Run the tests of the controller against an API server without alpha and beta features
+test-stable: $(INSTALLED) ## Run the tests of the operator against an API server without alpha and beta features
 	STABLE_FEATURES_ONLY=1 $(PYTEST) -m "cluster and not slow" tests/informers tests/operator tests/reconcile tests/kube $(ARGS)
 
 # Prometheus' promtool, built from Go modules. The tag leaves out the discovery of targets, which rule tests do not need.
@@ -160,7 +160,7 @@ MINUTES ?= 60
 soak: $(INSTALLED) ## Change objects for MINUTES=60, and fail if memory, file descriptors, threads or tasks grow
 	$(BIN)/python -m benchmarks.soak --minutes=$(MINUTES) $(ARGS)
 
-docs: $(INSTALLED) ## Write docs/commands.md, docs/reference and the table of licences from the code
+docs: $(INSTALLED) ## Write docs/commands, docs/reference and the table of licences from the code
 	$(BIN)/python -m docs.generate commands
 
 diagrams: $(INSTALLED) ## Draw docs/diagrams/*.svg from the .dot files beside them

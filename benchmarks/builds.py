@@ -28,7 +28,7 @@ def built(
 ) -> Path:
     """The folder of the build of these files; its name has a digest of the files and of the tool's version.
 
-    Raises FileNotFoundError where the tool is missing, and BuildError.
+    Raises FileNotFoundError if the tool is missing, and BuildError.
     """
     digest = hashlib.sha256(_output([tool(made_with), "version" if made_with == "go" else "--version"]).encode())
     found = sorted(each for each in sources.glob(files) if each.is_file() and "__pycache__" not in each.parts)
@@ -53,7 +53,7 @@ def built(
 
 
 def go_program(sources: Path, version: str) -> Path:
-    """A Go program, built. Raises FileNotFoundError where there is no Go, and BuildError."""
+    """A Go program, built. Raises FileNotFoundError if there is no Go, and BuildError."""
 
     def build(copied: Path, made: Path) -> None:
         run([tool("go"), "build", "-trimpath", "-ldflags=-s -w", "-o", str(made), "."], copied, CGO_ENABLED="0")
@@ -81,7 +81,7 @@ def run(command: Sequence[str], folder: Path, **variables: str) -> None:
 
 
 def version(file: Path, pattern: str) -> str:
-    """What the pattern's group finds in a file that pins versions. Raises BuildError where it finds nothing."""
+    """What the pattern's group finds in a file that pins versions. Raises BuildError if it finds nothing."""
     found = re.search(pattern, file.read_text(), re.MULTILINE)
     if found is None:
         raise BuildError(f"{file}: no version in it")

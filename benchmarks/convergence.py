@@ -55,7 +55,7 @@ class Measurement:
 
     create: the POSTs of the Echos; they are within `seconds` for warm only. first: until the first Echo was seen
     converged, 0 where nobody looked. cpu: of the operator's process from start to end, for raw and client of this
-    process while the clock ran. memory: the operator's largest resident set in MiB, 0 where there is none. others: how
+    process while the clock ran. memory: the operator's largest resident set in MiB, 0 if there is none. others: how
     many cores anything else on the machine kept busy, which should be next to none. writes: how many the API server
     took, by what and where (`APPLY deployments.apps`).
     """

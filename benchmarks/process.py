@@ -34,7 +34,7 @@ class StuckError(RuntimeError):
 class Process:
     """Started by `async with`, ended with the block.
 
-    cpu: seconds of its whole life. memory: its largest resident set in MiB, 0 where the system doesn't say. Both are
+    cpu: seconds of its whole life. memory: its largest resident set in MiB, 0 if the system doesn't say. Both are
     known after the block.
     """
 

@@ -55,7 +55,7 @@ class Rendering:
 def measure(templates: Path, *, parents: int, rounds: int) -> Rendering:
     """Render `parents` Echos in each of the rounds, each way. `templates` is of `workload.write_templates`.
 
-    Raises ValueError where the ways don't give the same manifests, and builds.BuildError.
+    Raises ValueError if the ways don't give the same manifests, and builds.BuildError.
     """
     folder = workload.load_folder(templates)
     objects = [_parent(number) for number in range(parents)]

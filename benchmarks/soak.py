@@ -135,7 +135,7 @@ class Churn:
 
     @contextmanager
     def _counted(self, what: str) -> Iterator[None]:
-        """Count what the block does, and also if the API server fails meanwhile: it is restarted now and then."""
+        """Count what the block does, even if the API server fails meanwhile: it is restarted now and then."""
         try:
             yield
             self.done[what] += 1

@@ -40,8 +40,9 @@ from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObje
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.readiness.rules import readiness
 from ssa_operator.objects.source_location import parse_field
-from ssa_operator.reconcile.child_history import ChildHistory, observe_conflicts
+from ssa_operator.reconcile.child_history import ChildHistory
 from ssa_operator.reconcile.feedback_loops.rules import follows_others
+from ssa_operator.reconcile.field_conflicts.memory import observe_conflicts
 from ssa_operator.reconcile.field_conflicts.requests import observe_foreign_changes
 from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren, ConflictPolicy, find_field_changes
 from ssa_operator.reconcile.parent_view import ParentView

@@ -1,7 +1,7 @@
 """Searches everything that a test's operators and commands show for the contents of its Secrets.
 
 Promises:
-- Each content that a Secret had while the test ran is searched for, also one that was replaced or deleted since then.
+- Each content that a Secret had while the test ran is searched for, even if it was replaced or deleted since.
 - Searched are statuses and Events, the log with its tracebacks, /objects, /metrics, and what commands print.
 - A content of less than SHORTEST characters is not searched for: it stands in other words, too. Nor is one of PUBLIC.
 - Nor is one that the author of a parent wrote into it as a guess: it is shown as any other text of the author.

@@ -1,4 +1,4 @@
-"""`python -m docs.generate`: writes docs/commands.md, docs/reference and the table of licences.
+"""`python -m docs.generate`: writes docs/commands, docs/reference and the table of licences.
 
 With `transcripts` it writes what the commands of all pages print, with `schemas` the schemas of Kubernetes' kinds that
 come with the package, with `diagrams` the images in docs/diagrams, and with `picture` the picture of the screen of
@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from docs.generate import diagrams, licences, picture, reference, reference_pages, schemas, transcripts
+from docs.generate import command_pages, diagrams, licences, picture, reference_pages, schemas, transcripts
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def main() -> None:
         for page, text in asyncio.run(transcripts.made_again(options.pages)):
             page.write_text(text, encoding="utf-8")
             print(f"{page.relative_to(transcripts.ROOT)} has changed")
-    reference.PAGE.write_text(reference.page(), encoding="utf-8")
+    command_pages.write()
     reference_pages.write()
     licences.write()
 

@@ -98,7 +98,7 @@ def pages() -> Mapping[Path, str]:
     }
     found = {FOLDER / f"{name}.md": _page(title, parts) for name, (title, parts) in made.items()}
     index = [f"- [{title}]({name}.md)" for name, (title, _) in made.items()]
-    commands = "- [Commands](../commands.md), with their options, exit codes and JSON"
+    commands = "- [Commands](../commands/README.md), with their options, exit codes and JSON"
     return {FOLDER / "README.md": _page("Reference", ["\n".join([commands, *index])]), **found}
 
 

@@ -27,7 +27,7 @@ _TARGET = re.compile(r"""(\]\(|\b(?:src|href)=")(?!\w+:|[#/])([^)#"\s]+)""")
 
 def sources() -> dict[str, str]:
     """The files of the site: path in the repository, path on the site."""
-    found = {"README.md": "index.md"}
+    found = {"README.md": "index.md", "docs/README.md": "pages.md"}
     found |= {f"{name}.md": f"{name.lower()}.md" for name in ("CONTRIBUTING", "SECURITY", "CHANGELOG")}
     for folder, prefix, pattern in (
         ("examples", "", "README.md"),
@@ -36,9 +36,9 @@ def sources() -> dict[str, str]:
     ):
         for path in sorted((ROOT / folder).rglob(pattern)):
             name = path.relative_to(ROOT).as_posix()
-            # Those are parts of docs/commands.md.
+            # Those are parts of the pages in docs/commands.
             if not name.startswith("docs/generate/"):
-                found[name] = name.removeprefix(prefix)
+                found.setdefault(name, name.removeprefix(prefix))
     return found
 
 

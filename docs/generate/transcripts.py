@@ -89,14 +89,14 @@ class Command:
         return f"$ {self.text}\n{self.output}"
 
 
-GENERATED = ROOT / "docs" / "commands.md"
-"""The page that has the transcripts of docs/generate/commands."""
+GENERATED = ROOT / "docs" / "commands"
+"""The folder whose pages have the transcripts of docs/generate/commands."""
 
 
 def pages() -> list[Path]:
-    """All pages with commands, without the generated one."""
+    """All pages with commands, without the generated ones."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
-    return [page for page in found if page != GENERATED and _BLOCK.search(page.read_text(encoding="utf-8"))]
+    return [page for page in found if page.parent != GENERATED and _BLOCK.search(page.read_text(encoding="utf-8"))]
 
 
 def resource(page: Path) -> str:
@@ -190,8 +190,8 @@ class CommandFailed(RuntimeError):  # noqa: N818 - it may be what a later run of
 
 
 async def type_in(text: str, folder: Path, kubeconfig: Path, limit: float = LIMIT) -> str:
-    """What a command prints that the reader types in a folder. Raises CommandFailed, also if the command has not ended
-    after `limit` seconds.
+    """What a command prints that the reader types in a folder. Raises CommandFailed, for example if the command has not
+    ended after `limit` seconds.
     """
     process = await asyncio.create_subprocess_exec(
         "bash",

@@ -5,7 +5,7 @@ Promises:
 - The help and the errors have the name under which the user started the command: `ssa-operator` or `kubectl ssa`.
 - Every error is one line on standard error, never a traceback. `--debug` adds the traceback, without the messages of
   unexpected errors, because these may quote a Secret.
-- If standard output or a file can't be written, because the disk is full for example, the line has the system's reason.
+- If standard output or a file can't be written, for example because the disk is full, the line has the system's reason.
 - An argument that names an object, `--namespace` and `--context` are completed from the cluster and the kubeconfig.
 """
 
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import typer
 
-# typer 0.28 has click as a part of its own. Its names are imported here alone.
+# typer 0.28 contains its own copy of click. Only this module imports names from it.
 from typer._click import Command as BareCommand
 from typer._click import Context, HelpFormatter, Parameter
 from typer._click.exceptions import ClickException, NoArgsIsHelpError, NoSuchOption, UsageError
@@ -157,7 +157,7 @@ def _format_epilog(command: BareCommand, ctx: Context, formatter: HelpFormatter)
 
 
 def _add_completion(parameters: Iterable[Parameter]) -> None:
-    """Have the values of some parameters completed, if their own declaration completes nothing."""
+    """Complete the values of some parameters, unless their own declaration completes them."""
     for each in parameters:
         complete = _completion(each)
         if complete is not None and each._custom_shell_complete is None:  # noqa: SLF001 - typer sets it at creation only
@@ -207,7 +207,7 @@ def run(application: typer.Typer) -> None:
     except typer.Abort:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        sys.exit(1)  # as click ends a command whose output is read no further
+        sys.exit(1)  # click ends a command in the same way if its output is no longer read
     except Exception as error:  # noqa: BLE001 - a bug is one line, too
         if isinstance(error, OSError) and error.errno in _UNWRITABLE_FILES:
             file = f"can't write {error.filename}: " if error.filename else ""
@@ -260,7 +260,7 @@ def _fail(message: str, code: int, error: BaseException) -> None:
         if message:
             streams.error(message)
     finally:
-        sys.exit(code)  # also where standard error can't be written
+        sys.exit(code)  # even if standard error can't be written
 
 
 def _debug() -> bool:

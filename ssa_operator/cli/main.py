@@ -23,14 +23,15 @@ from ssa_operator.operator.process import streams
 
 GC_THRESHOLD = 10_000
 """New objects after which Python's garbage collector searches for cycles. Reference counts free nearly all objects.
-With Python's default of 700, the search takes up to a tenth of a cold start's CPU, and as much of the imports'."""
+With Python's default of 700, the search takes up to a tenth of a cold start's CPU, and as much of the imports'.
+"""
 
 _GROUPS = frozenset({"crds", "cluster"})
 """Those that have subcommands."""
 
 
 def application_of(names: Iterable[str] = MODULES) -> Application:
-    """The application with these commands. Each command takes time to import and to register."""
+    """The application with these commands. Importing and registering each command takes time."""
     app = Application(
         name="ssa-operator",
         help="A folder of Jinja templates is a Kubernetes operator.",

@@ -3,7 +3,7 @@
 Promises:
 - The committed go.mod and go.sum fix every module. The user's settings choose the module proxy and checksum database.
 - A program gets its name in the folder when it is linked.
-- What was compiled stays until `remove_cache`, so that the next build is short, also after a failure or kill -9. A
+- What was compiled stays until `remove_cache`, so that the next build is short, even after a failure or kill -9. A
   build uses a GOCACHE that the user has set, and does not remove it.
 - Progress counts the packages that the programs are made of, those of earlier builds included.
 - No compiler outlives this process.

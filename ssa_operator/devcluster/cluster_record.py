@@ -43,7 +43,7 @@ def write(directory: Path, record: ClusterRecord) -> None:
 
 
 def read(directory: Path) -> ClusterRecord | None:
-    """The record in a cluster's folder, or None if there is none."""
+    """The record in a cluster's folder, or None."""
     try:
         return msgspec.json.decode((directory / _NAME).read_bytes(), type=ClusterRecord)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The programs of the control plane and their versions, and the error of a source that doesn't have them."""
+"""The programs of the control plane and their versions, and the error of an unavailable source."""
 
 from __future__ import annotations
 

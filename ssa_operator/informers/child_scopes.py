@@ -1,8 +1,8 @@
-"""What each parent needs to know of its possible children, and what the informers of children watch for that.
+"""Which possible children each parent needs to know, and what the informers of children watch for that.
 
 Promises:
-- Two parents share a watch where they need the same kind in the same version and namespace.
-- A scope is unused from the moment when the last parent that needs it needs something else, or is gone.
+- Two parents share a watch if they need the same kind in the same version and namespace.
+- A scope is unused as soon as no parent needs it any more, because the last one changed or was deleted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ChildNeed(NamedTuple):
     namespace: str
     """'' for a cluster-scoped kind, or if no namespace is known."""
     version: str | None = None
-    """The version of the manifest, without the group; None where any version will do."""
+    """The version of the manifest, without the group; None if any version will do."""
 
 
 class ChildScope(NamedTuple):
@@ -64,7 +64,8 @@ class ScopeUses:
         use = self._uses.get(parent_uid, _NONE)
         if identity in use.versions:
             return use.versions[identity]
-        return min((scope.version for scope in use.scopes if scope.kind == identity.group_kind), default=None)
+        kind = identity.group_kind
+        return min([scope.version for scope in use.scopes if scope.kind == kind], default=None)
 
     def versions(self, parent_uid: str, kinds: Iterable[GroupKind]) -> tuple[Mapping[GroupKind, str], object]:
         """The version in which a parent's manifests have each of these kinds, and the objects in other ones."""

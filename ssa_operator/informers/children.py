@@ -1,16 +1,16 @@
 """The informers of children: one for each kind, version and namespace that a manifest needs.
 
 Promises:
-- A child is watched in the version of its manifest. Where manifests have a kind in several versions, each is watched,
-  and every object is shown in the version of its own parent's manifest.
+- A child is watched in the version of its manifest. If manifests have a kind in several versions, each version is
+  watched, and every object is shown in the version of its own parent's manifest.
 - The operator watches only objects with its parent label, and only in the namespaces that it is limited to and in those
   that manifests name. Under `--shard` it keeps only the children of the shard's parents.
-- A kind that can't be watched (no permission, no CRD) has a reason that reports show. It disturbs no other kind, and no
-  parent that needs nothing of it in that namespace.
-- Of an object that no known parent names, by its manifests, its records or its status, only metadata is kept: whoever
-  may create objects may give them the label. `read_whole` reads one that a parent names later.
+- If a kind can't be watched (no permission, no CRD), reports show the reason. Other kinds are not affected, nor are
+  parents that need nothing of the kind in that namespace.
+- If no known parent names an object in its manifests, its records or its status, only the object's metadata is kept,
+  because any client that may create objects may give them the label. If a parent names it later, `read_whole` reads it.
 - A watch that no parent needs any more stops: at once if it has not synced, otherwise after `GRACE_PERIOD` seconds.
-- The result of an apply is in the cache from the moment of its answer, also where the watch event comes late.
+- The result of an apply is in the cache from the moment of its answer, even if the watch event comes late.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         return {scope.kind for scope, informer in self.informers if informer.missing}
 
     def find(self, identity: Identity, version: str | None = None) -> LiveObject | None:
-        """A live object, in this version if the kind is watched in it; None where the cache has none."""
+        """A live object, in this version if the kind is watched in it; None if the cache has none."""
         versions = self._kinds.get(identity.group_kind)
         if not versions:
             return None
@@ -134,7 +134,17 @@ class ChildInformers(Mapping[Identity, LiveObject]):
 
     def of(self, parent_uid: str) -> Mapping[Identity, LiveObject]:
         """All watched objects, those that this parent's manifests name in the versions of these."""
-        return ObjectsInVersions(self, self.find, partial(self._uses.version, parent_uid))
+        return ObjectsInVersions(self, partial(self._find_of_parent, parent_uid))
+
+    def _find_of_parent(self, parent_uid: str, identity: Identity) -> LiveObject | None:
+        """A live object, in the version of a parent's manifests."""
+        versions = self._kinds.get(identity.group_kind)
+        if not versions:
+            return None
+        version = None
+        if len(versions) > 1:
+            version = self._uses.version(parent_uid, identity) or self._version_of_parent(identity)
+        return shown_by(versions, identity.namespace, version).cache.get(identity.namespace, identity.name)
 
     def by_parent(self, parent_uid: str) -> tuple[LiveObject, ...]:
         """The live objects with the label of this parent."""
@@ -147,7 +157,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         )
 
     def last_seen(self, identity: Identity) -> LiveObject | None:
-        """The live object, or its last state if it was deleted lately: a Job with a TTL may be gone before the next
+        """The live object, or its last state if it was deleted recently: a Job with a TTL may be gone before the next
         reconcile.
         """
         return self.get(identity) or self._deleted.get(identity)
@@ -158,13 +168,13 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         return any(each.has_synced(identity.namespace) for each in versions.values())
 
     def is_awaited(self, identity: Identity, parent_uid: str) -> bool:
-        """Whether a watch that a parent needs has yet to show if the object exists."""
+        """Whether a watch that a parent needs has not shown yet whether the object exists."""
         places = {(identity.group_kind, namespace) for namespace in ("", identity.namespace)}
         needed = any((scope.kind, scope.namespace) in places for scope in self._uses.scopes(parent_uid))
         return needed and not self.has_synced(identity)
 
     def namespaced(self, kind: GroupKind) -> bool | None:
-        """Whether a kind is namespaced, None where the cluster doesn't serve it."""
+        """Whether a kind is namespaced, None if the cluster doesn't serve it."""
         for each in self._kinds.get(kind, {}).values():
             return each.resource.namespaced
         try:
@@ -173,7 +183,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             return None
 
     def kind_state(self, kind: GroupKind, parent_uid: str) -> KindState | None:
-        """What discovery and the watches that this parent needs know of a kind; None where the cluster doesn't serve
+        """What discovery and the watches that this parent needs know of a kind; None if the cluster doesn't serve
         it.
         """
         namespaced = self.namespaced(kind)
@@ -201,17 +211,17 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         )
 
     async def watch(self, parent_uid: str, needs: Iterable[ChildNeed], hidden: AbstractSet[str] = frozenset()) -> bool:
-        """Watch what a parent needs, too, and wait for the sync, until its deadline. Returns whether objects are known
-        now that were not before. Kinds that the cluster doesn't serve are left out.
+        """Watch what a parent additionally needs, and wait for the sync, until its deadline. Returns whether new
+        objects became known. Kinds that the cluster doesn't serve are left out.
 
-        An operator that is limited to namespaces watches each of them alone, and all of them where a need names none.
-        `hidden` are namespaces that contents of Secrets name.
+        An operator that is limited to namespaces watches each of them separately; for a need without a namespace it
+        watches all of them. `hidden` are namespaces that contents of Secrets name.
         """
         needs = self._by_namespace(self._in_known_version(parent_uid, need) for need in needs)
         if any(self._scope(need) is None for need in needs):
             await self._listener.until_parents_known()
         served = [(need, resource) for need in needs if (resource := await self._resource(need)) is not None]
-        # From here on until the scopes are recorded, no other task runs: none of them is stopped meanwhile.
+        # No other task runs from here until the scopes are recorded, so none of them is stopped in between.
         informers: dict[ChildScope, Informer] = {}
         for need, resource in served:
             limited = bool(self._namespaces) and resource.namespaced
@@ -224,7 +234,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         return any(informer.synced for informer in unsynced)
 
     def expect(self, parent_uid: str, identities: Iterable[Identity]) -> None:
-        """Keep these objects whole from now on, which a parent is about to apply or has read."""
+        """From now on, keep these objects whole: a parent is about to apply them or has read them."""
         if expected := frozenset(identities):
             self._expected[parent_uid] = expected
         else:
@@ -243,18 +253,18 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             watched.cache.written(live, changed=False)
 
     def _reduced(self, live: LiveObject) -> LiveObject:
-        """An object as it is kept: whole if a parent names it."""
+        """The object to keep: whole if a parent names it, otherwise its metadata."""
         uid, identity = live.parent_uid, live.identity
         named = identity in self._expected.get(uid, ()) or self._listener.names_child(uid, identity)
         return live if named else live.as_partial()
 
     def need_only(self, parent_uid: str, needs: Iterable[ChildNeed], versions: Mapping[Identity, str]) -> None:
-        """Record that a parent needs nothing else; `versions` has the version of each of its manifests."""
+        """Record that a parent needs only these objects; `versions` has the version of each of its manifests."""
         scopes = {scope for need in self._by_namespace(needs) if (scope := self._scope(need)) is not None}
         self._stop_unused(self._uses.replace(parent_uid, frozenset(scopes), versions))
 
     def shown_versions(self, parent_uid: str) -> object:
-        """By what this parent's children are shown in their versions. It changes with these versions."""
+        """A value that changes whenever the versions change in which this parent's children are shown."""
         several = (kind for kind, versions in self._kinds.items() if len(versions) > 1)
         return self._uses.versions(parent_uid, several)
 
@@ -264,9 +274,9 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         self._stop_unused(self._uses.forget(parent_uid))
 
     async def refresh(self, kind: GroupKind) -> None:
-        """Stop the informers of a kind whose CRD changed, if the cluster now serves the kind otherwise or not at all.
+        """Stop the informers of a kind whose CRD changed, if the cluster now serves the kind differently or not at all.
 
-        The next reconcile that renders the kind starts others. Raises ApiError where discovery fails.
+        The next reconcile that renders the kind starts others. Raises ApiError if discovery fails.
         """
         for version, watched in [*self._kinds.get(kind, {}).items()]:
             try:
@@ -284,17 +294,15 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             self._stop(scope)
         await asyncio.gather(*self._stopping, return_exceptions=True)
 
-    @contextlib.contextmanager
-    def writing(self, identity: Identity) -> Iterator[None]:
-        """Hold back the watch events of an object while the operator writes it, to recognize those of its own write."""
-        with contextlib.ExitStack() as stack:
-            for watched in self._kinds.get(identity.group_kind, {}).values():
-                stack.enter_context(watched.cache.writing(identity.namespace, identity.name))
-            yield
+    def writing(self, identity: Identity) -> contextlib.AbstractContextManager[None]:
+        """Defer the watch events of an object while the operator writes it, to recognize those of its own write."""
+        versions = self._kinds.get(identity.group_kind, {}).values()
+        writes = [watched.cache.writing(identity.namespace, identity.name) for watched in versions]
+        return writes[0] if len(writes) == 1 else _all_of(writes)
 
     def written(self, live: LiveObject, *, changed: bool = True) -> LiveObject:
         """Update the cache with a live object that a request of the operator returned; `changed`: whether the request
-        changed it. Returns it, as the cache has it.
+        changed it. Returns the cache's own object.
         """
         watched = self._kinds.get(live.identity.group_kind, {}).get(live.version)
         if watched is not None:
@@ -331,7 +339,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         return need if need.version is not None or known is None else need._replace(version=known)
 
     async def _resource(self, need: ChildNeed) -> Resource | None:
-        """How a need is watched, None where the cluster doesn't serve the kind. If it doesn't serve the version, the
+        """How a need is watched, None if the cluster doesn't serve the kind. If it doesn't serve the version, the
         kind is watched in another one: the apply names the versions that are served.
         """
         versions = self._kinds.get(need.kind, {})
@@ -345,7 +353,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             return None if need.version is None else await self._resource(need._replace(version=None))
 
     def _by_namespace(self, needs: Iterable[ChildNeed]) -> set[ChildNeed]:
-        """The needs, those of any namespace for each one that the operator is limited to."""
+        """The needs; those without a namespace, once for each namespace that the operator is limited to."""
         found = set[ChildNeed]()
         for need in needs:
             anywhere = self._namespaces and not need.namespace and self.namespaced(need.kind)
@@ -379,7 +387,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         return informer
 
     def _stop_unused(self, scopes: Iterable[ChildScope]) -> None:
-        """Stop watches that no parent needs any more. One that works keeps running for a while, because a template or a
+        """Stop watches that no parent needs any more. A synced watch keeps running for a while, because a template or a
         condition may change back.
         """
         for scope in scopes:
@@ -409,7 +417,7 @@ class ChildInformers(Mapping[Identity, LiveObject]):
             del self._kinds[scope.kind]
 
     def _version_of_parent(self, identity: Identity) -> str | None:
-        """The version in which the manifest of an object's parent has it; None where that makes no difference."""
+        """The version in which the manifest of an object's parent has it; None if that makes no difference."""
         versions = self._kinds.get(identity.group_kind, {})
         if len(versions) < 2:
             return None
@@ -426,8 +434,8 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         return shown_by(versions, live.identity.namespace, version) is watched
 
     def _counts(self, watched: WatchedVersion, live: LiveObject) -> bool:
-        """Whether the changes of an object in this version count: it is the one that shows it, or will once it has
-        synced. The informer of another version delivers the same changes, those by the operator too.
+        """Whether changes of an object in this version count: this version shows the object, or will once it has
+        synced. The informers of other versions deliver the same changes, including the operator's own.
         """
         wanted = self._uses.version(live.parent_uid, live.identity)
         return wanted == watched.resource.version or self._is_shown_by(watched, live.identity.group_kind, live)
@@ -448,6 +456,14 @@ class ChildInformers(Mapping[Identity, LiveObject]):
         self._deleted.move_to_end(live.identity)
         if len(self._deleted) > DELETED_LIMIT:
             self._deleted.popitem(last=False)
+
+
+@contextlib.contextmanager
+def _all_of(blocks: Iterable[contextlib.AbstractContextManager[None]]) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for block in blocks:
+            stack.enter_context(block)
+        yield
 
 
 def _owners(live: LiveObject) -> tuple[object, ...]:

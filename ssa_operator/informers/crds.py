@@ -2,7 +2,7 @@
 
 Promises:
 - A change of a CRD calls the listener once, with the name of its resource (`echoes.example.com`) and its kind.
-- A CRD is decoded when it changes, and not when it is asked for.
+- A CRD is decoded when it changes, not when it is read.
 - A CRD counts as served from the moment it is Established, and one that is being deleted until it is gone: the API
   server serves its objects until the last one is deleted, and that may wait for the operator's finalizer.
 - Without the permission to watch CRDs the operator still works: it finds resources by discovery alone.
@@ -38,7 +38,7 @@ RESOURCE = Resource(
 
 
 class _CRD(Struct, frozen=True, kw_only=True):
-    """What the operator reads of a CRD again and again."""
+    """The parts of a CRD that the operator reads repeatedly."""
 
     uid: str
     generation: int
@@ -84,7 +84,7 @@ class CRDInformer:
         self.reflector = Reflector(client, Scope(RESOURCE), self._cache)
 
     def listen(self, listener: Callable[[str], None]) -> None:
-        """Have `listener(name)` called for every change of a CRD, also of its status alone."""
+        """Call `listener(name)` for every change of a CRD, even of its status alone."""
 
         def on_change(old: LiveObject | None, new: LiveObject | None) -> None:
             live = new or old
@@ -94,15 +94,13 @@ class CRDInformer:
         self._cache.listen(on_change)
 
     def get(self, name: str) -> Mapping[str, Any] | None:
-        """The CRD of a resource, None where there is none or the cache doesn't hold it."""
+        """The CRD of a resource, None if there is none or the cache doesn't hold it."""
         live = self._cache.get("", name)
         return live.body if live is not None else None
 
     def resource(self, name: str, version: str | None) -> Resource:
-        """How a CRD's resource is served, in the given version or the one that Kubernetes prefers.
-
-        The CRD itself is read, because discovery learns of a new CRD a moment later. Raises UnknownKind with what is
-        missing.
+        """How a CRD's resource is served, in the given version or the one that Kubernetes prefers. It is read from the
+        CRD itself, because discovery shows a new CRD a moment later. Raises UnknownKind, which names what is missing.
         """
         crd = self._crds.get(name)
         if crd is None:
@@ -128,8 +126,8 @@ class CRDInformer:
         return next((each for each in found if not each.not_established), found[0] if found else None)
 
     def serves(self, kind: GroupKind, version: str) -> bool:
-        """Whether a CRD serves a kind in a version. Discovery may not know it yet, or not all the time while an API
-        server starts.
+        """Whether a CRD serves a kind in a version. Discovery may not show it yet, and while an API server starts, it
+        may show it only at times.
         """
         defined = self.defined(kind)
         return defined is not None and version in defined.served
@@ -139,7 +137,7 @@ class CRDInformer:
         return any(crd.reports_status for crd in self._by_kind.get(kind, {}).values())
 
     def scale_paths(self, name: str) -> Mapping[str, FieldPath | None] | None:
-        """The field of the number of replicas in each version of a CRD, None where it has no subresource `scale`; None
+        """The field of the number of replicas in each version of a CRD, None if it has no subresource `scale`; None
         altogether without a CRD of this name.
         """
         crd = self._crds.get(name)
@@ -163,6 +161,6 @@ class CRDInformer:
 
 
 def _established(crd: Mapping[str, Any]) -> Readiness:
-    """The readiness of a CRD: whether it is Established, also while it is being deleted."""
+    """The readiness of a CRD: whether it is Established, even while it is being deleted."""
     metadata = {key: value for key, value in crd["metadata"].items() if key != "deletionTimestamp"}
     return readiness({**crd, "metadata": metadata}, 0)

@@ -1,7 +1,7 @@
 """An informer: the reflectors that fill one cache, from their start to their end.
 
 Promises:
-- The state of an informer is answered from memory.
+- The state of an informer is read from memory.
 - A reconcile waits for a new informer until it has synced, or `SYNC_DEADLINE` seconds at most.
 """
 
@@ -23,7 +23,8 @@ GRACE_PERIOD = 30.0
 
 SYNC_DEADLINE = 5.0
 """Seconds for which a reconcile waits for a new informer. After that it reports what it waits for, and the parent is
-requeued."""
+requeued.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,15 +47,15 @@ class Informer:
         """Start one more reflector that fills the cache."""
         reflector.listen(self.listener)
         self.reflectors.append(reflector)
-        # In a context of its own: the reconcile that needs the watch first is not what it logs about.
+        # In a context of its own, so that its log lines don't name the reconcile that first needs the watch.
         watching = asyncio.create_task(reflector.run(), name=f"watch {reflector.scope}", context=Context())
         self.tasks.append(watching)
         self.sync_deadline = asyncio.get_running_loop().time() + SYNC_DEADLINE
 
     @property
     def synced(self) -> bool:
-        """Whether every reflector has synced once. It stays so while a watch is interrupted: the cache is still
-        good.
+        """Whether every reflector has synced once. It stays true while a watch is interrupted, because the cache is
+        still usable.
         """
         return all(reflector.synced.is_set() for reflector in self.reflectors)
 
@@ -65,13 +66,13 @@ class Informer:
 
     @property
     def not_synced_reason(self) -> str:
-        """Why it has not synced, '' where the API server has reported no reason."""
+        """Why it has not synced, '' if the API server has reported no reason."""
         unsynced = (reflector for reflector in self.reflectors if not reflector.synced.is_set())
         return next((reflector.problem for reflector in unsynced if reflector.problem), "")
 
     @property
     def problem(self) -> str:
-        """`not_synced_reason`, and the permission that it takes."""
+        """`not_synced_reason`, and the permission that would help."""
         unsynced = (reflector for reflector in self.reflectors if not reflector.synced.is_set())
         return next((problem for each in unsynced if (problem := watch_problem(each))), "")
 
@@ -97,7 +98,7 @@ class Informer:
 
 
 def watch_problem(reflector: Reflector) -> str:
-    """Why a reflector has not synced, and the permission that it takes; '' where no reason is known."""
+    """Why a reflector has not synced, and the permission that would help; '' if no reason is known."""
     if reflector.state is not ReflectorState.FORBIDDEN:
         return reflector.problem
     return f"{reflector.problem}; {_permission_hint(reflector.scope)}"
@@ -116,7 +117,7 @@ def _permission_hint(scope: Scope) -> str:
 async def wait_for_sync(informers: Iterable[Informer]) -> None:
     """Wait until each of these informers has synced or has failed to, at most until `SYNC_DEADLINE` after its start.
 
-    A resource that can't be listed delays reconciles once, not each time.
+    A resource that can't be listed delays reconciles only once.
     """
     unsynced = [informer for informer in informers if not informer.synced]
     deadline = max((informer.sync_deadline for informer in unsynced), default=0.0)

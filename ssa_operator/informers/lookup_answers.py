@@ -1,9 +1,9 @@
-"""The answers of the caches to what templates look up.
+"""The caches' answers to the queries of templates.
 
 Promises:
 - The answer to a selection, and its version, is computed once for all parents while the cache doesn't change.
 - An object is decoded when a template reads it, and stays decoded for `DECODED_FOR` seconds: the parents that a change
-  requeues read it one after the other.
+  requeues read it one after another.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CachedAnswer(Struct, frozen=True, kw_only=True, dict=True):
 
 
 class _KeptAnswer(NamedTuple):
-    """The answer to a selection, and the state of the cache that it holds for."""
+    """The answer to a selection, and the state of the cache for which it is valid."""
 
     cache: Cache
     changes: int
@@ -86,7 +86,7 @@ class SelectionAnswers:
         )
 
     def forget(self, query: Selection) -> None:
-        """Forget the answer to a selection that no template asks for any more."""
+        """Forget the answer to a selection that no template uses any more."""
         self._kept.pop(query, None)
 
     def forget_cache(self, cache: Cache) -> None:

@@ -145,6 +145,6 @@ def _names(selection: Selection) -> tuple[str, ...]:
 
 
 def _labels(names: tuple[str, ...], live: LiveObject) -> tuple[tuple[str, str], ...] | None:
-    """An object's labels of these names, None where it lacks one."""
+    """An object's labels of these names, None if it lacks one."""
     labels = live.metadata.labels
     return tuple((name, labels[name]) for name in names) if all(name in labels for name in names) else None

@@ -1,4 +1,4 @@
-"""The informers of everything that templates look up.
+"""The informers of all objects that templates look up.
 
 Promises:
 - The operator watches what a template looks up from the first render on, in whatever namespace. It stops
@@ -6,10 +6,27 @@ Promises:
 - A parent is requeued when an answer differs from the one that it rendered, and only then: after a change by others or
   by the operator, a sync, a withdrawn permission, or a kind that is served or no longer served.
 - A kind that the cluster doesn't serve has no objects only if it has no CRD, was not served before, and can be
-  discovered. Otherwise they are unknown.
-- The operator watches single objects by name, to need as few permissions as possible. Where many are looked up, one
-  wider watch replaces them, if the permissions allow that. If they don't, the operator tries the wider watch again
+  discovered. Otherwise its objects are unknown.
+- The operator watches single objects by name, to need as few permissions as possible. If many are looked up, one wider
+  watch replaces the narrow ones, if the permissions allow it. If they don't, the operator tries the wider watch again
   every `WIDER_RETRY` seconds while it is worthwhile; until it has synced, the narrow ones answer.
+
+How it works:
+Each query has a scope, the narrowest watch that answers it (`WatchScope.of`), and wider ones around it: the namespace,
+then all namespaces. `watch` ensures after each render that an informer answers every query for which the API server
+offers a watch. It starts one for the scope itself or, if many narrow watches exist, for a wider one (`choose_scope`).
+Among the informers around a query, the widest one that has synced answers, otherwise the narrowest. So a wider watch
+takes over only when it has synced: `_state_changed` then stops the narrower ones in it. If it is forbidden,
+`_state_changed` stops it, excludes it for WIDER_RETRY seconds, and has its queries watched by narrower scopes again.
+
+`set_queries` records the queries of a dependent's last render, with the version of each answer that it rendered. An
+event of a synced cache finds the affected queries in the index and requeues their dependents. Before the sync, events
+are ignored: the sync, like each change of an informer's state, compares every recorded version with the present one,
+and requeues the dependents whose answer differs. `set_queries` compares, too, because answers may have changed between
+the render and the record. So a change at any moment reaches every parent that rendered the former answer.
+
+`_query_counts` has the number of recorded queries of each scope. When it becomes zero, and when an informer starts, a
+timer stops the informer after GRACE_PERIOD if it has no query then.
 """
 
 from __future__ import annotations
@@ -119,12 +136,12 @@ class LookupInformers:
         await self.served.discover()
 
     def namespaced(self, kind: GroupKind) -> bool | None:
-        """Whether a kind lives in namespaces, None where the cluster doesn't serve it."""
+        """Whether a kind lives in namespaces, None if the cluster doesn't serve it."""
         resource = self.resource(kind)
         return None if resource is None else resource.namespaced
 
     def resource(self, kind: GroupKind, version: str | None = None) -> Resource | None:
-        """How the cluster serves a kind, None where it doesn't."""
+        """How the cluster serves a kind, None if it doesn't."""
         try:
             return self._mapper.peek(kind, version)
         except UnknownKind:
@@ -232,9 +249,9 @@ class LookupInformers:
             informer.cache.deleted(live)
 
     async def refresh(self, kind: GroupKind) -> None:
-        """Adapt to a kind whose CRD was created, changed or deleted: stop informers of what the cluster serves
-        otherwise, start those that are possible now, and requeue dependents with other answers. Raises ApiError where
-        discovery fails.
+        """Adapt to a kind whose CRD was created, changed or deleted: stop the informers of kinds that are served
+        differently now, start those that are possible now, and requeue dependents whose answers differ. Raises ApiError
+        where discovery fails.
         """
         if kind not in self._index.kinds:
             return
@@ -308,7 +325,7 @@ class LookupInformers:
         self._start(chosen, resource)
 
     def _show(self, scope: WatchScope) -> None:
-        """Show the name of a scope that another parent's templates name openly. What that parent learns of the watch
+        """Show the name of a scope that another parent's templates name openly. What that parent learns about the watch
         must not depend on whether a Secret names the object, too.
         """
         if scope in self._hidden:
@@ -407,7 +424,7 @@ class LookupInformers:
         assert live is not None
         for query in self._index.affected(scope.api_version, old, new):
             for dependent in self._index.dependents(query):
-                # A parent that looks up itself or its own child also has their events.
+                # A parent that looks up itself or its own child gets their events anyway.
                 own = dependent.uid in (live.uid, live.parent_uid)
                 self._listener.lookup_changed(dependent.uid, Cause.CHILD if own else dependent.cause)
 
@@ -420,7 +437,7 @@ class LookupInformers:
 
 
 def _why_unwatchable(resource: Resource, scope: WatchScope) -> str:
-    """Why a scope of a resource can't be watched with any permission, '' where it can."""
+    """Why a scope of a resource can't be watched with any permission, '' if it can."""
     if resource.verbs and not {"list", "watch"} <= resource.verbs:
         return f"the API server offers no watch of {resource.name}"
     if scope.namespace and not resource.namespaced:

@@ -1,4 +1,4 @@
-"""A parent as a reconcile takes it."""
+"""The parent of a reconcile, with everything about its kind that the reconcile needs."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Parent(Struct, frozen=True, kw_only=True):
     shows_conditions: bool
     """Whether the operator's conditions have a place in the status."""
     crd_refusal: str = ""
-    """Why the CRD of `--install-crds` is not applied, '' if it is."""
+    """Why the CRD of `--install-crds` could not be applied, '' if it was."""
     unreported: str
-    """What the operator can't report because the CRD doesn't declare it, in a sentence."""
+    """A sentence about what the operator can't report because the CRD doesn't declare it."""
     cache: Cache
     """The cache that the parent was read from. The operator's own writes to the parent go there."""
     orphans_children: bool = False

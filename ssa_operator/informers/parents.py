@@ -4,12 +4,14 @@ Promises:
 - A parent is requeued when its generation, its labels, its annotations or its deletion changed. A status that the
   operator wrote requeues no parent.
 - Under `--shard`, only the parents of the shard are kept, whether the API server filters them or not.
-- Under `--selector`, only the parents with these labels are kept, and those that lost them and are deleted: the API
-  server can't filter these.
-- At the start, parents that changed since their last status go ahead of those that did not.
-- A namespace that the operator may not read disturbs no other. Its parents are reconciled once they can be read.
-- The state of every parent can be read at any time, also while nothing is reconciled.
-- A parent that was deleted with `--cascade=orphan` is known as such also after the garbage collector has done its part.
+- Under `--selector`, only the parents with these labels are kept, and those that lost them and are being deleted: the
+  API server can't filter by both.
+- At the start, parents that changed since their last status come before those that did not.
+- A namespace that the operator may not read affects no other namespace. Its parents are reconciled once they can be
+  read.
+- The state of every parent can be read at any time, even while nothing is reconciled.
+- A parent that was deleted with `--cascade=orphan` is known as such even after the garbage collector has removed its
+  finalizer.
 """
 
 from __future__ import annotations
@@ -88,7 +90,8 @@ class Served(Struct, frozen=True, kw_only=True):
     @property
     def unreported(self) -> str:
         """What the operator can't report because the CRD doesn't declare it, and what to do; '' if it declares
-        everything."""
+        everything.
+        """
         return unreported(self.crd, self.resource.version) if self.crd is not None else ""
 
 
@@ -99,7 +102,7 @@ class ParentListener(Protocol):
         """A parent was created, or is in the first list."""
 
     def parent_owned(self, live: LiveObject) -> None:
-        """Another parent has this one as its child now, or none has any more."""
+        """This parent became the child of another parent, or no longer is one."""
 
     def parent_deleted(self, uid: str) -> None:
         """A parent is gone from the cluster."""
@@ -126,8 +129,8 @@ State = TypeVar("State", bound=Memory)
 class ParentInformer(Generic[State]):
     """All parents of one template folder, watched from `start` until `close`, and the `State` of each.
 
-    `kind_changes` counts how often the kinds that the cluster serves changed. A reconcile during which it grows may
-    have met a kind as it was before.
+    `kind_changes` counts how often the kinds that the cluster serves changed. If it increases during a reconcile, that
+    reconcile may have used outdated kinds.
     """
 
     def __init__(
@@ -193,7 +196,7 @@ class ParentInformer(Generic[State]):
 
     @property
     def unserved(self) -> Mapping[str, str]:
-        """The namespaces ('' for all) whose parents are not known, each with the reason; '' where the API server has
+        """The namespaces ('' for all) whose parents are not known, each with the reason; '' if the API server has
         reported none.
         """
         unsynced = (reflector for reflector in self.reflectors if not reflector.synced.is_set())
@@ -227,7 +230,7 @@ class ParentInformer(Generic[State]):
         return [self._key(live) for live in self._cache if self.state(live).unready]
 
     def find(self, namespace: str, name: str) -> LiveObject | None:
-        """The parent with that name, None where there is none."""
+        """The parent with that name, None without one."""
         return self._cache.get(namespace, name)
 
     def listen(self, listener: Callable[[LiveObject | None, LiveObject | None], None]) -> None:
@@ -250,7 +253,7 @@ class ParentInformer(Generic[State]):
         )
 
     def state(self, live: LiveObject) -> State:
-        """What the process remembers of this object: nothing of one that was recreated under the same name."""
+        """What the process remembers of this object: nothing if the object was recreated under the same name."""
         return self._states.get(live.uid, self._new)
 
     def save_state(self, live: LiveObject, state: State) -> None:
@@ -311,5 +314,5 @@ def cause_of_change(old: LiveObject | None, new: LiveObject | None) -> Cause:
 
 
 def _content(live: LiveObject) -> dict[str, Any]:
-    """Everything but metadata and status: what is compared for a kind without generations (Namespace, ConfigMap)."""
+    """Everything but metadata and status. It is compared for kinds without generations (Namespace, ConfigMap)."""
     return {key: value for key, value in live.body.items() if key not in ("metadata", "status")}

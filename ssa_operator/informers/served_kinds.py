@@ -1,11 +1,11 @@
-"""Which kinds the API server serves, as templates ask with `api_available`, and its version.
+"""Which kinds the API server serves, for `api_available` of templates, and its version.
 
 Promises:
 - When the answer to a question of a parent's last render changes, the parent is requeued: at once for a CRD, within the
   interval of discovery for an aggregated API.
 - The version changes with that of the API server, within the same interval.
 - A CRD counts as served once it is Established, even if discovery learns of it a moment later.
-- Answers come from memory, and none decodes an object. A refresh judges each kind once, for all parents.
+- Answers come from memory, and no answer decodes an object. A refresh checks each kind once for all parents.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ServedKinds:
         return availability(kind, self._facts(kind))
 
     def why_unknown(self, kind: ApiKind) -> str:
-        """Why a kind that discovery doesn't list may have objects nevertheless, '' where it has none."""
+        """Why a kind that discovery doesn't list may have objects nevertheless, '' if it has none."""
         return why_unknown(kind, self._facts(kind))
 
     def _facts(self, kind: ApiKind) -> ServedFacts:
@@ -76,7 +76,7 @@ class ServedKinds:
         await self._mapper.discover()
         if not self.kubernetes_version:
             async with self._reading:
-                # Many parents ask for it at a start; one of them reads it for all.
+                # At the start many parents need it; one of them reads it for all.
                 if not self.kubernetes_version:
                     self.kubernetes_version = await read_version(self._client)
 
@@ -98,7 +98,7 @@ class ServedKinds:
 
     def set_uses(self, dependent: Dependent, answers: Mapping[ApiKind, Availability]) -> None:
         """Record all questions of a dependent's last render, with the answers that it rendered. The parent is requeued
-        when an answer is another one.
+        when an answer changes.
         """
         for kind in self._uses.pop(dependent, {}).keys() - answers.keys():
             del self._dependents[kind][dependent]

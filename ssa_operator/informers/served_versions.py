@@ -1,12 +1,12 @@
-"""What it means that the cluster doesn't serve a kind in the version that a template names.
+"""Decides whether objects exist if the cluster doesn't serve a kind in the version that a template names.
 
 Promises:
-- Unknown is not empty: what the cluster serves in another version, has in a CRD, served before or can't discover now is
-  unknown. Only a kind without all of these is absent.
+- Unknown is not empty. The objects of a kind are unknown if the cluster serves it in another version, has a CRD of it,
+  served it before, or can't discover it now. Only a kind without all of these is absent.
 - If another version is served, the reason names the apiVersion to write.
 - `api_available` is false for a version that never was: one that is newer than all versions that the CRD serves, and
   that the CRD doesn't list. A version that the CRD has turned off, or that is older than all that it serves, was served
-  once: whether templates still want what they rendered with it is unknown.
+  once, so the answer is unknown: templates may still want what they rendered with it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DefinedKind(Struct, frozen=True, kw_only=True):
     versions: Mapping[str, bool]
     """Its versions, each with whether it is served."""
     not_established: str = ""
-    """Why the API server doesn't serve it, '' where it does."""
+    """Why the API server doesn't serve it, '' if it does."""
 
     @property
     def served(self) -> tuple[str, ...]:
@@ -42,11 +42,11 @@ class ServedFacts(Struct, frozen=True, kw_only=True):
     """What the operator knows of how the cluster serves a kind."""
 
     crd: DefinedKind | None = None
-    """The CRD of the kind, None where there is none or the operator may not read it."""
+    """The CRD of the kind, None if there is none or the operator may not read it."""
     discovered: Sequence[str] = ()
     """The versions in which discovery lists the kind, the preferred one first."""
     failing: str = ""
-    """Why the discovery of its group fails, '' where it doesn't."""
+    """Why the discovery of its group fails, '' if it doesn't."""
     withdrawn: bool = False
     """Whether discovery listed the kind in this version, no longer does, and no CRD was deleted."""
 
@@ -67,7 +67,7 @@ def _was_served(version: str, crd: DefinedKind) -> bool:
 
 
 def why_unknown(kind: ApiKind, facts: ServedFacts) -> str:
-    """Why the objects of a kind that can't be read may exist nevertheless; '' where there can be none."""
+    """Why the objects of a kind that can't be read may exist nevertheless; '' if there can be none."""
     version, crd = split_api_version(kind.api_version)[1], facts.crd
     if crd is not None:
         if version in crd.served:

@@ -1,4 +1,4 @@
-"""Which objects one watch shows: those of a kind in the whole cluster, those in a namespace, or a single one.
+"""Which objects one watch shows: all objects of a kind in the cluster, those in a namespace, or a single one.
 
 Promises:
 - A watch is as narrow as the query: a lookup of one object watches that object alone.

@@ -37,29 +37,24 @@ class WatchedVersion:
 
 def shown_by(versions: Mapping[str, WatchedVersion], namespace: str, version: str | None) -> WatchedVersion:
     """The version that shows the objects of a namespace: this one, or the first one that has synced."""
+    first = next(iter(versions.values()))
+    if len(versions) == 1:
+        return first
     wanted = versions.get(version or "")
     if wanted is not None and wanted.has_synced(namespace):
         return wanted
-    first = next(iter(versions.values()))
     return next((each for each in versions.values() if each.has_synced(namespace)), wanted or first)
 
 
 class ObjectsInVersions(Mapping[Identity, LiveObject]):
-    """All watched objects, those in the version that `version` gives for them where it gives one."""
+    """All watched objects, each as `find` gives it."""
 
-    def __init__(
-        self,
-        objects: Mapping[Identity, LiveObject],
-        find: Callable[[Identity, str], LiveObject | None],
-        version: Callable[[Identity], str | None],
-    ) -> None:
+    def __init__(self, objects: Mapping[Identity, LiveObject], find: Callable[[Identity], LiveObject | None]) -> None:
         self._objects = objects
         self._find = find
-        self._version = version
 
     def __getitem__(self, identity: Identity) -> LiveObject:
-        version = self._version(identity)
-        found = self._objects.get(identity) if version is None else self._find(identity, version)
+        found = self._find(identity)
         if found is None:
             raise KeyError(identity)
         return found

@@ -27,7 +27,7 @@ class Clock(Protocol):
         """A number in [0, 1)."""
 
     async def sleep(self, seconds: float) -> None:
-        """Wait for so many seconds."""
+        """Wait for this number of seconds."""
 
 
 class SystemClock:

@@ -1,7 +1,7 @@
 """The operator's annotations in a manifest: instructions that are not applied to the cluster.
 
 Promises:
-- The operator reads and checks an instruction once, and removes it from the manifest.
+- The operator reads and checks each instruction once, and removes it from the manifest.
 - An unknown name or value below `ssa-operator.dev/` is an error that lists what is allowed: a misspelt instruction
   never counts as its default.
 """
@@ -61,7 +61,7 @@ class Instructions(Struct, frozen=True, kw_only=True):
     after: tuple[Reference, ...] = ()
     """Manifests that must be ready before."""
     finalize: bool = False
-    """Whether it is a finalize hook: applied only when the parent is being deleted."""
+    """Whether the manifest is a finalize hook: applied only when the parent is being deleted."""
     wait: bool = True
     """Whether its readiness counts for the parent's."""
     ready_when: str = ""
@@ -110,7 +110,7 @@ def _choice(name: str, value: object, allowed: tuple[str, ...]) -> str:
 
 
 def parse_references(value: object) -> tuple[Reference, ...]:
-    """The manifests in the annotation `after`. Raises AnnotationError where its value is no list of `Kind/name`."""
+    """The manifests in the annotation `after`. Raises AnnotationError if its value is not a list of `Kind/name`."""
     references = []
     for item in str(value).split(","):
         if not item.strip():

@@ -29,7 +29,7 @@ class Cause(IntFlag):
 
 
 APPLY_ALL = Cause.PARENT | Cause.TEMPLATE | Cause.FIRST_LIST
-"""With one of these causes, a reconcile applies every manifest, also the unchanged ones."""
+"""With one of these causes, a reconcile applies every manifest, even if it is unchanged."""
 
 
 STATUS_ONLY = Cause.STATUS | Cause.STATUS_OVERDUE

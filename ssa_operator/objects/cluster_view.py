@@ -3,7 +3,7 @@
 Promises:
 - A cluster view shows one moment: during a render, the same query has the same answer.
 - Answers come from the caches: a query sends no request.
-- An answer tells objects that no cache holds yet from objects that don't exist.
+- An answer distinguishes objects that no cache holds yet from objects that don't exist.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class Answer(Struct, frozen=True, kw_only=True):
     objects: Sequence[Body] = ()
     """The objects in any order, at most one for a Lookup."""
     unknown: str = ""
-    """Why the objects are not known, in words that follow "to be known: "; '' where they are known."""
+    """Why the objects are not known, in words that follow "to be known: "; '' if they are known."""
     needs_permission: bool = False
     """Whether the objects stay unknown until a user grants a permission."""
     absent: str = ""
-    """Why no such objects can exist, '' where they can."""
+    """Why no such objects can exist, '' if they can."""
 
 
 class Unknown(Struct, frozen=True):
@@ -96,7 +96,7 @@ class AccessReview(Struct, frozen=True):
     """Whether a parent's templates may read something."""
 
     why_not: str = ""
-    """Why not, '' where they may."""
+    """Why not, '' if they may."""
     needs_permission: bool = False
     """Whether a user has to grant a permission."""
 
@@ -114,30 +114,32 @@ class ClusterView(Protocol):
         """Seconds since the epoch."""
 
     def child(self, kind: str, name: str, /) -> Body | None:
-        """The live child of this parent, even if it is being deleted; None where it doesn't exist."""
+        """The live child of this parent, even if it is being deleted; None if it doesn't exist."""
 
     def unreadable(self, asked: Reference | Identity, /) -> AccessReview:
         """Whether the templates may read a child of this parent, or the live object of a manifest. `child` and `lookup`
-        return None for what they may not.
+        return None for objects that they may not read.
         """
 
     def done(self, kind: str, name: str, /) -> bool:
-        """Whether a child that doesn't exist was applied once and ended well, so that dependants don't wait for it."""
+        """Whether a child that no longer exists was applied once and succeeded, so that dependants don't wait for
+        it.
+        """
 
     def synced(self, identity: Identity, /) -> bool:
-        """Whether it is known if an object of this parent exists, and how it is. The namespace is '' where the cluster
-        doesn't have the kind, or if the kind is cluster-scoped.
+        """Whether the state of an object of this parent is known, including whether it exists. The namespace is '' if
+        the cluster doesn't have the kind, or if the kind is cluster-scoped.
         """
 
     def namespaced(self, kind: GroupKind, /) -> bool | None:
-        """Whether a kind is namespaced, None where the kind is unknown."""
+        """Whether a kind is namespaced, None if the kind is unknown."""
 
     def reports_status(self, kind: GroupKind, /) -> bool:
         """Whether a controller writes the status of a kind's objects, so that they are not ready before it does."""
 
     def lookup(self, identity: Identity, /) -> Body | None:
-        """The live object of a manifest of this render, None where it doesn't exist. An object that the operator
-        deleted to recreate it counts as live until then.
+        """The live object of a manifest of this render, None if it doesn't exist. An object that the operator deleted
+        to recreate it counts as live until it is recreated.
         """
 
     def answer(self, query: Lookup | Selection, /) -> Answer:

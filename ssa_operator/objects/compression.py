@@ -1,7 +1,7 @@
-"""Compresses encoded objects that are kept for long and seldom read, each by what it shares with one of its kind.
+"""Compresses encoded objects that are kept for a long time and rarely read, each against another object of its kind.
 
 Promises:
-- Of an object like another one about a tenth is left. Decompressing takes less time than decoding.
+- An object that is similar to another one shrinks to about a tenth. Decompressing takes less time than decoding.
 - Secrets are not compressed, because the other object stays in memory.
 """
 
@@ -13,25 +13,26 @@ from typing import TypeAlias
 from ssa_operator.objects.identity import GroupKind
 
 EXAMPLES_LIMIT = 4
-"""Objects of one kind that others are compressed by: the objects of different templates differ."""
+"""Objects of one kind that others are compressed against: the objects of different templates differ."""
 
 Examples: TypeAlias = dict[GroupKind, list[bytes]]
-"""The encoded objects of each kind that others were compressed by; the last used one is at the end."""
+"""The encoded objects of each kind that others were compressed against; the last used one is at the end."""
 
 _WORTHWHILE = 3
-"""An object that does not become this many times smaller becomes another example."""
+"""An object that does not shrink by this factor becomes another example."""
 
 _LARGEST = 64 * 1024
-"""Bytes of a larger object stay as they are: to compress them takes milliseconds."""
+"""Bytes. Larger objects stay uncompressed, because compressing them takes milliseconds."""
 
 _SECRET = GroupKind("", "Secret")
 
-# Raw deflate streams: what zlib's format adds is of no use here. A higher level costs more and saves little.
+# Raw deflate streams: the header and checksum of zlib's format are not needed. A higher level costs more and saves
+# little.
 _LEVEL, _WINDOW, _MEMORY = 3, -15, 5
 
 
 def compress(encoded: bytes, kind: GroupKind, examples: Examples) -> tuple[bytes, bytes | None]:
-    """The bytes to keep of an encoded object, and the example that they are compressed by, None where they are not
+    """The bytes to keep of an encoded object, and the example that they are compressed against; None if they are not
     compressed.
     """
     if kind == _SECRET or len(encoded) > _LARGEST:

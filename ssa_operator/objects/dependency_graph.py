@@ -27,7 +27,7 @@ N = TypeVar("N", bound=Hashable)
 
 
 class Edge(Struct, frozen=True):
-    """That a manifest depends on another one."""
+    """A dependency of one manifest on another."""
 
     target: Identity
     """The manifest that must come first."""
@@ -90,9 +90,8 @@ class Graph(Struct, frozen=True, kw_only=True, dict=True):
 
 
 def graph(manifests: Iterable[tuple[Identity, Sequence[Dependency]]]) -> Graph:
-    """The graph of the manifests of one parent, each with its dependencies; of two with one identity, the first counts.
-
-    A reference that matches two manifests gives no edge: the plan refuses the manifest that makes it.
+    """The graph of the manifests of one parent, each with its dependencies; of two with the same identity, the first
+    counts. A reference that matches two manifests gives no edge: the plan refuses the manifest that contains it.
     """
     dependencies: dict[Identity, Sequence[Dependency]] = {}
     for identity, own in manifests:
@@ -179,7 +178,7 @@ def waves(edges: Mapping[N, Collection[N]]) -> tuple[tuple[N, ...], ...]:
 
 
 def circular(edges: Mapping[N, Collection[N]]) -> Mapping[N, Sequence[N]]:
-    """The nodes that are in cycles or on a path between two cycles, each with those of its targets that are, too."""
+    """The nodes that are in cycles or on a path between two cycles, each with its targets among these nodes."""
     return _without_waves(_without_waves(edges, reverse=False), reverse=True)
 
 
@@ -241,7 +240,7 @@ def _reversed(edges: Mapping[N, Collection[N]]) -> dict[N, list[N]]:
 
 
 def _shortest_cycle(start: N, edges: Mapping[N, Sequence[N]]) -> tuple[N, ...]:
-    """The nodes of a shortest path from `start` to itself, () without any."""
+    """The nodes of a shortest path from `start` to itself, () if there is none."""
     came_from: dict[N, N] = {}
     wave = [start]
     while wave:

@@ -9,8 +9,8 @@ Promises:
   cluster. If no template line writes it now, the attribution says so.
 - A field that a template renders and another manager owns has both.
 - A field without an owner is not taken for a default, because some writes leave no entry.
-- An entry of managedFields names fields in its own version. A field that this version lacks belongs to the managers
-  that wrote fields there which the shown version lacks.
+- An entry of managedFields names fields in its own version. A field that this version lacks is attributed to the
+  managers whose entries have fields that the shown version lacks.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Attribution(Struct, frozen=True, kw_only=True):
     owners: tuple[FieldOwner, ...] = ()
     """The managers that own the field, the latest first."""
     location: SourceLocation | None = None
-    """The template line that renders the field, None if there is none."""
+    """The template line that renders the field, None without one."""
     origin: Origin | None = None
     """The origin of the value that this line renders; None if the render isn't traced."""
     differs: bool = False
@@ -100,7 +100,7 @@ class Attribution(Struct, frozen=True, kw_only=True):
     rendered: Any = None
     """The value that the template line renders."""
     sent_path: FieldPath | None = None
-    """The same field of the manifest, None if it lacks it."""
+    """The same field of the manifest, None if the manifest lacks it."""
     reason: str = ""
     """Why the field has its value without a template and without another manager, or that it was handed over."""
 
@@ -302,7 +302,7 @@ def _is_same(rendered: Any, value: Any) -> bool:
 
 
 def _reason(path: FieldPath, writer: Writer, owners: Sequence[FieldOwner]) -> str:
-    """Why a field has no template and no manager, or one that stands for another, '' where there is nothing to say."""
+    """Why a field has no template and no manager, or one that stands for another; '' if there is nothing to explain."""
     if writer is Writer.MANAGER and owners[0].manager == HANDOVER_MANAGER:
         return HANDED_OVER
     if writer is Writer.OPERATOR:

@@ -36,7 +36,8 @@ class FieldRefusal(Struct, frozen=True):
         return rest[: _value_end(rest)] if self.label in _QUOTING else ""
 
     def has_detail(self, text: str) -> bool:
-        """Whether the detail is this text. That of a Forbidden may go on, for example with the difference found.
+        """Whether the detail is this text. The detail of a Forbidden may continue, for example with the difference
+        found.
 
         Older servers quote a value in Go's syntax, which `detail` doesn't recognize: then the detail must end in the
         text.

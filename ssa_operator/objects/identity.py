@@ -2,13 +2,14 @@
 
 Promises:
 - Two manifests with the same group, kind, namespace and name are one object, whatever their versions.
-- An entry that users may have edited is read without an error: one that names no object gives None.
+- Entries that users may have edited are read without an error: an entry that names no object gives None.
 - A name that is no segment of a path names no object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -31,6 +32,7 @@ class GroupKind(NamedTuple):
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
+@lru_cache(maxsize=1024)
 def split_api_version(api_version: str) -> tuple[str, str]:
     """Group and version of an `apiVersion`: `apps/v1` -> `('apps', 'v1')`, `v1` -> `('', 'v1')`."""
     group, slash, version = api_version.rpartition("/")
@@ -47,6 +49,10 @@ def join_api_version(group: str, version: str) -> str:
     return f"{group}/{version}" if group else version
 
 
+# A reconcile asks for it some seventy times.
+_group_kind = lru_cache(maxsize=1024)(GroupKind)
+
+
 class Identity(Struct, frozen=True, order=True):
     """Group, kind, namespace ('' for a cluster-scoped object) and name."""
 
@@ -57,24 +63,23 @@ class Identity(Struct, frozen=True, order=True):
 
     @property
     def group_kind(self) -> GroupKind:
-        return GroupKind(self.group, self.kind)
+        return _group_kind(self.group, self.kind)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
 def segment_fault(name: str) -> str:
-    """Why no object and no namespace can have a name, because it is no segment of a path; '' where one may.
-
-    k8s.io/apimachinery/pkg/api/validation/path refuses the same names, whatever the kind.
+    """Why a name is not a valid path segment, so that no object and no namespace can have it; '' if it is valid.
+    k8s.io/apimachinery/pkg/api/validation/path refuses the same names for every kind.
     """
     if name in {".", ".."} or "/" in name or "%" in name:
         return 'must not be "." or ".." or contain "/" or "%"'
-    return "" if is_unicode(name) else "must not contain half of a character (a lone surrogate)"
+    return "" if name.isascii() or is_unicode(name) else "must not contain half of a character (a lone surrogate)"
 
 
 def read_group_kind(entry: object) -> GroupKind | None:
-    """The kind of a list entry with `group` (left out for the core group) and `kind`; None where it names no kind."""
+    """The kind of a list entry with `group` (left out for the core group) and `kind`; None if it names no kind."""
     if not isinstance(entry, Mapping):
         return None
     group, kind = entry.get("group", ""), entry.get("kind")
@@ -82,8 +87,8 @@ def read_group_kind(entry: object) -> GroupKind | None:
 
 
 def read_identity(entry: object) -> Identity | None:
-    """The identity of a list entry that also has `namespace` (left out for a cluster-scoped object) and `name`; None
-    where it names no object.
+    """The identity of a list entry that also has `namespace` (left out for a cluster-scoped object) and `name`; None if
+    it names no object.
     """
     group_kind = read_group_kind(entry)
     if group_kind is None or not isinstance(entry, Mapping):

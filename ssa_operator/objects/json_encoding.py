@@ -47,14 +47,14 @@ NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 class EncodedMapping(Mapping[str, Any]):
-    """A mapping of JSON data that is kept for long and seldom read: it takes a fifth of the memory of the decoded
-    values. Each access decodes it.
+    """A mapping of JSON data that is kept for a long time and rarely read: it takes a fifth of the memory of the
+    decoded values. Each access decodes it.
     """
 
     __slots__ = ("encoded",)
 
     def __init__(self, mapping: Mapping[str, Any]) -> None:
-        """Raises msgspec.MsgspecError and TypeError where it is no JSON data."""
+        """Raises msgspec.MsgspecError and TypeError if it is not JSON data."""
         self.encoded: bytes = mapping.encoded if isinstance(mapping, EncodedMapping) else _encode(mapping)
 
     def __eq__(self, other: object) -> bool:
@@ -79,7 +79,7 @@ class EncodedMapping(Mapping[str, Any]):
 
 
 def encoded_once(mapping: Mapping[str, Any], known: Mapping[str, Any] | None) -> EncodedMapping:
-    """The mapping as it is kept: `known` itself where that is encoded the same, so that it is in memory once."""
+    """The encoded mapping: `known` itself if its encoding is the same, so that it is in memory once."""
     encoded = EncodedMapping(mapping)
     return known if isinstance(known, EncodedMapping) and known.encoded == encoded.encoded else encoded
 
@@ -87,7 +87,7 @@ def encoded_once(mapping: Mapping[str, Any], known: Mapping[str, Any] | None) ->
 def encode(body: Mapping[str, Any]) -> bytes:
     """The body of a request.
 
-    Raises EncodingError where JSON can't represent the body.
+    Raises EncodingError if JSON can't represent the body.
     """
     try:
         encoded = _encode(body)

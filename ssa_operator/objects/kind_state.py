@@ -14,15 +14,15 @@ class KindState(Struct, frozen=True, kw_only=True):
     synced: bool
     """Whether its watch has synced, in each namespace that the parent needs."""
     problem: str = ""
-    """Why it can't be watched in one of these, '' where it can."""
+    """Why it can't be watched in one of these, '' if it can."""
     needs_permission: bool = False
     """Whether the problem stays until an administrator grants a permission."""
     was_synced: bool = False
-    """Whether it had synced before the problem. What the caches lack since then, the operator does not have."""
+    """Whether it had synced before the problem. Since then the caches may lack objects."""
     reports_status: bool = False
-    """Whether a controller writes the status of its objects, which are ready only after that."""
+    """Whether a controller writes the status of its objects; they are not ready before that."""
     namespaces: Mapping[str, KindState] = field(default_factory=dict)
-    """What the watch of each namespace knows, where these are watched one by one."""
+    """What the watch of each namespace knows, if namespaces are watched one by one."""
 
     @property
     def shown(self) -> bool:

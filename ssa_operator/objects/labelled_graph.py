@@ -2,7 +2,7 @@
 look up.
 
 Promises:
-- Every manifest and every object that it reads is a node, also while the manifest waits.
+- Every manifest, and every object that it reads, is a node, even while the manifest waits.
 - An edge has the fields that the dependent reads, and the template line that reads them.
 - Nodes are in the order in which the operator applies them; nodes in a cycle, or behind one, come last.
 - Every edge of a cycle is marked.
@@ -43,7 +43,7 @@ class GraphNode(Struct, frozen=True, kw_only=True):
 
 
 class LabelledEdge(Struct, frozen=True, kw_only=True):
-    """That a manifest reads another object, or comes after it."""
+    """A manifest's dependency on an object that it reads or comes after."""
 
     source: NodeKey
     """The dependent."""

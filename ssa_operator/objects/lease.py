@@ -1,4 +1,4 @@
-"""A Lease, as the operator reads and writes it."""
+"""A Lease as the operator reads and writes it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 
 class Lease(Struct, frozen=True, kw_only=True):
-    """A Lease as it was read or written, or as it is to be written."""
+    """A Lease that was read or written, or that will be written."""
 
     holder: str
     """The holder's identity, '' if it was released."""
@@ -27,7 +27,7 @@ class Lease(Struct, frozen=True, kw_only=True):
     """When the holder last renewed it, by the holder's wall clock; for people only."""
 
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Its metadata as it was read, which a write keeps."""
+    """The metadata that was read; a write keeps it."""
 
     @property
     def resource_version(self) -> str:

@@ -3,12 +3,12 @@
 Promises:
 - A watch event decodes only `metadata`, without owner references and managedFields; the first access to `body` decodes
   the rest.
-- A live object is a value: nothing changes it after it was read.
-- Of the objects that share a `DecodedBodies`, only the last ones that were accessed stay decoded: a decoded body takes
+- A live object is a value: nothing changes it after it is read.
+- Of the objects that share a `DecodedBodies`, only the most recently accessed ones stay decoded: a decoded body takes
   about six times the memory of an encoded one, and decoding takes microseconds.
-- Those that were accessed earlier are compressed.
+- Objects that have not been read recently are compressed against a similar object of the same kind.
 - Every thread may read a live object at any time.
-- An entry of owner references or managedFields that is none is left out, and the others count.
+- An invalid entry of owner references or managedFields is left out, and the others count.
 - A partial object takes a bounded amount of memory, whatever the size of the object is.
 - What a body nests deeper than NESTING_LIMIT is null: code that walks bodies can't exceed Python's stack.
 """
@@ -120,7 +120,7 @@ class _Head(msgspec.Struct, rename="camel"):
 
 
 class _ObservedStatus(msgspec.Struct, rename="camel"):
-    """The part of `status` by which the operator tells parents that changed while it was down."""
+    """The part of `status` by which the operator recognizes parents that changed while it was down."""
 
     observed_generation: Any = None
 
@@ -153,7 +153,7 @@ class DecodedBodies:
         self._examples: Examples = {}
 
     def add(self, live: LiveObject) -> None:
-        """Keep an object decoded, and the oldest one no longer where there are too many."""
+        """Keep an object decoded; if there are too many, drop the oldest one."""
         if len(self._objects) >= DECODED_LIMIT:
             oldest = self._objects.popleft()()
             if oldest is not None:
@@ -173,6 +173,8 @@ class LiveObject:
         "identity",
         "metadata",
         "partial",
+        "resource_version",
+        "uid",
         "version",
     )
 
@@ -188,7 +190,7 @@ class LiveObject:
         `api_version` and `kind` are for items of a list, which have none of their own. Without `decoded_bodies` a body
         stays decoded once it was read.
 
-        Raises msgspec.DecodeError where `raw` is not a Kubernetes object.
+        Raises msgspec.DecodeError if `raw` is not a Kubernetes object.
         """
         # A copy of `raw`, which may be a part of a whole list or of a line of a watch.
         encoded = bytes(raw)
@@ -196,6 +198,8 @@ class LiveObject:
         """Encoded, or compressed with its example: one value, because threads read it."""
         head = _decode_head(encoded)
         self.metadata = head.metadata
+        self.uid = head.metadata.uid
+        self.resource_version = head.metadata.resource_version
         group, version = split_api_version(head.api_version or api_version)
         # Many objects have the same of these.
         self.version = intern(version)
@@ -213,12 +217,12 @@ class LiveObject:
         return cls(_encode_body(body))
 
     def as_partial(self) -> LiveObject:
-        """Only what shows whose the object is: its names, versions and times, the operator's labels, the owner
+        """The object reduced to what identifies its owner: names, versions and times, the operator's labels, the owner
         references that can be a parent's, and whether the operator owns fields of it.
         """
         metadata = self.metadata
         owners = [each for each in self.owner_references if each.controller or each.uid == self.parent_uid]
-        # The API server bounds no field of an owner reference, and one of a parent is not longer.
+        # The API server bounds no field of an owner reference, and no reference to a parent is longer.
         owners = [each for each in owners if len(each.api_version + each.kind + each.name + each.uid) <= _OWNER_LENGTH]
         owners.sort(key=lambda each: not each.controller)
         own = {"manager": MANAGER, "operation": "Apply", "fieldsV1": {"f:metadata": {}}}
@@ -279,7 +283,7 @@ class LiveObject:
         return owners
 
     def compress_later(self) -> None:
-        """Have the object compressed when many others were read since, although this one may never be."""
+        """Compress the object after many others are read, even if this one never is."""
         self._decoded()
 
     def _decoded(self) -> None:
@@ -297,16 +301,8 @@ class LiveObject:
                 self._stored = compressed, example
 
     @property
-    def uid(self) -> str:
-        return self.metadata.uid
-
-    @property
-    def resource_version(self) -> str:
-        return self.metadata.resource_version
-
-    @property
     def observed_generation(self) -> Any:
-        """`status.observedGeneration`, None where there is none. The body stays encoded."""
+        """`status.observedGeneration`, None if it is missing. The body stays encoded."""
         try:
             status = _decode_status(self.raw).status
         except msgspec.ValidationError:
@@ -325,7 +321,7 @@ class LiveObject:
     def own_entry(self, subresource: str = "") -> bytes:
         """The operator's Apply entry of managedFields: its time and fieldsV1, encoded; empty without an entry.
 
-        The time tells another operator with the same field manager from this one.
+        The time distinguishes another operator with the same field manager from this one.
         """
         for entry in self.managed_fields:
             if entry.manager == MANAGER and entry.operation == "Apply" and entry.subresource == subresource:
@@ -333,14 +329,14 @@ class LiveObject:
         return b""
 
     def owned_fields(self, subresource: str = "") -> bytes:
-        """The encoded fieldsV1 of the operator's Apply entry; empty where the operator owns no field."""
+        """The encoded fieldsV1 of the operator's Apply entry; empty if the operator owns no field."""
         for entry in self.managed_fields:
             if entry.manager == MANAGER and entry.operation == "Apply" and entry.subresource == subresource:
                 return bytes(entry.fields_v1)
         return b""
 
     def own_api_version(self) -> str:
-        """The apiVersion of the operator's Apply entry: that of the manifest. '' where the operator owns no field."""
+        """The apiVersion of the operator's Apply entry: that of the manifest. '' if the operator owns no field."""
         for entry in self.managed_fields:
             if entry.manager == MANAGER and entry.operation == "Apply" and not entry.subresource:
                 return entry.api_version

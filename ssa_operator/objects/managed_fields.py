@@ -1,11 +1,11 @@
 """The owners of an object's fields, read from its managedFields.
 
 Promises:
-- Whatever others wrote there is read without an error: what is no fieldsV1 owns nothing, and a field that is nested
-  deeper than NESTING_LIMIT is one that a manager owns as a whole.
+- Everything that other clients wrote there is read without an error: invalid fieldsV1 owns nothing, and a manager owns
+  a field as a whole if it is nested deeper than NESTING_LIMIT.
 - Fields are named as users write them: `spec.replicas`, `spec.template.spec.containers[name=web].image`.
 - Texts contain names of fields and keys of list maps, and no other values.
-- A `FieldTrees` decodes each tree once, however many entries, states of the object and questions are about it.
+- A `FieldTrees` decodes each tree once, however many entries, states of the object and questions use it.
 
 The encoding (`f:` a field, `k:` a key of a list map, `v:` a value of a set, `i:` a position, `.` the item itself) is
 that of https://github.com/kubernetes-sigs/structured-merge-diff, fieldpath/serialize.go.
@@ -39,7 +39,7 @@ TreeOf: TypeAlias = "Callable[[bytes], Tree]"
 
 
 def field_tree(fields_v1: bytes, known: dict[str, bool] | None = None) -> Tree:
-    """An encoded fieldsV1 tree, without steps that can't be read; empty where it is none. `known` remembers which steps
+    """An encoded fieldsV1 tree, without steps that can't be read; empty if it is invalid. `known` remembers which steps
     can be read.
     """
     try:
@@ -67,7 +67,7 @@ class FieldTrees:
 
 
 def checked_tree(value: object, known: dict[str, bool] | None = None) -> Tree:
-    """The fieldsV1 tree in a decoded value of NESTING_LIMIT levels at most: the value itself where it is one."""
+    """The fieldsV1 tree in a decoded value of NESTING_LIMIT levels at most: the value itself if it is valid."""
     if not isinstance(value, dict):
         return {}
     if known is None:
@@ -114,9 +114,7 @@ def step_value(name: str) -> Any:
 
 
 def managed_entries(live: LiveObject) -> list[dict[str, Any]]:
-    """The entries of managedFields as they are in the body, each with a checked `fieldsV1`. One that is none is left
-    out.
-    """
+    """The entries of managedFields in the body, each with a checked `fieldsV1`. Invalid entries are left out."""
     entries = live.body["metadata"].get("managedFields")
     known: dict[str, bool] = {}
     return [
@@ -211,14 +209,14 @@ def managers_of(
 
 
 class FieldOwners:
-    """Which of several fieldsV1 trees have the fields that are asked for. All trees are read once, together: a tree
-    costs nothing at the fields that it lacks.
+    """Finds which of several fieldsV1 trees have the given fields. All trees are read once, together: a tree costs
+    nothing at the fields that it lacks.
     """
 
     __slots__ = ("_root",)
 
     def __init__(self, trees: Sequence[Tree], paths: Iterable[Path]) -> None:
-        """`paths` are the fields that are asked for."""
+        """`paths` are the fields to find."""
         wanted: Tree = {}
         for path in paths:
             at = wanted
@@ -260,16 +258,17 @@ class _Owned:
     def __init__(self, trees: list[int]) -> None:
         self.trees = trees
         self.itself: Sequence[int] = ()
-        """Those that have the field itself, not only fields below it."""
+        """The trees that have the field itself, not only fields below it."""
         self.whole: Sequence[int] = ()
-        """Those that have it with everything below."""
+        """The trees that have it with everything below."""
         self.below: dict[str, _Owned] = {}
 
     def read(self, trees: Sequence[tuple[int, Tree]], wanted: Tree) -> None:
-        """Read what the trees have of the wanted fields below."""
+        """Read the parts of the trees that belong to the wanted fields below."""
         found: dict[str, list[tuple[int, Tree]]] = {}
         for at, tree in trees:
-            # The smaller one: what nobody asks for isn't read, and what the tree lacks isn't looked for.
+            # Iterate over the smaller one: unwanted fields aren't read, and fields that the tree lacks aren't searched
+            # for.
             for step in tree if len(tree) < len(wanted) else wanted:
                 if step in tree and step in wanted:
                     found.setdefault(step, []).append((at, tree[step]))
@@ -282,7 +281,7 @@ class _Owned:
 
 
 def is_in_version(entry: ManagedFields, live: LiveObject) -> bool:
-    """Whether an entry names fields in the version of the object, which it does without a version of its own, too."""
+    """Whether an entry names fields in the version of the object. An entry without a version does."""
     return entry.api_version in ("", join_api_version(live.identity.group, live.version))
 
 

@@ -1,10 +1,10 @@
 """Turns a rendered document into the manifest that the operator applies.
 
 Promises:
-- The operator sends what the author wrote, normalised so that a repeated apply changes nothing: no nulls, no fields
+- The operator sends the author's manifest, normalised so that a repeated apply changes nothing: no nulls, no fields
   that the API server owns, `protocol` on every port (a key of the ports' list map), Secrets without `stringData`,
   quantities as strings, no empty `rules` beside `aggregationRule`.
-- Every manifest has the operator's labels and, where Kubernetes allows one, a controller owner reference to its parent.
+- Every manifest has the operator's labels and, if Kubernetes allows it, a controller owner reference to its parent.
 - A manifest that breaks a rule is an error that names the field and what to do. The operator never repairs a manifest
   by guessing.
 """
@@ -50,7 +50,7 @@ SERVER_OWNED = (
     "selfLink",
     "deletionTimestamp",
 )
-"""The fields of `metadata` that only the API server writes. A manifest's are dropped."""
+"""The fields of `metadata` that only the API server writes. They are dropped from a manifest."""
 
 # The path of the pod spec in each built-in kind that has one.
 _POD_SPECS: Mapping[GroupKind, tuple[str, ...]] = {
@@ -90,7 +90,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     bucket_label: bool = False
     """Whether the manifest gets the label with its parent's bucket."""
     why_kept: str = ""
-    """Why its object is never deleted with its parent, '' where it may be."""
+    """Why its object is never deleted with its parent, '' if it may be deleted."""
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
@@ -108,7 +108,9 @@ class Manifest(Struct, frozen=True, kw_only=True):
     owned: bool
     """Whether it has an owner reference, so that Kubernetes collects the object with its parent."""
     why_kept: str = ""
-    """Why its object is kept as with `prune: "false"`, although the manifest doesn't say so; '' for any other."""
+    """Why its object is kept as with `prune: "false"` although the manifest doesn't say so; '' for all other
+    objects.
+    """
     document: Document
     """The rendered document that it was made from."""
 
@@ -133,10 +135,7 @@ def group_kind(document: Document) -> GroupKind:
 
 
 def manifest(document: Document, parent: LiveObject, rules: Rules) -> Manifest:
-    """The manifest that a document of `parent` becomes.
-
-    Raises ManifestError where the document breaks a rule.
-    """
+    """The manifest for a document of `parent`. Raises ManifestError if the document breaks a rule."""
     body = without_nulls(document.body)
     body.pop("status", None)
     metadata = body["metadata"]
@@ -297,11 +296,18 @@ def without_nulls(value: Any) -> Any:
     """A copy without null fields: the API server stores an applied null in some maps, and each apply then changes the
     resourceVersion.
     """
-    if isinstance(value, Mapping):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, (dict, Mapping)):
+        return {
+            key: item if type(item) in _SCALARS else without_nulls(item)
+            for key, item in value.items()
+            if item is not None
+        }
     if isinstance(value, (list, tuple)):
         return [without_nulls(item) for item in value]
     return value
+
+
+_SCALARS = frozenset({str, int, float, bool})
 
 
 def _normalise(kind: GroupKind, body: dict[str, Any]) -> None:

@@ -1,9 +1,9 @@
 """Finds the items of lists by their merge keys, as managedFields name them.
 
 Promises:
-- A list is read once, however many of its items are looked for.
+- A list is read once, however many of its items are searched for.
 - An item that lacks a key has its default: it is found if its other keys fit, and no item has all keys.
-- A list that somebody describes by more kinds of keys than MERGE_KEYS costs no more than one with as many.
+- A list that is described by more kinds of keys than MERGE_KEYS costs no more than one with MERGE_KEYS kinds.
 
 fieldsV1 selects an item of a list map by `k:{"name":"web"}`, one of a set by `v:"a"`, and one of another list by `i:0`:
 https://github.com/kubernetes-sigs/structured-merge-diff, fieldpath/serialize.go.
@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 MERGE_KEYS = 8
-"""Kinds of keys by which the items of one list are looked for, and the names in one key: Kubernetes' own lists have one
-kind, of two names at most. More are forged.
+"""The limit of kinds of keys by which the items of one list are found, and of names in one key. Kubernetes' own lists
+have one kind, of two names at most; more are forged.
 """
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -59,7 +59,7 @@ class ListIndex:
         return self.exact(keys_of(step))
 
     def selected(self, step: str) -> Sequence[int]:
-        """The same, and for a key that no item has the first item that has a part of it and lacks the others."""
+        """The same; for a key that no item has, the first item that has a part of the key and lacks the rest."""
         return self.positions(step) or self.partial(keys_of(step))[:1]
 
     def equal(self, value: object) -> Sequence[int]:
@@ -108,7 +108,9 @@ class ListIndex:
 
 
 def _step(names: tuple[str, ...], item: Any) -> str:
-    """The step that selects an item by these keys, as the API server writes it; '' for values that no JSON has."""
+    """The step that selects an item by these keys, as the API server writes it; '' for values that JSON can't
+    represent.
+    """
     try:
         return "k:" + _encode({name: item[name] for name in names}).decode()
     except (TypeError, ValueError, OverflowError):
@@ -122,7 +124,7 @@ def keys_of(step: str) -> Mapping[str, Any]:
 
 
 def _decoded(text: str) -> Any:
-    """The value that a step of fieldsV1 writes; _UNREADABLE for a text that is no JSON."""
+    """The value in a step of fieldsV1; _UNREADABLE for a text that is not JSON."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, ValueError, RecursionError):
@@ -160,7 +162,7 @@ def selected(fields: Mapping[str, Any], body: object) -> Iterator[tuple[str, Any
 
 
 def reader(value: object) -> Callable[[str], Any]:
-    """The function that gives the part of a value that a step of fieldsV1 selects; None where the value lacks it."""
+    """The function that gives the part of a value that a step of fieldsV1 selects; None if the value lacks it."""
     if isinstance(value, Mapping):
         return lambda step: value.get(step[2:]) if step.startswith("f:") else None
     if isinstance(value, list):
@@ -170,7 +172,7 @@ def reader(value: object) -> Callable[[str], Any]:
 
 
 class IndexedBody:
-    """A part of an object in whose lists items are found by an index, which is made once a list."""
+    """A part of an object whose list items are found by an index. Each list is indexed once."""
 
     __slots__ = ("_indexes", "body")
 
@@ -186,7 +188,7 @@ class IndexedBody:
         return known[1]
 
     def value_at(self, path: Sequence[str]) -> Any:
-        """The value of a field that fieldsV1 names by these steps; None where the body lacks it."""
+        """The value of a field that fieldsV1 names by these steps; None if the body lacks it."""
         value: Any = self.body
         for step in path:
             if isinstance(value, list):

@@ -1,9 +1,9 @@
 """Messages of limited length.
 
 Promises:
-- A message about several causes has room for each of them, and counts those that it leaves out.
-- The hint at a mistyped name is in the same words everywhere, and costs little for names of any length and number.
-- A number of one thing has the noun in the singular.
+- A message about several causes has room for each of them, and counts the causes that it omits.
+- The hint about a mistyped name has the same words everywhere, and costs little for any length and number of names.
+- The number 1 has a singular noun.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CAUSES_LIMIT = 8
 """Causes in one message."""
 
 NEAR_LENGTH = 100
-"""Characters of a name that may be like another one."""
+"""Characters of a name that is compared with another one."""
 
 _COMPARED = 8
 """Names that are compared with a mistyped one, letter by letter."""
@@ -35,7 +35,7 @@ def sentence(causes: Sequence[str]) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """The text without its middle where it is longer than `limit` characters. The API server's messages quote values in
+    """The text without its middle if it is longer than `limit` characters. The API server's messages quote values in
     the middle, between the field and the reason.
     """
     if len(text) <= limit:
@@ -50,17 +50,17 @@ def counted(number: int, noun: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """The known name that a mistyped name is most like, as a question; `otherwise` if it is like none."""
+    """A question with the known name that is most similar to a mistyped name; `otherwise` if none is similar."""
     near = near_names(name, known)
     return f"did you mean {near[0]}?" if near else otherwise
 
 
 def near_names(name: str, known: Iterable[str], count: int = 1, likeness: float = 0.6) -> list[str]:
-    """The known names that a mistyped name is most like, `count` at most, the most similar first. `likeness` is the
-    least ratio of difflib.
+    """The known names that are most similar to a mistyped name, `count` at most, the most similar first. `likeness` is
+    the least ratio of difflib.
 
-    Its comparison takes a time that is cubic in the length. So the names that have most letters in common are chosen
-    first, in linear time, and a name of more than NEAR_LENGTH characters is like none.
+    Its comparison takes a time that is cubic in the length. So the names with the most letters in common are chosen
+    first, in linear time, and a name of more than NEAR_LENGTH characters is similar to none.
     """
     if len(name) > NEAR_LENGTH:
         return []
@@ -80,5 +80,5 @@ def near_names(name: str, known: Iterable[str], count: int = 1, likeness: float 
 
 
 def bounded(text: str, limit: int) -> str:
-    """The beginning of the text where it is longer than `limit` characters."""
+    """The text, cut off after `limit` characters."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,7 +1,7 @@
 """A condition over one object as a value: the expression of an author, and the function that judges an object by it.
 
 Promises:
-- The core judges objects by an expression without a template language: rendering compiles it (see
+- Rules judge objects by an expression without a template language: rendering compiles it (see
   rendering.jinja.predicates).
 - Two predicates are equal if their expressions are.
 """
@@ -20,7 +20,7 @@ class Judgement(Struct, frozen=True):
 
     holds: bool
     cause: str = ""
-    """Why the expression has no value, such as a missing field; '' where it has one."""
+    """Why the expression has no value, such as a missing field; '' if it has one."""
 
 
 @dataclass(frozen=True, slots=True)

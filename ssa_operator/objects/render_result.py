@@ -41,7 +41,7 @@ class Dependency:
 
 
 class WaitTarget(Struct, frozen=True):
-    """What a document waits for: that an object exists, has a field, or reaches a state."""
+    """What a document waits for: an object must exist, have a field, or reach a state."""
 
     query: Question
     field: FieldPath = ()
@@ -51,7 +51,7 @@ class WaitTarget(Struct, frozen=True):
     needs_permission: bool = False
     """Whether the wait only ends when a user grants a permission."""
     live: bool = False
-    """Whether a template reads the field with `live`, which never waits: that it is missing is an error."""
+    """Whether a template reads the field with `live`, which never waits: a missing field is an error."""
     hidden: bool = False
     """Whether a Secret's content names the object, so that no message does."""
 
@@ -88,11 +88,13 @@ class Document:
     secret: SecretFields = NO_SECRET_FIELDS
     """The fields that hold a Secret's content."""
     ready_when: Predicate | None = None
-    """What replaces the built-in rules of readiness (`ssa-operator.dev/ready-when`)."""
+    """The expression that replaces the built-in rules of readiness (`ssa-operator.dev/ready-when`)."""
 
     @property
     def reads_itself(self) -> bool:
-        """Whether it follows from its own object (`live`), so that it must not be applied to a later state of it."""
+        """Whether it depends on its own object (`live`), so that it must not be applied to a later state of that
+        object.
+        """
         identity = self.identity
         own = Reference(identity.kind, identity.name)
         return any(each.query == own and not each.after for each in self.dependencies)
@@ -128,18 +130,18 @@ class Wait:
     location: SourceLocation
     awaited: tuple[WaitTarget, ...]
     identity: Identity | None = None
-    """The object that waits, None where it is unknown. Its live object must not be pruned; while it is unknown, no
-    object may be. A namespaced object without a namespace has the parent's.
+    """The object that waits, None if it is unknown. Its live object must not be pruned; while it is unknown, no object
+    may be pruned. A namespaced object without a namespace has the parent's.
     """
     version: str | None = None
-    """The version of the manifest, without the group; None where it is unknown."""
+    """The version of the manifest, without the group; None if it is unknown."""
     dependencies: tuple[Dependency, ...] = ()
     annotations: Mapping[str, Any] = field(default_factory=dict)
     """The annotations that are known already."""
     secret: SecretFields = NO_SECRET_FIELDS
     """The fields that hold a Secret's content."""
     ready_when: Predicate | None = None
-    """What replaces the built-in rules of readiness for the live object, if it is known already."""
+    """The expression that replaces the built-in rules of readiness for the live object, if it is known already."""
 
     def __str__(self) -> str:
         return "waiting for " + " and ".join(map(str, self.awaited))
@@ -151,7 +153,7 @@ class RenderProblem(Struct, frozen=True):
     message: str
     location: SourceLocation | None = None
     of: tuple[Identity, ...] = ()
-    """The documents that it prevents, where they are known."""
+    """The documents that it prevents, if they are known."""
     outdated: bool = False
     """Whether it prevents no document, because it is an error of files that don't load: the last good ones are
     rendered.
@@ -191,7 +193,7 @@ class Rendered:
 
     @property
     def ready_when(self) -> dict[Reference, Predicate]:
-        """The children with a rule of readiness of their own, also those whose document waits."""
+        """The children with a rule of readiness of their own, including those whose document waits."""
         return ready_when_of((*self.documents, *self.waits))
 
     @property

@@ -1,9 +1,9 @@
 """The fields of a manifest that hold a Secret's content, because the render put it there.
 
 Promises:
-- A field is one of them by where its value comes from, and not by what the value is: the text of a parent that equals a
+- Whether a field is one of them depends on the origin of its value, not on the value: a parent's text that equals a
   Secret is no content.
-- A path that the API server writes belongs to a field, whatever the places in lists are: the server merges lists.
+- A path that the API server writes matches a field regardless of positions in lists, because the server merges lists.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SecretFields(Struct, frozen=True):
     @property
     def name_object(self) -> bool:
         """Whether the object's identity is content."""
-        return any(not path or path in _IDENTITY for path in self.paths)
+        return bool(self.paths) and any(not path or path in _IDENTITY for path in self.paths)
 
     @property
     def names_kind(self) -> bool:
@@ -62,6 +62,8 @@ class SecretFields(Struct, frozen=True):
     def instruct(self) -> bool:
         """Whether an instruction to the operator is content."""
         annotations = ("metadata", "annotations")
+        if not self.paths:
+            return False
         return self.name_object or any(
             path[:2] == annotations and (path == annotations or str(path[2]).startswith(PREFIX)) for path in self.paths
         )
@@ -84,19 +86,19 @@ class SecretFields(Struct, frozen=True):
 NO_SECRET_FIELDS = SecretFields()
 
 VALUES = SecretFields(((),))
-"""Those of a manifest of which any value may be content."""
+"""The fields of a manifest in which any value may be content."""
 
 WHOLE = SecretFields(((),), keys=True)
-"""Those of a manifest of which any part may be content, also names of fields and its own."""
+"""The fields of a manifest in which any part may be content, including names of fields and the manifest's own name."""
 
 
 class ParentSecrets(Struct, frozen=True, kw_only=True):
     """Where a render put the contents of Secrets."""
 
     children: Mapping[Identity, SecretFields] = NOTHING
-    """The fields of each child that has any."""
+    """The fields of each child that holds content."""
     queries: frozenset[Question] = frozenset()
-    """What the templates asked for under a name that is content."""
+    """The queries whose names are content."""
     read: bool = False
     """Whether the templates read a Secret or generated a value."""
 

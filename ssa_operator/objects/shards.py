@@ -4,8 +4,8 @@ Promises:
 - For every N from 1 to 256, each bucket belongs to exactly one shard. A shard's buckets are contiguous, and the numbers
   of buckets of two shards differ by at most one.
 - A shard's watch of children shows every child of its parents that has the right bucket label or none. So a child that
-  an operator without `--shard` created is not taken for a missing one.
-- Overlaps and gaps between running shards are found by their buckets, also while their N differs.
+  an operator without `--shard` created does not count as missing.
+- Overlaps and gaps between running shards are found by their buckets, even while their N differs.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Coverage(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """What is wrong, '' if each bucket has exactly one shard."""
+        """The gaps and overlaps in words, '' if each bucket has exactly one shard."""
         found = []
         if self.gaps:
             found.append(f"no shard reconciles the buckets {', '.join(map(range_text, self.gaps))}")

@@ -61,7 +61,7 @@ def parse_field(text: str, body: object = None) -> FieldPath:
     value: Any = body
     for part, in_brackets in _parts(text):
         found: str | int = part
-        # A name of the body is itself, whatever it is made of.
+        # A name that the body has is taken literally, whatever characters it has.
         if in_brackets and not (isinstance(value, Mapping) and part in value):
             position = int(part) if _POSITION.fullmatch(part) else _position_of(part, value)
             if position is None and _SELECTOR.search(part):
@@ -113,7 +113,7 @@ def _position_of(inner: str, items: object) -> int | None:
 
 
 def value_at(body: object, path: FieldPath, absent: object = None) -> Any:
-    """The value of a field in plain data; `absent` where the data lacks the field."""
+    """The value of a field in plain data; `absent` if the data lacks the field."""
     for part in path:
         if isinstance(body, Mapping):
             body = body.get(part, absent)

@@ -29,7 +29,7 @@ def differs(live: LiveObject, desired: Mapping[str, Any]) -> bool:
         return False
     fields = field_tree(owned).get("f:status", {})
     if fields.get("f:conditions") == {} and len(current.get("conditions", ())) != len(desired.get("conditions", ())):
-        # The operator owns the list as a whole: an extra condition is one that no longer holds.
+        # The operator owns the list as a whole: an extra condition no longer holds.
         return True
     return not _covered(fields, desired)
 

@@ -1,7 +1,7 @@
-"""What the templates of a folder can render and look up for any parent, as far as their text shows it.
+"""What the templates of a folder can render and look up for any parent, as far as their text shows.
 
 Promises:
-- A value that only a render knows is None, and `unknown` names its template line.
+- A value that only a render can determine is None, and `unknown` names its template line.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class TemplateContents(Struct, frozen=True, kw_only=True):
     lookups: tuple[PossibleLookup, ...] = ()
     fields: tuple[PossibleField, ...] = ()
     unknown: tuple[UnknownPart, ...] = ()
-    """What the text of the templates doesn't show."""
+    """The parts that the text of the templates doesn't show."""
 
     @property
     def kinds(self) -> dict[GroupKind, SourceLocation]:

@@ -1,8 +1,8 @@
 """Reads the times that Kubernetes' objects hold: RFC 3339, as `metadata.creationTimestamp` and conditions have them.
 
 Promises:
-- Any value is read without an error: a time has a zone and is a moment, or there is none. Whoever writes a status or an
-  annotation may write anything there.
+- Any value is read without an error: a value that is not a moment with a zone is no time. Clients that write a status
+  or an annotation may write anything there.
 - A moment is aware of its zone, so that two moments can always be compared.
 - The time to read a value does not depend on its length.
 """
@@ -21,7 +21,7 @@ _MAX_LENGTH = 80
 
 
 def moment_of(value: object) -> datetime | None:
-    """The moment of a time in UTC, without what is shorter than a microsecond; None for any other value. A leap second
+    """The moment of a time in UTC, truncated to microseconds; None for any other value. A leap second
     is the second after it.
     """
     if not isinstance(value, str) or len(value) > _MAX_LENGTH:
@@ -39,6 +39,6 @@ def moment_of(value: object) -> datetime | None:
 
 
 def seconds_of(value: object) -> float | None:
-    """The moment of a time in seconds since the epoch; None for a value that is no time."""
+    """The moment of a time in seconds since the epoch; None if the value is not a time."""
     moment = moment_of(value)
     return None if moment is None else moment.timestamp()

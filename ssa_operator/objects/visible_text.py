@@ -1,12 +1,12 @@
-"""Shows texts of other origins without what controls a terminal or the log of a CI system.
+"""Shows foreign texts without the characters that control a terminal or the log of a CI system.
 
 Promises:
 - Control characters, and characters that change the order of text or are invisible, are shown as escapes: `\\x1b`,
   `\\u202e`. Letters, emoji and combining characters of any language stay.
 - No line begins a workflow command of GitHub (`::error::`, `##[group]`) or of Azure (`##vso[task]`), which read the
-  output of a job, also that of a container.
+  output of a job, including that of a container.
 - Escapes of JSON and of YAML keep the data the same.
-- Text that needs no escape is returned as it is.
+- Text that needs no escape is returned unchanged.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _HASHES = re.compile(r"##(?=\w*\[)")
 
 
 def visible(text: str) -> str:
-    """A text of several lines as it may be written for people."""
+    """A text of several lines, safe to show to people."""
     return without_workflow_commands(without_controls(text))
 
 
 def visible_line(text: str) -> str:
-    """The same for a text that is one line, such as the name of a file: with its line ends as escapes."""
+    """The same for a text of one line, such as the name of a file: line ends become escapes."""
     return visible(_CONTROL_OF_LINE.sub(_escape, text) if "\n" in text else text)
 
 

@@ -2,7 +2,7 @@
 
 Promises:
 - An error names the CRD's file and line, or has the API server's message.
-- Each CRD is applied by itself: one that the API server refuses keeps no other one from being applied.
+- Each CRD is applied separately: if the API server refuses one, the others are still applied.
 - The operator waits until every applied CRD is Established, with a deadline.
 """
 
@@ -47,7 +47,7 @@ async def install(client: Client, documents: Sequence[Document], deadline: float
 
 
 async def refusals(client: Client, documents: Sequence[Document], deadline: float = 30.0) -> dict[str, str]:
-    """Apply each CRD by itself, and wait until those that are accepted are served. Returns why the others are not, by
+    """Apply each CRD separately, and wait until the accepted ones are served. Returns why the others were refused, by
     name. Raises Unreachable.
     """
     refused: dict[str, str] = {}

@@ -1,11 +1,10 @@
-"""Installs the CRDs of an operator's folders, and again those that were refused.
+"""Installs the CRDs of an operator's folders, and retries those that were refused.
 
 Promises:
-- A CRD that can't be read or that the API server refuses stops no other CRD, and no folder but its own: that runs with
-  the CRD that the cluster has, or waits for it.
+- A CRD that can't be read, or that the API server refuses, stops no other CRD and no other folder. Its own folder runs
+  with the CRD that the cluster has, or waits for one.
 - The log, `/readyz`, a metric and the status of the folder's parents name each refusal.
-- A refused CRD is applied again with growing pauses, from the file as it is then, and at once when it changes in the
-  cluster.
+- A refused CRD is applied again with growing pauses, from the current file, and at once when it changes in the cluster.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class CRDInstaller:
     def __init__(self, client: Client, folders: Sequence[Path]) -> None:
         self.refused: Mapping[str, str] = {}
         self.on_change: Callable[[Mapping[str, str]], None] = lambda _refused: None
-        """Called with the reasons when they changed."""
+        """Called with the reasons whenever they change."""
         self.applied: frozenset[str] = frozenset()
         """The names of those that are applied."""
         self._client = client
@@ -45,7 +44,7 @@ class CRDInstaller:
         self._changed = asyncio.Event()
 
     async def install(self) -> None:
-        """Apply each CRD that is not applied yet. Raises DefinitionError for a missing folder, and ApiError where the
+        """Apply each CRD that is not applied yet. Raises DefinitionError for a missing folder, and ApiError if the
         API server can't be reached.
         """
         documents, refused = crd_installation.read(*self._folders)

@@ -1,17 +1,18 @@
-"""From the events of all informers to the work queue: which parents an event requeues.
+"""Routes the events of all informers to the work queue: decides which parents an event requeues.
 
 Promises:
 - An event of a parent, of its child, or of an object that its templates look up requeues exactly that parent.
-- An object that has a parent's label and can't be its child, because of its namespace, requeues nothing.
+- If an object has a parent's label but can't be its child because of its namespace, its events requeue nothing.
 - A parent that is deleted claims no object and follows no lookup.
-- The result of an own write reaches the caches of lookups at once, also where the watch event comes late.
+- The result of an own write reaches the caches of lookups at once, even if the watch event comes late.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterable
+from typing import Protocol
 
 from ssa_operator.informers.children import ChildInformers
 from ssa_operator.informers.informer import SYNC_DEADLINE
@@ -27,35 +28,52 @@ from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.status.previous_status import named_children
 
 
-class EventRouter:
-    """Listens to the informers of parents, children and lookups.
-
-    `children`, `lookups` and the functions are set after its creation, because the informers need their listener first.
-    """
+class Informers(Protocol):
+    """The informers of all parents, and what the router asks them at an event."""
 
     children: ChildInformers
     lookups: LookupInformers
-    on_kind_changed: Callable[[], None]
-    may_have_children_elsewhere: Callable[[ParentKey], bool]
-    """Whether a parent may have children outside of its namespace."""
-    find_parent: Callable[[ParentKey], LiveObject | None]
-    """The parent with that key, None where there is none."""
-    all_parents_listed: Callable[[], Awaitable[None]]
-    """Returns once the parents of all folders are listed, or can't be."""
 
-    def __init__(self, queue: Queue[ParentKey], all_parents_known: Callable[[], bool]) -> None:
+    @property
+    def ready(self) -> bool:
+        """Whether all parents are known."""
+
+    def unread_namespaces(self) -> frozenset[str]:
+        """The namespaces whose parents the operator may not read, although all others are known."""
+
+    def find_parent(self, key: ParentKey) -> LiveObject | None:
+        """The parent with that key, None where there is none."""
+
+    def may_have_children_elsewhere(self, key: ParentKey) -> bool:
+        """Whether a parent may have children outside of its namespace."""
+
+    def on_kind_changed(self) -> None:
+        """The cluster serves other kinds of children now."""
+
+    async def synced_or_unavailable(self) -> None:
+        """Returns once the parents of all folders are listed, or can't be."""
+
+
+class EventRouter:
+    """Listens to the informers of parents, children and lookups. These need their listener first, so it asks them for
+    nothing before the first event.
+    """
+
+    def __init__(self, queue: Queue[ParentKey], informers: Informers) -> None:
         self._queue = queue
+        self._informers = informers
         self._keys: dict[str, ParentKey] = {}
         self._identities: dict[str, Identity] = {}
-        self.waits = DeletionWaits(self._find)
+        self.waits = DeletionWaits(self._find, self._children_of)
         self._creators: dict[str, str] = {}
-        """The uid of the parent that created each parent of which one did."""
+        """For each parent that another parent created, the uid of that one."""
         self.claims = ObjectClaims(
             self._identities,
-            all_parents_known,
+            lambda: informers.ready,
             lambda parent_uid: self._requeue(parent_uid, Cause.CHILD),
             self._creators,
             self.waits,
+            informers.unread_namespaces,
         )
 
     def parent_added(self, live: LiveObject, key: ParentKey) -> None:
@@ -75,8 +93,8 @@ class EventRouter:
         self.claims.forget(uid)
         if (identity := self._identities.pop(uid, None)) is not None:
             self.waits.remove(identity, uid)
-        self.children.forget(uid)
-        self.lookups.forget(uid)
+        self._informers.children.forget(uid)
+        self._informers.lookups.forget(uid)
 
     def parent_changed(self, key: ParentKey, cause: Cause) -> None:
         self._queue.add(key, cause)
@@ -85,7 +103,7 @@ class EventRouter:
         parent = self._identities.get(parent_uid)
         if parent is None:
             return
-        if may_own(parent.namespace, namespace) or self.may_have_children_elsewhere(self._keys[parent_uid]):
+        if may_own(parent.namespace, namespace) or self._informers.may_have_children_elsewhere(self._keys[parent_uid]):
             self._requeue(parent_uid, Cause.CHILD)
 
     def names_child(self, parent_uid: str, identity: Identity) -> bool:
@@ -95,27 +113,30 @@ class EventRouter:
         return parent is not None and identity in named_children(parent)
 
     def _find(self, uid: str) -> LiveObject | None:
-        """The parent with that uid, None where there is none."""
+        """The parent with that uid, None without one."""
         key = self._keys.get(uid)
-        parent = None if key is None else self.find_parent(key)
+        parent = None if key is None else self._informers.find_parent(key)
         return parent if parent is not None and parent.uid == uid else None
+
+    def _children_of(self, uid: str) -> Iterable[LiveObject]:
+        return self._informers.children.by_parent(uid)
 
     async def until_parents_known(self) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SYNC_DEADLINE):
-                await self.all_parents_listed()
+                await self._informers.synced_or_unavailable()
 
     def child_released(self, identity: Identity) -> None:
         self.claims.free(identity)
 
     def child_written(self, live: LiveObject) -> None:
-        self.lookups.written(live)
+        self._informers.lookups.written(live)
 
     def child_deleted(self, live: LiveObject) -> None:
-        self.lookups.deleted(live)
+        self._informers.lookups.deleted(live)
 
     def kind_changed(self) -> None:
-        self.on_kind_changed()
+        self._informers.on_kind_changed()
 
     def lookup_changed(self, parent_uid: str, cause: Cause) -> None:
         self._requeue(parent_uid, cause)

@@ -2,10 +2,10 @@
 cluster no longer serves it.
 
 Promises:
-- Folders don't disturb each other. A folder without a CRD waits for it. A folder whose CRD is deleted stops when the
-  last object, and with it the CRD, is gone. A folder that doesn't load keeps its last good templates.
+- Folders don't affect each other. A folder without a CRD waits for it. If a folder's CRD is deleted, the folder stops
+  when the last object, and with it the CRD, is gone. A folder that doesn't load keeps its last good templates.
 - The operator loads changed templates without a restart, and reconciles the parents of the changed folders only.
-- A change of files or CRDs is never lost, also while the operator waits for the API server.
+- A change of files or CRDs is never lost, even while the operator waits for the API server.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.permissions.requests import PermissionReviewer
 from ssa_operator.operator.permissions.rules import admission_needs, http_needs
+from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shards.rules import own_lease_needs
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.shards.selection import kept_parents
@@ -44,20 +45,22 @@ from ssa_operator.rendering.folder.sources import Folder, Sources, load_all, no_
 log = logging.getLogger("ssa_operator")
 
 REDISCOVERY = 10.0
-"""Seconds after which discovery is repeated for a missing resource, which may have no CRD whose event shows it."""
+"""Seconds after which discovery is repeated for a missing resource: it may have no CRD, so that no event shows it."""
 
 DISCOVERY_LAG = 0.5
 DISCOVERY_TRIES = 3
 """Discovery learns of a CRD, and of its end, a moment after the event. The operator repeats it for a missing kind that
-is looked up or watched: after DISCOVERY_LAG seconds, DISCOVERY_TRIES times, each time after twice as long."""
+is looked up or watched: after DISCOVERY_LAG seconds, DISCOVERY_TRIES times, each time after twice as long.
+"""
 
 
 class FolderControllers:
     """`folders` are the running controllers by folder name. `missing` are the reasons why the other folders wait."""
 
     def __init__(
-        self, client: Client, mapper: RESTMapper, options: Options, router: EventRouter, metrics: Metrics
+        self, client: Client, mapper: RESTMapper, options: Options, queue: Queue[ParentKey], metrics: Metrics
     ) -> None:
+        self.router = router = EventRouter(queue, self)
         self.folders: dict[str, Parents] = {}
         self.missing: dict[str, str] = {}
         self.refused_crds: Mapping[str, str] = {}
@@ -78,7 +81,6 @@ class FolderControllers:
         self.permissions = PermissionReviewer(
             client, mapper, self.folders, options.namespaces, own_needs, options.impersonate
         )
-        self._router = router
         self._metrics = metrics
         self._sources: Sources | None = None
         self._files: FilesState = {}
@@ -99,7 +101,9 @@ class FolderControllers:
         return self._started.is_set() and all(each.serving for each in self.folders.values())
 
     def set_refused_crds(self, refused: Mapping[str, str]) -> None:
-        """Take over which CRDs are refused, and requeue the parents whose status has to say so, or no longer."""
+        """Record which CRDs are refused, and requeue the parents whose status has to report a refusal, or no longer has
+        to.
+        """
         before, self.refused_crds = self.refused_crds, refused
         for name in before.keys() | refused.keys():
             if before.get(name) == refused.get(name):
@@ -108,7 +112,7 @@ class FolderControllers:
             if name in self.folders:
                 self.folders[name].crd_refusal = refused.get(name, "")
                 for key in self.folders[name].all_keys():
-                    self._router.parent_changed(key, Cause.RETRY)
+                    self.router.parent_changed(key, Cause.RETRY)
 
     def unread_namespaces(self) -> frozenset[str]:
         """The namespaces in which the parents of some folder are not known."""
@@ -138,7 +142,7 @@ class FolderControllers:
         return live is not None and FINALIZER in live.metadata.finalizers
 
     def find_parent(self, key: ParentKey) -> LiveObject | None:
-        """The parent with that key, None where there is none."""
+        """The parent with that key, None without one."""
         parents = self.folders.get(key.folder)
         return None if parents is None else parents.find(key.namespace, key.name)
 
@@ -191,8 +195,8 @@ class FolderControllers:
             discovering.cancel()
 
     async def _discover(self) -> None:
-        """Discover what the first reconciles need, while the parents are listed. If that fails, they repeat it, and
-        report the failure.
+        """Run the discovery for the first reconciles while the parents are listed. If it fails, the reconciles repeat
+        it and report the failure.
         """
         with contextlib.suppress(ApiError, CredentialsError):
             await self.lookups.discover()
@@ -215,9 +219,8 @@ class FolderControllers:
         await asyncio.gather(*(each.synced_or_unavailable() for each in reflectors))
 
     async def rediscover(self) -> None:
-        """Repeat discovery for missing kinds and for what templates ask, until cancelled.
-
-        Not every kind has a CRD whose event shows it, and no event shows another version of the API server.
+        """Repeat discovery for missing kinds and for the questions of templates, until cancelled. Not every kind has a
+        CRD whose event shows it, and no event shows a new version of the API server.
         """
         while True:
             await asyncio.sleep(REDISCOVERY)
@@ -239,7 +242,7 @@ class FolderControllers:
         if readers and await self.lookups.served.refresh_version():
             for parents in readers:
                 for key in parents.all_keys():
-                    self._router.parent_changed(key, Cause.TEMPLATE)
+                    self.router.parent_changed(key, Cause.TEMPLATE)
 
     def on_kind_changed(self) -> None:
         """Refresh missing kinds of children, because one can be watched now, or no longer."""
@@ -289,7 +292,7 @@ class FolderControllers:
             self._requeue_unready()
 
     async def _refresh_kinds(self) -> bool:
-        """Refresh the informers of changed kinds. Returns whether unready parents may now be able to go on."""
+        """Refresh the informers of changed kinds. Returns whether parents that are not ready should be requeued."""
         helps = 0 in self._changed_kinds.values()
         while self._changed_kinds:
             kind, tries = self._changed_kinds.popitem()
@@ -307,7 +310,8 @@ class FolderControllers:
 
     async def _refresh_folders(self) -> bool:
         """Start, stop and reload the changed folders. Returns whether one of them began or ceased to wait."""
-        # A name that is added meanwhile is for the next round, because this one may have read the files already.
+        # A name that is added meanwhile is handled in the next round, because this round may have read the files
+        # already.
         names, self._changed_folders = self._changed_folders, set()
         changed = False
         for name in names:
@@ -317,7 +321,7 @@ class FolderControllers:
         return changed
 
     async def _logged(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Log a failure, so that a bug or an unreachable API server stops no other folder."""
+        """Log a failure instead of raising it, so that a bug or an unreachable API server stops no other folder."""
         try:
             await work
         except (ApiError, CredentialsError) as error:
@@ -330,7 +334,7 @@ class FolderControllers:
         for parents in self.folders.values():
             parents.kind_changes += 1
             for key in parents.unready():
-                self._router.parent_changed(key, Cause.RETRY)
+                self.router.parent_changed(key, Cause.RETRY)
 
     async def _refresh_folder(self, name: str) -> None:
         folder = self._sources.folders.get(name) if self._sources else None
@@ -357,7 +361,7 @@ class FolderControllers:
             self._client,
             folder,
             served,
-            self._router,
+            self.router,
             new=ParentState(),
             namespaces=self._options.namespaces,
             shard_selector=await self._shard_selector(),
@@ -367,10 +371,10 @@ class FolderControllers:
         self.folders[name].start()
 
     async def _shard_selector(self) -> str:
-        """The `shardSelector` of lists and watches, '' where the API server does not filter by it.
+        """The `shardSelector` of lists and watches, '' if the API server does not filter by it.
 
-        If it can't be asked, the operator filters alone. The answer for CRDs holds for custom resources, which don't
-        show it themselves.
+        If the API server doesn't answer, the operator filters alone. The answer for CRDs also applies to custom
+        resources, whose lists don't show it.
         """
         shard = self._options.shard
         if shard is None:
@@ -387,22 +391,22 @@ class FolderControllers:
         return shard.shard_selector if self._shard_selector_applies else ""
 
     def _reload(self, running: Parents, folder: Folder) -> None:
-        # Also if only its problems changed, because a parent's status reports them.
+        # Even if only its problems changed, because a parent's status reports them.
         cause = Cause.TEMPLATE if running.folder.digest != folder.digest else Cause.RETRY
         log.info("%s: its templates changed; %d parents are reconciled", folder.name, len(running))
         running.folder = folder
         for key in running.all_keys():
-            self._router.parent_changed(key, cause)
+            self.router.parent_changed(key, cause)
 
     async def _stop(self, name: str, running: Parents) -> None:
         del self.folders[name]
         self._metrics.forget(name)
         await running.close()
         for live in running:
-            self._router.parent_deleted(live.uid)
+            self.router.parent_deleted(live.uid)
 
     async def _served(self, folder: Folder, running: Parents | None) -> Served | None:
-        """How the cluster serves the folder's resource. None, and the reason in `missing`, where it doesn't."""
+        """How the cluster serves the folder's resource. If it doesn't, None, and the reason is in `missing`."""
         name = folder.name
         crd = self.crds.get(name)
         if crd is not None:

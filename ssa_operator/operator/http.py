@@ -1,14 +1,14 @@
-"""The HTTP server of a running operator: probes, metrics, and the parents as the caches hold them.
+"""The HTTP server of a running operator: probes, metrics, and the parents from the caches.
 
 Promises:
 - `/healthz` answers as long as the event loop makes progress. It is 503, and names the cause, when a task ended or a
   worker is stuck, because only a restart helps then. An unreachable API server does not change it.
 - `/readyz` is ok once the operator serves every folder whose resource exists, except where it may not read parents. Its
   text names the other folders, these namespaces, refused CRDs and missing permissions, which don't change its code.
-- `/objects` shows caches and last reports, and never shows a Secret's content. Only the reviews of who asks go to the
-  API server.
-- Who may read is decided by `http_access.py`. With a certificate, all of it is HTTPS.
-- Clients that stall, and many of them, hold up no probe, as `http_connections.py` promises.
+- `/objects` shows caches and last reports, and never shows a Secret's content. Only the reviews of the caller's
+  permissions go to the API server.
+- `http_access.py` decides who may read. With a certificate, everything is HTTPS.
+- Clients that stall, however many, delay no probe, as `http_connections.py` promises.
 - No request changes the operator or the cluster.
 """
 
@@ -146,7 +146,7 @@ class Server:
 
 
 def _log() -> logging.Logger:
-    """A log without requests that are no HTTP: aiohttp quotes them, with their tokens, and anyone may send them."""
+    """A log without malformed requests: aiohttp quotes them, with their tokens, and anyone may send them."""
     log = logging.getLogger("ssa_operator.http")
     if not log.filters:
         invalid = (HttpProcessingError, web.RequestPayloadError)
@@ -165,7 +165,7 @@ def _name(live: LiveObject) -> str:
 
 
 def _view(parents: Parents, live: LiveObject) -> dict[str, Any]:
-    """The parent as the cache holds it, with the conditions and resources of its last report."""
+    """The cached parent, with the conditions and resources of its last report."""
     report = parents.state(live).status.report
     status: Mapping[str, Any] = report.status if report is not None else {}
     return {

@@ -3,9 +3,9 @@
 Promises:
 - The probes are open. Everything else is open only to this host, and only if the server listens to this host alone.
 - Every other request needs a bearer token, which the API server authenticates, and whose account may `get` the path.
-- Who reads an object has to be allowed to read it in the cluster, too.
-- Answers of the API server count for ANSWER_LIFETIME seconds. Without an answer, every request is refused.
-- No log line or answer has a token.
+- A client that reads an object must be allowed to read it in the cluster, too.
+- Answers of the API server are valid for ANSWER_LIFETIME seconds. Without an answer, every request is refused.
+- No log line and no answer contains a token.
 
 Paths are non-resource URLs, as for the components of Kubernetes, so that one ClusterRole fits them all:
 https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources
@@ -33,16 +33,16 @@ from ssa_operator.operator.operator_options import listens_to_this_host
 log = logging.getLogger("ssa_operator")
 
 ANSWER_LIFETIME = 10.0
-"""Seconds for which an answer of the API server counts. A withdrawn permission ends after them."""
+"""Seconds for which an answer of the API server is valid. A withdrawn permission ends after this time."""
 
 REVIEW_TIMEOUT = 8.0
-"""Seconds for one answer, with the wait for it: less than Prometheus waits."""
+"""Seconds for one answer, including the wait for a slot: less than Prometheus waits."""
 
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 
 LOCAL = frozenset({"127.0.0.1", "::1"})
-"""The addresses of requests from this host, also through `kubectl port-forward`. Istio's sidecar connects from another
-one. A proxy in the same pod that connects from these is trusted, so it has to authorize.
+"""The addresses of requests from this host, including those through `kubectl port-forward`. Istio's sidecar connects
+from another one. A proxy in the same pod that connects from these is trusted, so it has to authorize.
 """
 
 _KEPT = 1000
@@ -87,7 +87,7 @@ class AccessControl:
             raise web.HTTPForbidden(text=f"{account.user} may not {permission}\n")
 
     def _is_trusted(self, request: web.Request) -> bool:
-        # A web page can have its own name resolve to this host (DNS rebinding); the browser sends that name.
+        # A web page can make its own name resolve to this host (DNS rebinding); the browser sends that name.
         return self._trusts_this_host and request.remote in LOCAL and _is_this_host(request.headers.get("Host", ""))
 
     async def _account(self, request: web.Request) -> Subject:
@@ -112,7 +112,7 @@ def _is_this_host(authority: str) -> bool:
 
 
 class _Answers(Generic[_Key, _Answer]):
-    """What the API server answered, for ANSWER_LIFETIME seconds from the question on."""
+    """The API server's answers, each valid for ANSWER_LIFETIME seconds after the question."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -134,7 +134,7 @@ class _Answers(Generic[_Key, _Answer]):
                 asked = self._clock.monotonic()
                 answer = await ask()
         except (ApiError, CredentialsError, TimeoutError) as error:
-            # The error may name what a stranger need not know.
+            # The error may name details that a stranger need not know.
             log.debug("a review of who may read failed: %s", error)
             raise web.HTTPServiceUnavailable(text="the API server can't be asked who may read this\n") from error
         finally:

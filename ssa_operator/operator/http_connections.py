@@ -1,12 +1,12 @@
-"""Accepts the connections of an HTTP server, bounds them, and gives none of them up to a client that stalls.
+"""Accepts the connections of an HTTP server, limits their number, and closes those of clients that stall.
 
 Promises:
 - A connection without a complete request header is closed after HEADER_TIMEOUT seconds, with its TLS handshake; one
   that waits for its next request after IDLE_TIMEOUT; one whose client does not read its answer after ANSWER_TIMEOUT.
 - At most MAX_CONNECTIONS are open, and fewer of one peer. Beyond them, a new connection replaces the oldest one
   without a request in progress, of the peer that has the most. So a probe always gets through.
-- A request in progress is never given up for another connection.
-- Where the process has no free file descriptor, it closes such a connection, too, and accepts again a moment later.
+- A request in progress is never aborted for another connection.
+- If the process has no free file descriptor, it closes such a connection, too, and accepts again a moment later.
 
 `asyncio` and aiohttp bound neither the number of connections nor the time of a header. Connections are counted where
 they are accepted, because aiohttp learns of one only after its TLS handshake.
@@ -51,7 +51,7 @@ _BACKLOG = 128
 """Connections that the kernel completes before they are accepted."""
 
 _BATCH = 16
-"""Connections that are accepted in one turn of the event loop, so that what they send is read in between."""
+"""Connections that are accepted in one turn of the event loop, so that their data is read in between."""
 
 _SWEEP_INTERVAL = 1.0
 _ACCEPT_PAUSE = 0.2
@@ -63,11 +63,11 @@ class _Phase(Enum):
     """The client sends a request, or has not sent one yet."""
     HANDLING = auto()
     ANSWER = auto()
-    """The answer is sent, or the client does nothing with the connection."""
+    """The answer is being sent, or the client is idle."""
 
 
 class _Connection(asyncio.Protocol):
-    """One connection. It passes everything on to aiohttp's protocol, and knows since when its client does nothing."""
+    """One connection. It passes everything on to aiohttp's protocol, and knows since when its client has been idle."""
 
     def __init__(self, connections: Connections, accepted: socket.socket, peer: str, now: float) -> None:
         self.peer = peer
@@ -94,7 +94,7 @@ class _Connection(asyncio.Protocol):
         self.phase, self.since = phase, asyncio.get_running_loop().time()
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the client has had its time."""
+        """Whether the client has exceeded its time."""
         if self.phase is _Phase.HANDLING:
             return False
         if self.phase is _Phase.HEADER:
@@ -102,7 +102,7 @@ class _Connection(asyncio.Protocol):
         return now - self.since >= (IDLE_TIMEOUT if self.idle else ANSWER_TIMEOUT)
 
     def abort(self) -> None:
-        """Close it at once. What its client has not read is lost."""
+        """Close it at once. Unread data is lost."""
         self._connections.forget(self)
         if self._transport is not None:
             self._transport.abort()
@@ -112,7 +112,7 @@ class _Connection(asyncio.Protocol):
             self._accepted.close()
 
     def end_opening(self, _: asyncio.Task[None]) -> None:
-        """Count it no longer if its client didn't come through the handshake."""
+        """Stop counting it if its client didn't complete the handshake."""
         self.opening = None
         if self._transport is None:
             self._connections.forget(self)
@@ -225,7 +225,8 @@ class Connections:
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
-        # It resolves the host and binds the sockets. The copies listen, because it accepts without a bound.
+        # aiohttp resolves the host and binds the sockets. Copies of them listen, because aiohttp accepts without a
+        # limit.
         bound = await loop.create_server(asyncio.Protocol, self._host, self._port, start_serving=False)
         try:
             self._listening = [each.dup() for each in bound.sockets]
@@ -286,14 +287,14 @@ class Connections:
         connection.began = True
         accepted.setblocking(False)
         timeout = {} if self._tls is None else {"ssl_handshake_timeout": HEADER_TIMEOUT}
-        # A client that breaks its handshake off is no error of the server's.
+        # A client that aborts its handshake is not an error of the server.
         with contextlib.suppress(OSError):
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection, accepted, ssl=self._tls, **timeout
             )
 
     def _make_room(self, peer: str) -> bool:
-        """Whether one more connection of the peer may be open, after another one was closed for it where need be."""
+        """Whether one more connection of the peer may be open; closes another one for it if necessary."""
         if self._peers[peer] >= self._per_peer:
             self._warn(f"{peer} has {self._peers[peer]} connections open")
             return _closed(_oldest(each for each in self._open if each.peer == peer))
@@ -311,7 +312,7 @@ class Connections:
             log.warning("HTTP port %d: %s; idle connections are closed for new ones", self.port, why)
 
     async def _sweep(self) -> None:
-        """Close what is overdue, until cancelled."""
+        """Close overdue connections, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_SWEEP_INTERVAL)
@@ -321,7 +322,7 @@ class Connections:
 
 
 def peer_of(address: Any) -> str:
-    """What counts as one peer: the IPv4 address, or the /64 network of an IPv6 address."""
+    """The key of a peer: the IPv4 address, or the /64 network of an IPv6 address."""
     host = ipaddress.ip_address(address[0].partition("%")[0])
     if isinstance(host, ipaddress.IPv4Address):
         return str(host)

@@ -2,9 +2,9 @@
 
 Promises:
 - Every name begins with `ssa_operator_`, except the usual `process_` ones. Times are in seconds.
-- The names are those of client-go and controller-runtime, where these have one.
-- Label values are folders, resources, namespaces, kinds and fixed words. Names of objects are labels only of a few
-  parents that hold the operator up. A template may take a kind from a parent: beyond KINDS_LIMIT kinds, the label is
+- The names are those of client-go and controller-runtime, if these have one.
+- Label values are folders, resources, namespaces, kinds and fixed words. Only a few parents that hold up the operator
+  have their names as labels. A template may take a kind from a parent: beyond KINDS_LIMIT kinds, the label is
   `<other>`.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import collections
 import contextlib
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -80,8 +81,8 @@ class Metrics:
         )
         self.child_failures = Counter(
             "ssa_operator_child_failures_total",
-            "Children that a reconcile did not apply, by reason: DependencyCycle, InvalidManifest, Conflict (also a"
-            " field that another manager keeps changing), ApplyFailed.",
+            "Children that a reconcile did not apply, by reason: DependencyCycle, InvalidManifest, Conflict (including"
+            " a field that another manager keeps changing), ApplyFailed.",
             ("folder", "kind", "reason"),
             registry=self._registry,
         )
@@ -254,6 +255,8 @@ class Metrics:
         )
         self.build_info.labels(__version__).set(1)
         self._process = ProcessCollector(registry=self._registry)
+        # Finding the series by its labels takes longer than to count.
+        self._request_series = lru_cache(maxsize=1024)(self._find_request_series)
         self._kinds: set[str] = set()
         self._held: dict[tuple[str, str, str], None] = {}
 
@@ -279,9 +282,13 @@ class Metrics:
     # RequestObserver.
 
     def answered(self, request: Request, code: int, seconds: float) -> None:
-        verb, resource = request.verb, request.resource_name
-        self.requests.labels(verb, resource, str(code) if code else NO_ANSWER).inc()
-        self.request_seconds.labels(verb, resource).observe(seconds)
+        answered, duration = self._request_series(request.verb, request.resource_name, code)
+        answered.inc()
+        duration.observe(seconds)
+
+    def _find_request_series(self, verb: str, resource: str, code: int) -> tuple[Counter, Histogram]:
+        answered = self.requests.labels(verb, resource, str(code) if code else NO_ANSWER)
+        return answered, self.request_seconds.labels(verb, resource)
 
     def retried(self, request: Request, code: int) -> None:
         self.request_retries.labels(request.verb, str(code) if code else NO_ANSWER).inc()

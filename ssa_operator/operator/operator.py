@@ -3,12 +3,13 @@
 Promises:
 - One queue serves all template folders.
 - A task that fails unexpectedly ends the operator with its error.
-- What no parent waits for begins after the first reconcile: following files, reviewing permissions, the HTTP server.
+- Work that no parent waits for begins after the first reconcile: following files, reviewing permissions, the HTTP
+  server.
 - Stopping is orderly: no new reconcile begins, running ones get DRAIN_DEADLINE seconds to end, then Events are written
   and all watches are closed.
 - With leader election, a standby watches what its parents need and writes nothing. Its workers begin when it leads.
 - With a step record, it names the task that held the event loop in the log, and a parent also in a metric and an
-  Event. Parents that are suspected of that come last and alone (`suspected_parents.py`), and a standby does not render
+  Event. Parents that are suspected of that come last and alone (`suspected_parents/`), and a standby does not render
   them.
 - When the leadership is lost, running reconciles are cancelled. The Lease is released only after all of them, and the
   preparation, have ended by themselves.
@@ -59,10 +60,11 @@ START_DEADLINE = 1.0
 """Seconds after which `started` is set, even if no reconcile has ended."""
 
 WARM_INTERVAL = 1.0
-"""Seconds after which a standby looks for parents that are new."""
+"""Seconds after which a standby looks for new parents."""
 STUCK_AFTER = 900.0
 """Seconds after which a reconcile is stuck: several times what one takes in which every request is repeated and times
-out."""
+out.
+"""
 
 FIRST_ROUND_DEADLINE = 300.0
 """Seconds after which suspected parents are reconciled, even if others still wait for their first reconcile."""
@@ -75,7 +77,7 @@ Result = TypeVar("Result")
 
 
 class StepGuard(Struct, frozen=True, kw_only=True):
-    """What an operator needs to survive a parent that holds it up."""
+    """The parts with which an operator survives a parent that holds it up."""
 
     record: StepRecord
     store: SuspectStore
@@ -317,7 +319,7 @@ class Operator:
                         await self._warm_parent(key, parents, live)
                     except Exception as error:  # noqa: BLE001 - the reconcile after a takeover reports it
                         log.debug("%s: its caches were not warmed: %s", live.identity, type(error).__name__)
-                    # Leave the loop to the probes and the Lease.
+                    # Yield to the probes and the Lease.
                     await asyncio.sleep(0)
             if self.ready and not logged:
                 logged = True
@@ -338,7 +340,7 @@ class Operator:
             return await RecordedCoroutine(work, self._guard.record, encoded)
 
     def health_problems(self) -> Sequence[str]:
-        """Why the process can't do its work until it is restarted; empty while it can."""
+        """Why the process can't work until it is restarted; empty while it works."""
         running = self.queue.processing()
         tasks = [*self._tasks, *self.controllers.watch_tasks]
         return [

@@ -2,18 +2,36 @@
 
 Promises (those of client-go's util/workqueue, and controller-runtime's priority queue):
 - Fair: within one priority, workers get a parent of each flow (a namespace) in turn, and the parents of one flow in the
-  order in which they were added. One namespace's thousand changes don't hold up another one's change.
+  order in which they were added. A thousand changes in one namespace don't delay a change in another.
 - Stingy: a parent is never reconciled twice at once. A parent that is added many times before a worker gets it is
   reconciled once, with all causes.
 - A parent that is added while it is reconciled is reconciled again afterwards.
-- Users' changes go ahead of events of children, these ahead of deferred statuses, retries, the first list and resyncs:
-  a resync never starves a change.
-- Each cause of a parent keeps its earliest deadline. The memory follows from the deadlines that are set now, however
-  often and however far in the future they were set before.
+- Users' changes come before events of children, and these before deferred statuses, retries, the first list and
+  resyncs: a resync never starves a change.
+- Each cause of a parent keeps its earliest deadline. The memory depends only on the deadlines that are currently set,
+  however often and however far in the future deadlines were set before.
 - The queue duration of a parent counts from the moment at which it was added or became due.
-- Slow parents wait in lines of their own, for workers of their own: they hold up no others.
+- Slow parents wait in lines of their own, for workers of their own, so they delay no others.
 
 `QueueState` is the state alone, without a clock or an event loop. `Queue` has workers wait for it.
+
+How it works:
+`_waiting` has the causes of each parent that waits, `_processing` the parents that workers have, `_delayed` the
+deadlines. A parent that is added while it is processed is only in `_waiting`. All others that wait are also in one line
+of `_ready`, by slowness, rank and flow; `done` puts a parent there that was added meanwhile. So no two workers have the
+same parent, and no cause is lost.
+
+`pop` takes the first parent of the first flow in the most urgent rank that has any, and moves that flow to the end:
+the flows take turns, and each is served in the order of its additions. A further cause either leaves the parent in its
+place, or moves it to a more urgent rank. It never moves it back.
+
+The heap of deadlines is never searched. A deadline that is cancelled or set again leaves a stale entry, which differs
+from the one in `_delayed` and is skipped when its time comes. `_drop_stale` rebuilds the heap when most of it is stale.
+`pop` first adds the parents that became due, waiting since their deadline.
+
+Idle workers wait on one future each. Every addition wakes one worker, one timer wakes one at the earliest deadline, and
+a worker that has a parent wakes the next worker if more parents are ready. A worker that is cancelled after it was
+woken wakes another one. So a parent never waits while a worker of its kind is idle.
 """
 
 from __future__ import annotations
@@ -30,17 +48,18 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def rank(causes: Cause) -> int:
-    """The place in the queue that the most urgent cause gives: the smaller, the earlier."""
+    """The rank of the most urgent cause: the smaller, the earlier."""
     return -int(causes).bit_length()
 
 
 FEW_FLOWS = 16
 """While parents of more flows than this wait, they are one burst: a status waits for all of them. This is the default
-number of workers, so that each flow's next parent is reconciled at once."""
+number of workers, so that each flow's next parent is reconciled at once.
+"""
 
 
 FEW_DEADLINES = 64
-"""Stale entries that the heap of deadlines may have beside as many as it has others."""
+"""Stale entries that the heap of deadlines may have beyond the number of valid ones."""
 
 
 def one_flow(_: Hashable) -> Hashable:
@@ -133,7 +152,7 @@ class QueueState(Generic[Key]):
             self.cancel(key, cause)
 
     def set_slow(self, key: Key, *, slow: bool) -> None:
-        """Have the parent wait among the slow ones from now on, or among the others."""
+        """From now on, the parent waits among the slow ones, or among the others."""
         if slow:
             self._slow.add(key)
         else:
@@ -146,7 +165,9 @@ class QueueState(Generic[Key]):
         return any(self._ready[slow].values())
 
     def pop(self, now: float, *, slow: bool = False) -> Item[Key] | None:
-        """The next parent, a slow one or another, which is processed until `done`. None where no such parent is due."""
+        """Hand out the next parent, a slow one or another. It is processed until `done`. None if no such parent is
+        due.
+        """
         self._add_due(now)
         key = self._next_key(slow=slow)
         if key is None:
@@ -204,7 +225,7 @@ class QueueState(Generic[Key]):
         return max((now - since for since in self._processing.values()), default=0.0)
 
     def next_deadline(self) -> float | None:
-        """The earliest deadline, None where there is none."""
+        """The earliest deadline, None without one."""
         while self._deadlines:
             if self._is_set(self._deadlines[0]):
                 return self._deadlines[0][0]
@@ -217,13 +238,13 @@ class QueueState(Generic[Key]):
         return self._delayed.get((key, cause)) == (when, number)
 
     def _drop_stale(self) -> None:
-        """Drop the stale entries of the heap when most are: until its time comes, nothing else would."""
+        """Rebuild the heap if most entries are stale: otherwise a stale entry stays until its time comes."""
         if len(self._deadlines) > 2 * len(self._delayed) + FEW_DEADLINES:
             self._deadlines = [entry for entry in self._deadlines if self._is_set(entry)]
             heapq.heapify(self._deadlines)
 
     def _next_key(self, *, slow: bool) -> Key | None:
-        """The most urgent parent that waits and is not processed, None where there is none."""
+        """The most urgent parent that waits and is not processed, None without one."""
         for flows in self._ready[slow].values():
             if flows:
                 return next(iter(next(iter(flows.values()))))
@@ -274,7 +295,7 @@ class Queue(Generic[Key]):
         self._clock = clock
         self._observe = observe
         self._idle_workers: dict[bool, deque[asyncio.Future[None]]] = {False: deque(), True: deque()}
-        """Those of slow parents, and the others."""
+        """The idle workers of slow parents, and the others."""
         self._empty_waiters: list[asyncio.Future[None]] = []
         self._done_waiters: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -371,7 +392,7 @@ class Queue(Generic[Key]):
             now = self._clock()
             item = self._state.pop(now, slow=slow)
             self._set_timer()
-            # One wake-up is for one parent, so other workers are woken for the next ones, also those that became due.
+            # One wake-up is for one parent, so other workers are woken for the next ones, too, if they became due.
             self._wake_for_ready()
             if item is not None:
                 self._observe(now - item.since)

@@ -1,8 +1,8 @@
-"""Limits log lines that are the same for many parents: a bad template over ten thousand parents needs no ten thousand
-lines.
+"""Limits log lines that are the same for many parents: a bad template with ten thousand parents doesn't log ten
+thousand lines.
 
 Promises:
-- Of the lines that are alike, the first few of each window are logged, and the others are counted.
+- The first few similar lines of each window are logged, and the others are counted.
 - The memory is bounded: the oldest kind of line is forgotten first.
 - Times are in seconds on any one clock, and arguments.
 """

@@ -1,9 +1,9 @@
 """The certificate of the HTTP server, from two files that something else renews.
 
 Promises:
-- A renewed pair counts for new connections, at most CHECK_INTERVAL seconds after both files are there, also if it has
-  another type of key.
-- A pair that can't be used is logged once, and the one before it goes on.
+- New connections use a renewed pair at most CHECK_INTERVAL seconds after both files exist, even if it has another type
+  of key.
+- If a pair can't be used, the operator logs that once and keeps the previous pair.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHECK_INTERVAL = 10.0
 
 
 class CertificateError(Exception):
-    """The files are no certificate with its key; the message names them."""
+    """The files are not a certificate with its key; the message names them."""
 
 
 class CertificateFiles(Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class ServerContext:
     def __init__(self, current: ssl.SSLContext) -> None:
         self.current = current
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        # OpenSSL calls it for each connection, also without a name. A context in use would keep a pair of another type
+        # OpenSSL calls it for each connection, even without a name. A context in use would keep a pair of another type
         # of key beside the new one, and lose both if it refuses the new one.
         self.context.sni_callback = self._use_current
 

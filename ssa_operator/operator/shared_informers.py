@@ -1,4 +1,4 @@
-"""The informers of all template folders, connected to one work queue: what every reconcile of a process shares.
+"""The informers of all template folders, connected to one work queue. All reconciles of a process share them.
 
 Promises:
 - An operator, a preview and a single reconcile read the cluster through the same informers.
@@ -16,12 +16,11 @@ from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.clock import SYSTEM, Clock
-from ssa_operator.operator.event_router import EventRouter
 from ssa_operator.operator.folder_controllers import FolderControllers
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.impersonation.reviews import AccountReviews
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.shards.other_shards import OtherShards
@@ -33,7 +32,8 @@ SYNC_DEADLINE = 60.0
 
 class ParentError(Exception):
     """A parent that can't be planned or applied, or a cluster that can't be read. The text has the reason and what to
-    do."""
+    do.
+    """
 
 
 class SharedInformers:
@@ -48,17 +48,10 @@ class SharedInformers:
         queue: Queue[ParentKey],
         clock: Clock = SYSTEM,
     ) -> None:
-        self.router = EventRouter(queue, lambda: self.controllers.ready)
-        self.controllers = FolderControllers(client, mapper, options, self.router, metrics)
-        self.router.children = self.router.waits.children = self.controllers.children
-        self.claims.unread_namespaces = self.controllers.unread_namespaces
-        self.router.lookups = self.controllers.lookups
-        self.router.find_parent = self.controllers.find_parent
-        self.router.all_parents_listed = self.controllers.synced_or_unavailable
-        self.router.on_kind_changed = self.controllers.on_kind_changed
-        self.router.may_have_children_elsewhere = self.controllers.may_have_children_elsewhere
+        self.controllers = FolderControllers(client, mapper, options, queue, metrics)
+        self.router = self.controllers.router
         self.recorder = Recorder(client, metrics.event_ended, queue.until_empty, clock)
-        self.cluster = ClusterAccess(
+        self.cluster = SharedCluster(
             operator_client=client,
             impersonate=options.impersonate,
             reviews=AccountReviews(client),
@@ -84,7 +77,7 @@ class SharedInformers:
         Raises ApiError if the API server can't be reached, and ParentError if it doesn't answer in time.
         """
         controllers = self.controllers
-        # An API server that can't be reached is an error here, and not a watch that is tried again.
+        # Here an unreachable API server is an error, not a watch that is retried.
         await mapper.discover()
         # A command reports the problems itself.
         controllers.load_templates(log_problems=False)

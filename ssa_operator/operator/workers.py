@@ -3,16 +3,17 @@
 Promises:
 - After a retryable failure the parent is requeued with backoff and jitter; after a terminal one it waits for a change
   or its next resync.
-- While many parents wait, their children go first. A status is deferred for MAX_STATUS_DELAY seconds at most.
+- While many parents wait, their children are applied before their statuses are written. A status is deferred for
+  MAX_STATUS_DELAY seconds at most.
 - Resyncs come last and stay within the budget of applies a second, which slow renders use up, too. A reconcile that
   applies everything for another reason replaces one.
-- Of the parents of a folder that fail for the same reason, LOGGED_ALIKE are logged in a minute. One line reports that
-  there are more.
+- If many parents of a folder fail for the same reason, the operator logs LOGGED_ALIKE of them in a minute. One line
+  reports that there are more.
 - An unexpected error costs one reconcile: it is logged with its traceback, and the parent is requeued.
 - A parent whose renders take long is reconciled by workers of its own, as many as there are others: while it waits for
   the thread that renders it, no other parent waits for a worker.
 - A parent that is suspected of holding the operator up is reconciled by `reconcile_alone` only.
-- A wall clock that is set delays nothing: budgets and pauses use the monotonic clock.
+- Changes of the wall clock delay nothing: budgets and pauses use the monotonic clock.
 """
 
 from __future__ import annotations
@@ -42,7 +43,6 @@ from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.repeated_lines import RepeatedLines
 from ssa_operator.operator.suspected_parents.requests import AloneTurn, SuspectedParents
 from ssa_operator.operator.suspected_parents.rules import Version
-from ssa_operator.reconcile.child_history import without_empty
 from ssa_operator.reconcile.context import Tracer, reconciling
 from ssa_operator.reconcile.failures import log_bug
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
@@ -50,6 +50,7 @@ from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.reconciler import Reconciled, Reconciler
 from ssa_operator.reconcile.render_turns import SLOW, Pace, paced
+from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.resync.rules import ResyncBudget, next_resync
 from ssa_operator.reconcile.resync.unchanged import COUNTED_IN_VAIN
 from ssa_operator.reconcile.retries.rules import Retries, RetryBudget, after_error, after_report
@@ -75,7 +76,7 @@ DENIED_RETRIES = 10.0
 """Retries a second for parents with a child that admission denies: a quota, a webhook, a policy or another plugin."""
 
 UNEXPECTED_FAILURES = 5
-"""The backoff after an unexpected error is that after so many failures."""
+"""The backoff after an unexpected error is the one after this number of failures."""
 
 
 class Workers:
@@ -147,7 +148,7 @@ class Workers:
             await self._guarded(key, self._process(key, APPLY_ALL))
 
     def version_of(self, key: ParentKey) -> Version | None:
-        """What a reconcile of the parent follows from, None if it is gone."""
+        """The inputs of the parent's reconcile, None if the parent is gone."""
         parents = self._folders.get(key.folder)
         live = parents.find(key.namespace, key.name) if parents is not None else None
         if parents is None or live is None:
@@ -210,7 +211,7 @@ class Workers:
             return
         parents.save_state(live, state)
         if parents.kind_changes != kind_changes and state.status.unready:
-            # The reconcile may have met a kind as it was before.
+            # The reconcile may have used an outdated kind.
             self._queue.add(key, Cause.RETRY)
         self._resync_later(key, parents, live, state)
 
@@ -223,7 +224,7 @@ class Workers:
         last = state.status.report if done.report is None else done.report
         new = last if last is not before else None
         if new is not None:
-            # Also if the status could not be written, because the children were applied.
+            # Even if the status could not be written, because the children were applied.
             self._log(key, before, new)
         elif done.report is not None:
             self._count_unchanged(key, done.report)
@@ -237,14 +238,14 @@ class Workers:
         return _without_outcomes(state)
 
     def _postpone(self, key: ParentKey, before: Report | None, done: Reconciled, causes: Cause) -> ParentState:
-        """Have a worker of slow parents begin the reconcile again."""
+        """Let a worker of slow parents begin the reconcile again."""
         self._queue.set_slow(key, slow=True)
         if done.report is None:
-            # A resync that the budget granted is not granted twice.
+            # The budget doesn't grant the same resync twice.
             self._queue.add(key, causes & ~(Cause.RESYNC_DUE | Cause.RESYNC) or Cause.RETRY)
             return done.state
         self._log(key, before, done.report)
-        # Everything is applied: only the status follows.
+        # Everything is applied; only the status is missing.
         self._queue.add(key, Cause.CHILD if causes & (APPLY_ALL | Cause.CHILD | Cause.STATUS_OVERDUE) else Cause.RETRY)
         return _without_outcomes(done.state)
 
@@ -253,11 +254,11 @@ class Workers:
         done = await self._reconciler.write_status(parent, state)
         if done.error is not None:
             return self._after_error(key, done)
-        self._requeue_at(key, next_conflict_at(done.state))
+        self._requeue_at(key, next_conflict_at(done.state, self._clock.monotonic()))
         return done.state
 
     def _grant_resync(self, key: ParentKey, state: ParentState, causes: Cause) -> Cause:
-        """The causes, without a resync that the budget does not grant yet. The parent is requeued when it does. A
+        """The causes, without a resync that the budget has not granted yet. The parent is requeued when it does. A
         reconcile that applies everything anyway replaces the resync.
         """
         if self._budget is None:
@@ -270,7 +271,7 @@ class Workers:
         if Cause.RESYNC_DUE in causes:
             report = state.status.report
             applies = len(report.children) if report else 1
-            # The budget pays for slow renders, too, or a template that always takes a second would leave no time.
+            # Slow renders also use up the budget; otherwise a template that always takes a second would leave no time.
             seconds = self._slow_renders.get(key, 0.0) if state.repeatable is None else 0.0
             rendering = seconds * self._options.resync_rate / RESYNC_RENDER_SHARE
             self._budget.ask(key, max(applies, math.ceil(rendering)))
@@ -304,7 +305,7 @@ class Workers:
         # While the budget has not granted a resync, the next one is not scheduled.
         if self._budget is not None and key not in self._budget and not self._needs_no_resync(state):
             interval = parents.folder.settings.interval or self._options.interval
-            # The wall clock, because the phase of a parent survives restarts.
+            # This uses the wall clock, because the phase of a parent survives restarts.
             now = self._clock.now()
             self._queue.add_after(key, Cause.RESYNC_DUE, next_resync(live.uid, interval, now + pause) - now)
 
@@ -316,7 +317,7 @@ class Workers:
         if self._options.apply is ApplyMode.ALWAYS or state.retries.error or report is None:
             return False
         # A child without an apply record may lack the operator's label, and then no informer holds it.
-        return report.complete and state.renders.rendered <= state.children.apply_records.keys()
+        return report.complete and state.renders.rendered <= state.children[ApplyRecords].by_child.keys()
 
     def _after_report(self, key: ParentKey, state: ParentState, report: Report) -> ParentState:
         result = "ok" if report.verdict.ready else "failed" if report.verdict.stalled else "waiting"
@@ -386,9 +387,9 @@ class Workers:
         logged, not_before = state.retries.error if conflict else message, self._clock.monotonic() + retry_after
         retries = state.retries
         if terminal and report is not None:
-            # A CRD, for example, may refuse the status each time. The children are retried as without that.
+            # A CRD, for example, may refuse the status each time. The children are retried all the same.
             retries = replace(self._schedule(key, retries, report), unfinished=retries.unfinished)
-            self._requeue_at(key, next_conflict_at(state))
+            self._requeue_at(key, next_conflict_at(state, self._clock.monotonic()))
             not_before = max(not_before, retries.not_before)
         retries = after_error(retries, logged, terminal=terminal and not denied, not_before=not_before)
         if denied:
@@ -428,7 +429,7 @@ class Workers:
             self._log_limited(level, text, key.folder, verdict.reason if verdict.stalled else "")
 
     def _log_limited(self, level: int, text: str, folder: str, reason: str) -> None:
-        """Log a line about a parent, unless there are too many for that reason ('': there is no limit)."""
+        """Log a line about a parent, unless there are too many with that reason ('': no limit)."""
         logged, omitted = self._repeated_lines.count((folder, reason), self._clock.monotonic()) if reason else (True, 0)
         if omitted == 1:
             log.log(level, "%s: further parents with %s are not logged for a minute; see their status", folder, reason)
@@ -437,11 +438,13 @@ class Workers:
 
 
 def _without_outcomes(state: ParentState) -> ParentState:
-    """The state whose outcomes are logged. With their manifests, they would need most of its memory."""
+    """The state without its outcomes, which are logged already: with their manifests, they would take most of its
+    memory.
+    """
     if state.status.report is None or not state.status.report.outcomes:
         return state
     report = replace(state.status.report, outcomes=())
-    return replace(state, children=without_empty(state.children), status=replace(state.status, report=report))
+    return replace(state, status=replace(state.status, report=report))
 
 
 _LOGGED_RESULTS = frozenset({Result.CONFIGURED, Result.RECREATED, Result.PRUNED})

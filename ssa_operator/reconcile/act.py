@@ -8,6 +8,23 @@ Promises:
   have missed that one: a Pod is denied before its ServiceAccount or PriorityClass exists.
 - A dry run sends the same requests as dry runs. No step waits for another one, because none is really carried out.
 - An unexpected error of one step is logged and fails that step alone.
+
+How it works:
+`_stages` sorts the steps into stages, by whether the step prunes, its depth in the order of dependencies, whether its
+kind is one that others need, and whether it is proven unchanged. The steps of a stage run at once, and the next stage
+begins when all have an outcome. So a step finds the outcomes of everything that it comes after: `waiting_outcome` makes
+it wait, without a request, if one of these isn't ready.
+
+An error is an outcome, too, so a stage always ends, and the steps that depend on a failure wait. Before a stage of
+prunes, `_unfinished` looks for a failed or waiting apply, and the whole stage is kept if it finds one. An object that
+others replace is kept until they are ready.
+
+While the steps of a stage, or of a repetition, have created an object, the denied ones are tried again. Each repetition
+but the last creates an object that was denied before, so they end.
+
+`_apply` repeats until there is an outcome, because a request may show that the step was another one than planned: the
+object exists (it is planned again with the object), or one of its immutable fields changed (the object is recreated, if
+its manifest allows it).
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
     """
     manifest = step.manifest
     assert manifest is not None
-    if cluster.parent_leaves is not None and cluster.parent_leaves():
+    if cluster.guard.parent_leaves():
         return _waits(step, step.live, "is not applied, because its parent is being deleted")
     try:
         resource = await cluster.children.resource(manifest.identity.group_kind, manifest.version)
@@ -179,9 +179,9 @@ async def _create_if_absent(manifest: Manifest, resource: Resource, cluster: Clu
 async def _why_not_created(manifest: Manifest, cluster: ClusterAccess) -> str:
     """Why an object must not be created by what the operator knows of the parent, '' where it may. Raises ApiError."""
     was_deleted = cluster.children.last_seen(manifest.identity) is not None
-    if not (manifest.deleted_by_operator or was_deleted) or cluster.why_parent_outdated is None or cluster.dry_run:
+    if not (manifest.deleted_by_operator or was_deleted) or cluster.dry_run:
         return ""
-    return await cluster.why_parent_outdated()
+    return await cluster.guard.why_parent_outdated()
 
 
 async def _apply_to_known(
@@ -317,10 +317,8 @@ async def prune(step: Step, cluster: ClusterAccess) -> Outcome:
 
 async def _kept_by_old_view(step: Step, cluster: ClusterAccess) -> Outcome | None:
     """The outcome of an object that the operator must not delete by what it knows, None where it may."""
-    if cluster.why_outdated is None:
-        return None
     try:
-        why = await cluster.why_outdated()
+        why = await cluster.guard.why_outdated()
     except ApiError as error:
         message = f"{step.identity} is kept, because what its deletion follows from can't be read again: {error}"
         return replace(failed_request(step, error), message=message)

@@ -19,7 +19,7 @@ from ssa_operator.informers.parent import Parent
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.reconcile.parent_records.rules import read_parent_records
+from ssa_operator.reconcile.parent_records.rules import ParentRecords
 
 
 def rendered_needs(rendered: Rendered, parent: Parent) -> set[ChildNeed]:
@@ -35,6 +35,7 @@ def rendered_kinds(rendered: Rendered) -> set[GroupKind]:
 
 def recorded_needs(
     parent: Parent,
+    records: ParentRecords,
     children: ChildInformers,
     reported: Collection[GroupKind],
     rendered: Collection[ChildNeed] = (),
@@ -47,9 +48,7 @@ def recorded_needs(
     objects of a recorded kind in any namespace: an operator that is limited to namespaces looks for them in these, and
     where the manifests are now.
     """
-    live, namespace = parent.live, parent.live.identity.namespace
-    records = read_parent_records(live)
-    inventory = records.inventory
+    namespace, inventory = parent.live.identity.namespace, records.inventory
     places = {(identity.group_kind, namespace) for identity in inventory}
     if parent.folder.settings.cluster_scope:
         places |= {(identity.group_kind, identity.namespace) for identity in inventory}

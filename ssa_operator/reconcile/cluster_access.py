@@ -2,17 +2,19 @@
 
 Promises:
 - It is one value: the clients that write, and the informers whose caches receive what was written.
+- Before a child is created or deleted, the guard of the reconcile is asked.
 - Every request for a child of an impersonated parent is sent as the account of the parent's namespace. A reconcile
-  takes `of(parent)`, and no other value has a client for children.
+  takes `for_parent(parent)`, and no other value has a client for children.
 - No error of a request for a child quotes a Secret's content that a render put into it.
 - In a dry run no cache receives anything, because nothing was written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,11 +22,12 @@ from msgspec.structs import replace
 from ssa_operator.informers.children import ChildInformers
 from ssa_operator.informers.crds import CRDInformer
 from ssa_operator.informers.lookups import LookupInformers
+from ssa_operator.informers.parent import Parent
 from ssa_operator.kube.api.client import Client
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.permission import ServedKind
-from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
+from ssa_operator.objects.secret_fields import ParentSecrets
 from ssa_operator.reconcile.account_view import AccountView
 from ssa_operator.reconcile.impersonation.reviews import AccountReviews
 from ssa_operator.reconcile.impersonation.rules import account_of
@@ -33,17 +36,59 @@ from ssa_operator.reconcile.shards.other_shards import OtherShards
 from ssa_operator.reconcile.status.event_requests import Recorder
 
 
-class ClusterAccess(Struct, frozen=True, kw_only=True):
-    """The clients, the informers, and the recorder of Events."""
+class Guard(Protocol):
+    """What has to be asked, and stored, before the API server creates or deletes a child."""
+
+    async def why_outdated(self) -> str:
+        """Why nothing may be deleted because the view of the parent is old, '' where it is not. Raises ApiError."""
+
+    async def why_parent_outdated(self) -> str:
+        """As `why_outdated`, of the parent alone."""
+
+    def parent_leaves(self) -> bool:
+        """Whether the parent is being deleted or gone by now, so that no child gets an owner reference to it. False
+        where the reconcile began so.
+        """
+
+    async def keep_values(self, live: LiveObject, why: str) -> None:
+        """Store the generated values of an object that is deleted next. `why` is the reason of the deletion. Raises
+        ApiError and ValueError.
+        """
+
+    async def keep_replicas(self, identity: Identity, replicas: OthersReplicas) -> None:
+        """Record the number of replicas that others set in an object that is deleted next. Raises ApiError and
+        ValueError.
+        """
+
+
+class Unguarded:
+    """The guard of requests that write no children, and of dry runs: it asks and stores nothing."""
+
+    async def why_outdated(self) -> str:
+        return ""
+
+    async def why_parent_outdated(self) -> str:
+        return ""
+
+    def parent_leaves(self) -> bool:
+        return False
+
+    async def keep_values(self, live: LiveObject, why: str) -> None:
+        pass
+
+    async def keep_replicas(self, identity: Identity, replicas: OthersReplicas) -> None:
+        pass
+
+
+class SharedCluster(Struct, frozen=True, kw_only=True):
+    """What the reconciles of all parents read and write: the operator's client, the informers, and the recorder of
+    Events.
+    """
 
     operator_client: Client
     """Sends what concerns the parent itself, and reads what no template sees, as the operator."""
-    child_client: Client | None = None
-    """Sends what concerns the children of one parent. None outside of `of`."""
     impersonate: str = ""
     """The name of the service account that children are applied as, '' for the operator."""
-    account: str = ""
-    """The user name of that account for one parent, '' where the parent is not impersonated."""
     reviews: AccountReviews
     """What such accounts may read."""
     children: ChildInformers
@@ -57,48 +102,16 @@ class ClusterAccess(Struct, frozen=True, kw_only=True):
     """Whether a controller, this one or another, writes the status of a kind's objects: they are ready only then."""
     other_shards: OtherShards | None = None
     """The parents of other shards, None without `--shard`."""
-    former_managers: AbstractSet[str] = frozenset()
-    """The field managers whose fields the operator adopts with an existing object."""
     dry_run: bool = False
     """Whether every write is a dry run."""
-    why_outdated: Callable[[], Awaitable[str]] | None = None
-    """Returns why nothing may be deleted because the view of the parent is old, '' where it is not. None where the
-    parent is being deleted, and outside of a reconcile. Raises ApiError.
-    """
-    why_parent_outdated: Callable[[], Awaitable[str]] | None = None
-    """As `why_outdated`, of the parent alone. None outside of a reconcile."""
-    parent_leaves: Callable[[], bool] | None = None
-    """Returns whether the parent is being deleted or gone by now, so that no child gets an owner reference to it. None
-    where the reconcile began so, and outside of a reconcile.
-    """
-    keep_values: Callable[[LiveObject, str], Awaitable[None]] | None = None
-    """Stores the generated values of an object that is deleted next, None outside of a reconcile. The text is the
-    reason of the deletion. Raises ApiError and ValueError.
-    """
-    keep_replicas: Callable[[Identity, OthersReplicas], Awaitable[None]] | None = None
-    """Records the number of replicas that others set in an object that is deleted next, None outside of a reconcile.
-    Raises ApiError and ValueError.
-    """
 
-    def for_parent(self, parent: LiveObject, secrets: ParentSecrets = NO_SECRETS) -> ClusterAccess:
+    def for_parent(self, parent: Parent, secrets: ParentSecrets) -> ClusterAccess:
         """The access of a reconcile of this parent. `secrets` is where its renders put the contents of Secrets."""
-        account = account_of(self.impersonate, parent.identity)
+        account = account_of(self.impersonate, parent.live.identity)
         client = self.operator_client.impersonating(account) if account else self.operator_client
-        return replace(self, account=account, child_client=client.hiding(secrets))
-
-    @property
-    def client(self) -> Client:
-        """Sends what concerns the children of the parent."""
-        assert self.child_client is not None, "only a ClusterAccess of a parent has a client for its children"
-        return self.child_client
-
-    def account_view(self) -> AccountView | None:
-        """What the parent's account may read, for one render; None for the operator itself."""
-        return AccountView(self.account, self.reviews, self._served) if self.account else None
-
-    def _served(self, kind: GroupKind, version: str | None) -> ServedKind | None:
-        resource = self.lookups.resource(kind, version)
-        return None if resource is None else ServedKind(resource.plural, resource.namespaced)
+        former_managers = parent.folder.settings.former_managers
+        shared = {name: getattr(self, name) for name in SharedCluster.__struct_fields__}
+        return ClusterAccess(client=client.hiding(secrets), account=account, former_managers=former_managers, **shared)
 
     def writing(self, identity: Identity) -> AbstractContextManager[None]:
         """Hold back the watch events of an object while the operator writes it."""
@@ -114,3 +127,27 @@ class ClusterAccess(Struct, frozen=True, kw_only=True):
         """Remove from the caches an object that a delete removed at once."""
         if not self.dry_run:
             self.children.deleted(live)
+
+
+class ClusterAccess(SharedCluster, frozen=True, kw_only=True):
+    """What one reconcile reads and writes."""
+
+    client: Client
+    """Sends what concerns the children of the parent."""
+    account: str
+    """The user name of the account that they are applied as, '' where the parent is not impersonated."""
+    former_managers: AbstractSet[str]
+    """The field managers whose fields the operator adopts with an existing object."""
+    guard: Guard = Unguarded()
+
+    def hiding(self, secrets: ParentSecrets) -> ClusterAccess:
+        """The same access, after a render that put the contents of Secrets there."""
+        return replace(self, client=self.client.hiding(secrets))
+
+    def account_view(self) -> AccountView | None:
+        """What the parent's account may read, for one render; None for the operator itself."""
+        return AccountView(self.account, self.reviews, self._served) if self.account else None
+
+    def _served(self, kind: GroupKind, version: str | None) -> ServedKind | None:
+        resource = self.lookups.resource(kind, version)
+        return None if resource is None else ServedKind(resource.plural, resource.namespaced)

@@ -32,12 +32,18 @@ from ssa_operator.reconcile.adoption.rules import (
     other_controller,
 )
 from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile.feedback_loops.memory import FeedbackLoops
 from ssa_operator.reconcile.feedback_loops.rules import FeedbackLoop
+from ssa_operator.reconcile.field_conflicts.memory import Conflicts
 from ssa_operator.reconcile.field_conflicts.rules import ConflictHistory
 from ssa_operator.reconcile.observed import ApplyScope, Observed
+from ssa_operator.reconcile.recreate.memory import Recreations
 from ssa_operator.reconcile.recreate.rules import deletion_message
-from ssa_operator.reconcile.refusals.memory import recalled, without_kept
+from ssa_operator.reconcile.refusals.known_refusals import recalled, without_kept
+from ssa_operator.reconcile.refusals.memory import Refusals
+from ssa_operator.reconcile.renames.memory import Renames
 from ssa_operator.reconcile.renames.rules import RenameSeries
+from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.resync.unchanged import is_counted_in_vain, is_unchanged
 from ssa_operator.reconcile.step import Action, FailureReason, Step, StepHistory, StepOrder
 
@@ -55,7 +61,7 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         )
     rules = Rules(
         namespaced=kind.namespaced,
-        cluster_scope=observed.cluster_scope,
+        cluster_scope=observed.settings.cluster_scope,
         bucket_label=_gets_bucket_label(observed, provisional),
         why_kept=observed.why_kept(provisional),
     )
@@ -72,7 +78,7 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         return refused_step(made.identity, why, document, FailureReason.APPLY_FAILED)
     live, history = _live(observed, made), observed.history
     resyncs = observed.apply_scope is ApplyScope.ALL
-    known = recalled(history.refusals.get(made.identity), made, live, resyncs=resyncs)
+    known = recalled(history[Refusals].by_child.get(made.identity), made, live, resyncs=resyncs)
     step = Step(
         action=Action.APPLY,
         identity=made.identity,
@@ -80,7 +86,7 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         live=live,
         location=document.location,
         history=StepHistory(
-            recreation=history.recreations.get(made.identity),
+            recreation=history[Recreations].by_child.get(made.identity),
             replicas=observed.records.replicas.get(made.identity),
             refusal=known,
         ),
@@ -157,7 +163,7 @@ class _Case(Struct, frozen=True, kw_only=True):
     @property
     def names(self) -> RenameSeries | None:
         """The series of new names of the child's kind."""
-        return self.observed.history.renames.get(self.manifest.identity.group_kind)
+        return self.observed.history[Renames].by_kind.get(self.manifest.identity.group_kind)
 
     @property
     def names_paused(self) -> bool:
@@ -166,7 +172,7 @@ class _Case(Struct, frozen=True, kw_only=True):
     @property
     def is_newly_named(self) -> bool:
         """Whether the child doesn't exist, and was not applied before."""
-        return self.step.live is None and self.manifest.identity not in self.observed.history.apply_records
+        return self.step.live is None and self.manifest.identity not in self.observed.history[ApplyRecords].by_child
 
 
 _Rule: TypeAlias = Callable[[_Case], Step | None]
@@ -187,7 +193,7 @@ def decide_step(observed: Observed, step: Step) -> Step:
         manifest=made,
         policy=policy,
         history=_history(observed, made) if live is None or policy is ApplyPolicy.ALWAYS else None,
-        loop=observed.history.feedback_loops.get(made.identity),
+        loop=observed.history[FeedbackLoops].by_child.get(made.identity),
     )
     decided = _first(CLAIM_RULES, case)
     if decided is None:
@@ -315,7 +321,7 @@ def _is_controlled_by_other(case: _Case) -> Step | None:
 
 def _is_not_adopted(case: _Case) -> Step | None:
     live, parent = case.live, case.observed.parent
-    if may_adopt(live, parent, case.observed.adopt):
+    if may_adopt(live, parent, case.observed.settings.adopt):
         return None
     why = (
         "exists, and the operator did not create it; give the manifest another name, or give the object the label "
@@ -334,7 +340,7 @@ def _conflict_is_paused(case: _Case) -> Step | None:
 
 
 def _needs_no_apply(case: _Case) -> Step | None:
-    record = case.observed.history.apply_records.get(case.manifest.identity)
+    record = case.observed.history[ApplyRecords].by_child.get(case.manifest.identity)
     if not is_unchanged(case.manifest, case.live, record):
         return None
     refusal = case.step.history.refusal
@@ -393,7 +399,7 @@ def _with_messages(case: _Case) -> Step:
 
 def _history(observed: Observed, made: Manifest) -> ConflictHistory | None:
     """What other managers changed in this child. What they did to another manifest's object doesn't count."""
-    history = observed.history.conflicts.get(made.identity)
+    history = observed.history[Conflicts].by_child.get(made.identity)
     return history if history is not None and history.digest == made.digest else None
 
 
@@ -429,7 +435,7 @@ def _step_applied_once(observed: Observed, step: Step, made: Manifest) -> Step |
 
 
 def _why_apply(made: Manifest, live: LiveObject, observed: Observed) -> str:
-    held = observed.history.apply_records.get(made.identity)
+    held = observed.history[ApplyRecords].by_child.get(made.identity)
     if held is None:
         if not live.owned_fields():
             return "exists already and is adopted"

@@ -32,7 +32,8 @@ class ObjectClaims(Mapping[Identity, str]):
     """The uid of the parent that each object belongs to.
 
     `parents` are all parents that exist, by uid, and `creators` has the uid of the parent that created each of them.
-    `all_parents_known` returns whether the informers of all of them have synced. `requeue` is called with the uid of a
+    `all_parents_known` returns whether the informers of all of them have synced, `unread_namespaces` where the operator
+    may not read them. `requeue` is called with the uid of a
     parent that has to be reconciled again.
     """
 
@@ -43,14 +44,14 @@ class ObjectClaims(Mapping[Identity, str]):
         requeue: Callable[[str], None],
         creators: Mapping[str, str] = NO_CREATORS,
         waits: DeletionWaits | None = None,
+        unread_namespaces: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self.parents = parents
-        self.waits = DeletionWaits(lambda _: None) if waits is None else waits
+        self.waits = DeletionWaits() if waits is None else waits
         """What the ends of the parents wait for."""
         self._creators = creators
         self.all_parents_known = all_parents_known
-        self.unread_namespaces: Callable[[], frozenset[str]] = frozenset
-        """Returns the namespaces whose parents the operator may not read, although all others are known."""
+        self.unread_namespaces = unread_namespaces
         self._requeue = requeue
         self.read_by: dict[Identity, Collection[Identity]] = {}
         """What each rendered object reads by name, and what each parent's status follows from: its children."""

@@ -4,6 +4,21 @@ Promises:
 - Everything comes from caches. The operator starts an informer for every kind that a template first reads or renders,
   and waits until it has synced, up to a deadline.
 - A reconcile renders the folder at most ROUNDS times.
+
+How it works:
+`observe` reads what is recorded on the parent and watches what these records name, before the templates run: `child`
+has to find those objects, and generated values have to be known.
+
+Then the folder is rendered until the caches have everything that the render reads. Each round renders at one moment of
+the caches (RenderMoment), and its result lists the queries, the kinds, and the objects with generated values. The
+operator watches these, waits for the first sync, reads what no cache holds as a whole, and asks for missing answers
+about the account's permissions. If any of this gives the templates something new, the next round renders again.
+Otherwise the result is what the caches give now. If a render defers long texts, they are parsed in a thread, and the
+next round renders again.
+
+After the last round, even if it was stopped by ROUNDS, `follow` records the versions of the answers that were rendered.
+If one differs from the present answer, the parent is requeued at once. So neither the limit nor a change during the
+last round leaves a parent with an old answer.
 """
 
 from __future__ import annotations
@@ -15,7 +30,6 @@ from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
-from ssa_operator.informers.children import ChildInformers
 from ssa_operator.informers.lookup_index import AnswerVersion, Dependent, LookupQuery
 from ssa_operator.informers.parent import Parent
 from ssa_operator.kube.api.errors import ApiError
@@ -32,10 +46,11 @@ from ssa_operator.objects.manifest import may_own
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.render_result import Rendered, StatusFields
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
+from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.act import run_all
 from ssa_operator.reconcile.adoption.rules import may_adopt, may_be_child
 from ssa_operator.reconcile.apply_once import rules as apply_once
-from ssa_operator.reconcile.child_history import observe_conflicts, observe_loops
+from ssa_operator.reconcile.child_history import Observation
 from ssa_operator.reconcile.child_needs import (
     recorded_needs,
     rendered_identities,
@@ -44,20 +59,22 @@ from ssa_operator.reconcile.child_needs import (
     unrendered_needs,
     versions_of,
 )
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import Stage, stage
+from ssa_operator.reconcile.field_conflicts.memory import observe_conflicts
 from ssa_operator.reconcile.field_conflicts.requests import applied_children, observe_foreign_changes
 from ssa_operator.reconcile.generated_values.requests import restore_kept_values
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observed import ApplyScope, Observed, ObservedChildren, ObservedParents
-from ssa_operator.reconcile.ordering import FollowUps
-from ssa_operator.reconcile.parent_records import rules as parent_records
 from ssa_operator.reconcile.parent_records.lost_records import unknown_notice, were_lost
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
+from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.parent_view import ParentView
 from ssa_operator.reconcile.plan import make_plan
+from ssa_operator.reconcile.recreate.memory import Recreations
 from ssa_operator.reconcile.render_moment import RenderMoment
 from ssa_operator.reconcile.render_turns import RenderTurns
+from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.secrets.parent_secrets import with_render, with_status
 from ssa_operator.reconcile.settings import ApplyMode, ReconcileSettings
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
@@ -86,7 +103,7 @@ class Observer:
 
     def __init__(
         self,
-        cluster: ClusterAccess,
+        cluster: SharedCluster,
         claims: ObjectClaims,
         settings: ReconcileSettings,
         clock: Clock,
@@ -105,7 +122,7 @@ class Observer:
             records = self._records(turn)
             await self.watch_recorded(turn)
             if records.kept_values:
-                await restore_kept_values(self._cluster.for_parent(turn.parent.live), turn)
+                await restore_kept_values(turn)
             recorded = await self._get_recorded(turn, records)
             rendered, unlabelled, as_rendered = await self._render(turn, recorded.objects)
             await self._observe_children(turn, rendered)
@@ -121,7 +138,8 @@ class Observer:
         they ask for, or that is not known.
         """
         await self._cluster.lookups.discover()
-        moment = RenderMoment(lambda: self._view(parent, own_children(self._cluster.children, parent)))
+        turn = Turn.begin(self._cluster, parent, ParentState(), Cause.PARENT)
+        moment = RenderMoment(lambda: self._view(turn, own_children(turn)))
         rendered = await self._render_in_turn(parent, moment)
         account = moment.view.account
         if account is not None and account.denies:
@@ -140,7 +158,7 @@ class Observer:
         await self._discover(turn.parent)
         parent = turn.parent
         for _ in range(ROUNDS):
-            moment = RenderMoment(lambda: self._view(parent, children))
+            moment = RenderMoment(lambda: self._view(turn, children))
             own = await self._renders.run(
                 turn.uid, moment, lambda seen: render_status(parent.folder, parent.live.body, seen, ready_when)
             )
@@ -157,19 +175,19 @@ class Observer:
         self.follow(turn.parent, Cause.CHILD, moment.versions(versions), own.apis)
         return own
 
-    async def rendered_at_creation(self, parent: Parent, observed: Observed) -> frozenset[Identity]:
+    async def rendered_at_creation(self, turn: Turn, observed: Observed) -> frozenset[Identity]:
         """The objects that the templates rendered when the parent was created, or would have rendered."""
-        created = creation_time(parent.live.body["metadata"])
+        created = creation_time(turn.parent.live.body["metadata"])
         moment = RenderMoment(
-            lambda: replace(self._view(parent, observed.children.own), now=self._now() if created is None else created)
+            lambda: replace(self._view(turn, observed.children.own), now=self._now() if created is None else created)
         )
-        earlier = make_plan(observed, await self._render_in_turn(parent, moment))
+        earlier = make_plan(observed, await self._render_in_turn(turn.parent, moment))
         return frozenset(step.identity for step in earlier.steps if step.manifest is not None)
 
     def render_traced(self, parent: Parent, observed: Observed) -> Rendered:
         """What the templates render, with the origin of each field. Nothing else is watched for it."""
-        unlabelled = observed.children.unlabelled
-        view = replace(self._view(parent, observed.children.own), unlabelled=unlabelled)
+        turn = Turn.begin(self._cluster, parent, ParentState(), Cause.PARENT)
+        view = replace(self._view(turn, observed.children.own), unlabelled=observed.children.unlabelled)
         return render_traced(parent.folder, parent.live.body, view)
 
     async def _render_in_turn(self, parent: Parent, moment: RenderMoment, texts: ParsedTexts | None = None) -> Rendered:
@@ -191,11 +209,11 @@ class Observer:
             result = work()
         return result
 
-    async def get_unlabelled(self, parent: Parent, versions: Mapping[Identity, str | None]) -> UnlabelledObjects:
+    async def get_unlabelled(self, turn: Turn, versions: Mapping[Identity, str | None]) -> UnlabelledObjects:
         """The objects of these names that exist without the operator's label, so that no informer holds them. They are
         read as the parent's account, in these versions (None: the preferred one).
         """
-        return await get_unlabelled(versions, self._cluster.for_parent(parent.live).client, self._cluster.children)
+        return await get_unlabelled(versions, turn.cluster.client, turn.cluster.children)
 
     def follow(
         self,
@@ -212,8 +230,7 @@ class Observer:
 
     def _records(self, turn: Turn) -> ParentRecords:
         """The records on the parent, with those that could not be written there yet."""
-        records = parent_records.read_parent_records(turn.parent.live)
-        records = replace(records, selector=self._settings.selector)
+        records = replace(turn.records, selector=self._settings.selector)
         if turn.parent.live.deleting:
             return records
         once = {**records.once_records, **turn.state.unrecorded_once}
@@ -224,10 +241,11 @@ class Observer:
         """Watch the children that are recorded or reported, also where no template renders them now."""
         children, reported = self._cluster.children, turn.state.unseen_kinds
         if not turn.state.reconciled_before:
-            applied = parent_records.read_parent_records(turn.parent.live).applied
+            applied = turn.records.applied
             recorded = frozenset[GroupKind]() if applied is None else applied.kinds
             reported = recorded | reported_kinds(turn.parent.live)
-        await children.watch(turn.uid, recorded_needs(turn.parent, children, reported), _hidden_namespaces(turn))
+        needs = recorded_needs(turn.parent, turn.records, children, reported)
+        await children.watch(turn.uid, needs, _hidden_namespaces(turn))
         unseen = frozenset(kind for kind, known in self._kinds(turn, reported).items() if not known.synced)
         turn.state = replace(turn.state, unseen_kinds=unseen)
         self._forget_if_gone(turn)
@@ -246,13 +264,13 @@ class Observer:
         """
         children, identities = self._cluster.children, {*records.inventory}
         if self._settings.sharded:
-            identities |= turn.state.children.apply_records.keys()
+            identities |= turn.state.children[ApplyRecords].by_child.keys()
         served = (each for each in identities if children.namespaced(each.group_kind) is not None)
         known = (each for each in served if not children.is_awaited(each, turn.uid))
         unwatched = sorted(each for each in known if each not in children)
         # The operator records no more than that, and whoever may edit the parent may write any number of names.
         limit = turn.parent.folder.settings.max_children
-        found = await self.get_unlabelled(turn.parent, dict.fromkeys(unwatched[:limit]))
+        found = await self.get_unlabelled(turn, dict.fromkeys(unwatched[:limit]))
         own = {identity: live for identity, live in found.objects.items() if live.parent_uid == turn.uid}
         unread = dict.fromkeys(unwatched[limit:], f"more than `maxChildren: {limit}` children are recorded")
         return UnlabelledObjects(own, {**found.unreadable, **unread}, found.forbidden)
@@ -265,7 +283,7 @@ class Observer:
         kept.
         """
         parent, children, lookups = turn.parent, self._cluster.children, self._cluster.lookups
-        unlabelled, read, deleted = NO_OBJECTS, set[Identity](), turn.state.children.deleted_with_values
+        unlabelled, read, deleted = NO_OBJECTS, set[Identity](), turn.state.children[Recreations].deleted_with_values
         await self._discover(parent)
         texts = ParsedTexts()
         for _ in range(ROUNDS + DEFERRALS):
@@ -273,7 +291,7 @@ class Observer:
             known = {**deleted, **recorded, **_adoptable(parent, unlabelled.objects)}
             moment = RenderMoment(
                 lambda known=known: replace(  # type: ignore[misc]
-                    self._view(parent, (*own_children(children, parent), *recorded.values())), unlabelled=known
+                    self._view(turn, (*own_children(turn), *recorded.values())), unlabelled=known
                 )
             )
             rendered = await self._render_in_turn(parent, moment, texts)
@@ -292,11 +310,11 @@ class Observer:
                 continue
             needs = rendered_needs(rendered, parent)
             # Another parent may have started their informers just now.
-            former = recorded_needs(parent, children, turn.state.unseen_kinds, needs)
+            former = recorded_needs(parent, turn.records, children, turn.state.unseen_kinds, needs)
             new = await children.watch(turn.uid, needs | former, _hidden_namespaces(turn))
             written = versions_of(rendered, parent, needs, children)
             needs |= former
-            needs |= unrendered_needs(own_children(children, parent), needs)
+            needs |= unrendered_needs(own_children(turn), needs)
             children.need_only(turn.uid, needs, written)
             await lookups.wait_for_sync(versions)
             live = any(isinstance(query, Reference) for query in rendered.queries)
@@ -311,7 +329,7 @@ class Observer:
             ) != versions:
                 continue
             generated = {identity: written.get(identity) for identity in rendered.generated if identity not in read}
-            more = await self.get_unlabelled(parent, generated)
+            more = await self.get_unlabelled(turn, generated)
             read.update(rendered.generated)
             unlabelled |= more
             if not more.objects:
@@ -342,7 +360,7 @@ class Observer:
         children = self._cluster.children
         identities = rendered_identities(rendered, turn.parent, children)
         asked = {(query.kind, query.name) for query in rendered.queries if isinstance(query, Reference)}
-        own = own_children(children, turn.parent) if asked else ()
+        own = own_children(turn) if asked else ()
         identities |= {each.identity for each in own if (each.identity.kind, each.identity.name) in asked}
         children.expect(turn.uid, identities)
         partial = [live for each in sorted(identities) if (live := children.get(each)) is not None and live.partial]
@@ -372,7 +390,7 @@ class Observer:
         unwatched = {identity: child for identity, child in recorded.objects.items() if identity not in children}
         if unwatched:
             children = ChainMap(unwatched, cast("MutableMapping[Identity, LiveObject]", children))
-        own = (*own_children(self._cluster.children, turn.parent), *unwatched.values())
+        own = (*own_children(turn), *unwatched.values())
         named = {child.identity.group_kind for child in own} | rendered_kinds(rendered) | reported_kinds(live)
         named |= {identity.group_kind for identity in records.inventory}
         named |= records.applied.kinds if records.applied is not None else set()
@@ -412,10 +430,7 @@ class Observer:
             records_lost=records_lost,
             apply_scope=self._apply_scope(turn, renewed=renewed),
             renewed=renewed,
-            cluster_scope=turn.parent.folder.settings.cluster_scope,
-            adopt=turn.parent.folder.settings.adopt,
-            max_children=turn.parent.folder.settings.max_children,
-            max_depth=turn.parent.folder.settings.max_depth,
+            settings=turn.parent.folder.settings,
             sharded=self._settings.sharded,
             confidential=is_confidential(turn.parent, rendered),
             reconcile_at=reconcile_at,
@@ -425,15 +440,18 @@ class Observer:
 
     async def _observe_children(self, turn: Turn, rendered: Rendered) -> None:
         """Update what is remembered of the children by what the caches show."""
-        live, history, now = turn.parent.live, turn.state.children, self._monotonic()
+        live, now = turn.parent.live, self._monotonic()
         changed = Cause.PARENT in turn.causes or (
             turn.state.reconciled_before and turn.state.renders.digest != rendered.digest
         )
-        history = observe_loops(history, now, reset=changed and not live.deleting)
-        if is_suspended(live, turn.parent.folder.settings.suspend_when):
-            # Users may change the children by hand, and no reconcile follows.
-            history = replace(history, follow_ups=FollowUps())
-        else:
+        seen = Observation(
+            now=now,
+            changed_by_user=changed and not live.deleting,
+            deleting=live.deleting,
+            suspended=is_suspended(live, turn.parent.folder.settings.suspend_when),
+        )
+        history = promises.begin(turn.state.children, seen)
+        if not seen.suspended:
             _, renewed = _reconcile_at(turn)
             history = await observe_foreign_changes(
                 lambda: applied_children(history, self._cluster.children, turn.uid),
@@ -453,19 +471,18 @@ class Observer:
         if templates is not None and templates.queries_cluster:
             await self._cluster.lookups.discover()
 
-    def _view(self, parent: Parent, children: Sequence[LiveObject]) -> ParentView:
-        watched, now = self._cluster.children, self._now()
-        records = parent_records.read_parent_records(parent.live)
+    def _view(self, turn: Turn, children: Sequence[LiveObject]) -> ParentView:
+        watched, now, parent = self._cluster.children, self._now(), turn.parent.live
         return ParentView(
             now=now,
-            parent=parent.live,
+            parent=parent,
             lookups=self._cluster.lookups,
             children=children,
-            objects=watched.of(parent.live.uid),
+            objects=watched.of(parent.uid),
             informers=watched,
             kind_reports_status=self._cluster.reports_status,
-            account=self._cluster.for_parent(parent.live).account_view(),
-            once=apply_once.with_final_states(records, parent.live.uid, watched.last_seen, now).once_records,
+            account=turn.cluster.account_view(),
+            once=apply_once.with_final_states(turn.records, parent.uid, watched.last_seen, now).once_records,
         )
 
     def _apply_scope(self, turn: Turn, *, renewed: bool) -> ApplyScope:
@@ -500,18 +517,18 @@ def _unrecorded(parent: LiveObject, own: Iterable[LiveObject], rendered: Rendere
     ]
 
 
-def own_children(children: ChildInformers, parent: Parent) -> tuple[LiveObject, ...]:
+def own_children(turn: Turn) -> tuple[LiveObject, ...]:
     """The watched objects that have the parent's label and may be its children. Those of its namespace come first, then
     those that are recorded, and then the oldest: `child` reads the first one of its kind and name.
     """
-    live, recorded = parent.live, parent_records.read_parent_records(parent.live).inventory
-    namespace, cluster_scope = live.identity.namespace, parent.folder.settings.cluster_scope
+    live, recorded = turn.parent.live, turn.records.inventory
+    namespace, cluster_scope = live.identity.namespace, turn.parent.folder.settings.cluster_scope
 
     def order(child: LiveObject) -> tuple[bool, bool, str]:
         outside = child.identity.namespace != namespace
         return outside, child.identity not in recorded, child.metadata.creation_timestamp or ""
 
-    labelled = children.by_parent(live.uid)
+    labelled = turn.cluster.children.by_parent(live.uid)
     own = (each for each in labelled if may_be_child(each, live, recorded, cluster_scope=cluster_scope))
     return tuple(sorted(own, key=order))
 

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kind_state import KindState
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.parent_settings import MAX_CHILDREN, MAX_DEPTH, AdoptPolicy
+from ssa_operator.objects.parent_settings import ParentSettings
 from ssa_operator.reconcile.child_history import ChildHistory
 from ssa_operator.reconcile.finalization.deletion_cycles import why_kept
 from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace
@@ -107,14 +107,8 @@ class Observed(Struct, frozen=True, kw_only=True):
     apply_scope: ApplyScope = ApplyScope.ALL
     renewed: bool = False
     """Whether `reconcile_at` has a new value, so that even what changes nothing is applied."""
-    cluster_scope: bool = False
-    """The folder's setting `clusterScope`."""
-    adopt: AdoptPolicy = AdoptPolicy.IN_NAMESPACE
-    """The folder's setting `adopt`."""
-    max_children: int = MAX_CHILDREN
-    """The folder's setting `maxChildren`."""
-    max_depth: int = MAX_DEPTH
-    """The folder's setting `maxDepth`."""
+    settings: ParentSettings = ParentSettings()
+    """Those of the folder."""
     sharded: bool = False
     """Whether children get the label with their parent's bucket."""
     confidential: bool = False

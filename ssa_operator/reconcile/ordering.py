@@ -7,17 +7,14 @@ Promises:
 - A dependency that failed, is refused or waits itself holds back everything that depends on it.
 - A dependency with `wait: "false"` is satisfied as soon as its object exists.
 - A manifest that is applied already and unchanged is not held back.
-- Another reconcile follows one that changed an object that templates read, because no event reports that change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.kube.api.backoff import backoff
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.dependency_graph import Edge, Graph, graph, waves
 from ssa_operator.objects.identity import Identity
@@ -26,9 +23,6 @@ from ssa_operator.objects.render_result import Dependency, Rendered, RenderProbl
 from ssa_operator.reconcile.feedback_loops.rules import Answers
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.step import Action, FailureReason, Step
-
-MAX_IMMEDIATE_REQUEUES = 1000
-"""Reconciles in a row that may follow each other at once. A longer series backs off."""
 
 CHANGED = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED})
 """The results of a step that created or changed an object."""
@@ -73,30 +67,6 @@ def waiting_outcome(step: Step, outcomes: Mapping[Identity, Outcome], now: float
     waiting = replace(step, order=replace(step.order, awaited=tuple(awaited)))
     message = "waiting for " + " and ".join(map(str, awaited))
     return Outcome(step=waiting, result=Result.WAITING, live=step.live, message=message)
-
-
-class FollowUps(Struct, frozen=True):
-    """A series of reconciles that each changed what templates read: a chain of children is created link by link."""
-
-    count: int = 0
-
-    @property
-    def continued(self) -> FollowUps:
-        """The series with one more reconcile."""
-        return FollowUps(self.count + 1)
-
-    @property
-    def at_once(self) -> bool:
-        """Whether another reconcile follows without a pause."""
-        return bool(self.count) and not self.pause
-
-    @property
-    def pause(self) -> float:
-        """Seconds until the next reconcile: a series that may have no end backs off. (reconcile.feedback_loops.rules
-        slows down a child that changes each time it is applied, much earlier.)
-        """
-        excess = self.count - MAX_IMMEDIATE_REQUEUES
-        return backoff(excess, 0.0) if excess > 0 else 0.0
 
 
 def inputs_changed(rendered: Rendered, outcomes: Sequence[Outcome], now: float) -> bool:

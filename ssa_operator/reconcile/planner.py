@@ -15,8 +15,9 @@ from msgspec.structs import replace
 
 from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import Stage, stage
+from ssa_operator.reconcile.finalization.memory import HookFailures
 from ssa_operator.reconcile.finalization.requests import ending_namespaces
 from ssa_operator.reconcile.finalization.rules import DeletionContext, Finalization, make_finalization
 from ssa_operator.reconcile.finalization.waits_of_others import waits_of_others
@@ -37,7 +38,7 @@ log = logging.getLogger("ssa_operator")
 class Planner:
     """Plans reconciles. `claims` are the objects of all parents of all folders."""
 
-    def __init__(self, cluster: ClusterAccess, claims: ObjectClaims, observer: Observer, clock: Clock) -> None:
+    def __init__(self, cluster: SharedCluster, claims: ObjectClaims, observer: Observer, clock: Clock) -> None:
         self._cluster = cluster
         self._claims = claims
         self._observer = observer
@@ -56,7 +57,7 @@ class Planner:
         plan = make_plan(observed, rendered)
         unseen = {each: version for each, version in plan.unseen.items() if each not in rendered.generated}
         if unseen:
-            more = await self._observer.get_unlabelled(turn.parent, unseen)
+            more = await self._observer.get_unlabelled(turn, unseen)
             children = replace(
                 observed.children,
                 unlabelled={**observed.children.unlabelled, **more.objects},
@@ -74,7 +75,7 @@ class Planner:
         if known is not plan.observed:
             plan = make_plan(known, rendered)
         if plan.hold_message and rendered.changed_by_time:
-            earlier = await self._observer.rendered_at_creation(turn.parent, plan.observed)
+            earlier = await self._observer.rendered_at_creation(turn, plan.observed)
             rendered_before = plan.observed.rendered_before | earlier
             plan = make_plan(replace(plan.observed, rendered_before=rendered_before), rendered)
         self._claims.claim(turn.uid, plan)
@@ -89,7 +90,7 @@ class Planner:
         children = (*observed.records.inventory, *own)
         observed = await self._ancestors.observed(observed, children)
         cycles = self._claims.waits.cycles(live, children)
-        context = DeletionContext(now=self._now(), failures=turn.state.children.hook_failures, cycles=cycles)
+        context = DeletionContext(now=self._now(), failures=turn.state.children[HookFailures].by_child, cycles=cycles)
         deletion = await self._observer.judged(turn, lambda: make_finalization(observed, rendered, context))
         known = await self._with_ending_namespaces(observed, deletion.blocking_namespaces)
         if known.ending_namespaces:

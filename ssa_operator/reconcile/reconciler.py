@@ -35,32 +35,25 @@ from ssa_operator.objects.finalizers import FINALIZER
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import MESSAGE_LIMIT, bounded
 from ssa_operator.objects.render_result import Rendered, StatusFields
+from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.act import act
-from ssa_operator.reconcile.child_history import (
-    after_changes,
-    after_creations,
-    after_outcomes,
-    after_recreations,
-    after_reverts,
-    after_warnings,
-    next_check_at,
-    next_loop_at,
-    only_newly_counted,
-)
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.child_history import CarriedOut
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import Stage, stage
 from ssa_operator.reconcile.failures import bug_message
 from ssa_operator.reconcile.finalization.deletion_cycles import pause_before_next_look
 from ssa_operator.reconcile.finalization.requests import without_failures_in_ending_namespaces
 from ssa_operator.reconcile.finalization.rules import Finalization, advances_deletion, was_orphaned
 from ssa_operator.reconcile.finalization.stuck_deletions import removal_advice
-from ssa_operator.reconcile.generated_values.requests import ValueKeeper, delete_kept_values, obsolete_replicas
+from ssa_operator.reconcile.follow_ups.memory import FollowUps
+from ssa_operator.reconcile.generated_values.requests import delete_kept_values, obsolete_replicas
+from ssa_operator.reconcile.guard import ReconcileGuard
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
 from ssa_operator.reconcile.impersonation.rules import refusal
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observe import Observer, own_children
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.ordering import FollowUps, inputs_changed
+from ssa_operator.reconcile.ordering import inputs_changed
 from ssa_operator.reconcile.orphaning.requests import release_children
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.lost_records import NO_NOTICE, record_texts
@@ -77,9 +70,9 @@ from ssa_operator.reconcile.parent_records.rules import ParentRecords, unreadabl
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.plan import Plan, render_history_after
 from ssa_operator.reconcile.planner import Planner
+from ssa_operator.reconcile.pod_failures.memory import PodChecks
 from ssa_operator.reconcile.pod_failures.requests import diagnose_pods
 from ssa_operator.reconcile.pod_failures.workload_event_requests import WorkloadEvents
-from ssa_operator.reconcile.prune.requests import ViewCheck
 from ssa_operator.reconcile.render_turns import Postponed, let_renders_wait
 from ssa_operator.reconcile.resync.requests import Repeater, with_repeated
 from ssa_operator.reconcile.secrets.redacted_report import (
@@ -140,7 +133,7 @@ class Reconciler:
 
     def __init__(
         self,
-        cluster: ClusterAccess,
+        cluster: SharedCluster,
         claims: ObjectClaims,
         settings: ReconcileSettings,
         others_wait: Callable[[Cause, ParentKey], bool] = lambda *_: False,
@@ -160,7 +153,7 @@ class Reconciler:
 
     async def reconcile(self, parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
         """Reconcile a parent. Where other parents wait, its status may be left to `write_status`."""
-        turn = Turn(parent=parent, state=state, causes=causes)
+        turn = Turn.begin(self._cluster, parent, state, causes)
         with turn.judgements.used():
             return await turn.steps.measured(self._reconciled(turn))
 
@@ -187,12 +180,12 @@ class Reconciler:
 
     async def warm(self, parent: Parent, state: ParentState) -> None:
         """Watch what a reconcile of the parent reads, and write nothing. Raises ApiError and CredentialsError."""
-        turn = Turn(parent=parent, state=state, causes=Cause.FIRST_LIST)
+        turn = Turn.begin(self._cluster, parent, state, Cause.FIRST_LIST)
         await turn.steps.measured(self.observer.observe(turn))
 
     async def write_status(self, parent: Parent, state: ParentState) -> Reconciled:
         """Write the status that the last reconcile deferred."""
-        turn = Turn(parent=parent, state=state, causes=Cause.STATUS)
+        turn = Turn.begin(self._cluster, parent, state, Cause.STATUS)
         try:
             await self._publisher.write_status(turn, self._clock.monotonic())
         except Exception as error:  # noqa: BLE001 - as above
@@ -201,7 +194,7 @@ class Reconciler:
 
     async def report_suspicion(self, parent: Parent, state: ParentState, why: str, *, stalled: bool) -> Reconciled:
         """Report on a parent that is not reconciled yet, because a process was held up or died while it was."""
-        turn = Turn(parent=parent, state=state, causes=Cause.STATUS)
+        turn = Turn.begin(self._cluster, parent, state, Cause.STATUS)
         try:
             report = make_suspicion_report(parent.live, why, self._now(), stalled=stalled)
             await self._publisher.publish(turn, report, self._clock.monotonic(), later=False)
@@ -210,7 +203,7 @@ class Reconciler:
         return Reconciled(state=turn.state)
 
     async def _reconcile(self, turn: Turn) -> Report:
-        await restore_parent_records(self._cluster, turn, self._clock.monotonic())
+        await restore_parent_records(turn, self._clock.monotonic())
         live = turn.parent.live
         if turn.parent.orphans_children and FINALIZER in live.metadata.finalizers:
             return await self._leave_children(turn)
@@ -262,13 +255,13 @@ class Reconciler:
     async def _act(self, turn: Turn, plan: Plan) -> Outcomes:
         # What is applied may wait for the readiness of what exists.
         await self._judge(turn, ((step, step.live) for step in plan.steps))
-        plan = await record_before_apply(self._cluster, turn, plan)
+        plan = await record_before_apply(turn, plan)
         outcomes = with_repeated(await self._carry_out(turn, plan), turn)
         await turn.steps.rest()
-        outcomes = await record_once(self._cluster, turn, plan.observed.records, outcomes, self._now())
+        outcomes = await record_once(turn, plan.observed.records, outcomes, self._now())
         with self._status_may_follow(turn, lambda: self._made_report(turn, plan, outcomes, _NO_FIELDS)):
             diagnosed = await self._diagnose(turn, outcomes)
-        return self._learn(turn, diagnosed)
+        return self._learn(turn, plan, diagnosed)
 
     async def _judge(self, turn: Turn, objects: Iterable[tuple[Step, LiveObject | None]]) -> None:
         """Judge objects that have a rule of readiness of their own, so that what follows needs no time for it."""
@@ -277,20 +270,20 @@ class Reconciler:
             await self.observer.judged(turn, lambda: [step.readiness_of(live, self._now()) for step, live in asked])
 
     async def _finalize(self, turn: Turn, deletion: Finalization) -> Outcomes:
-        turn.parent = await save_parent_records(self._cluster, turn.parent, deletion.records)
+        await save_parent_records(turn, deletion.records)
         outcomes = await self._carry_out(turn, deletion.plan)
         outcomes = await without_failures_in_ending_namespaces(outcomes, turn.parent.live, self._cluster)
-        return self._learn(turn, outcomes)
+        with self._status_may_follow(turn, lambda: self._made_deletion_report(turn, deletion, outcomes, _NO_FIELDS)):
+            await self._judge(turn, ((outcome.step, outcome.live) for outcome in outcomes))
+        return self._learn(turn, deletion.plan, outcomes)
 
     async def _release(self, turn: Turn, deletion: Finalization) -> Report:
         """Remove the finalizer, so that the API server deletes the parent. The garbage collector deletes nothing that
         the parent lives in.
         """
         why_kept = deletion.plan.observed.why_kept
-        await release_children(
-            self._cluster.for_parent(turn.parent.live, turn.state.secrets), turn.parent.live, why_kept
-        )
-        turn.parent = await save_parent_records(self._cluster, turn.parent, ParentRecords())
+        await release_children(turn.cluster, turn.parent.live, why_kept)
+        await save_parent_records(turn, ParentRecords())
         deletion = redacted_finalization(deletion, turn.state.secrets)
         return make_deletion_report(turn.parent.live, deletion, (), StatusFields(), self._now())
 
@@ -302,8 +295,8 @@ class Reconciler:
         try:
             return await self._report_children_stay(turn)
         finally:
-            await release_children(self._cluster.for_parent(turn.parent.live, turn.state.secrets), turn.parent.live)
-            turn.parent = await save_parent_records(self._cluster, turn.parent, ParentRecords())
+            await release_children(turn.cluster, turn.parent.live)
+            await save_parent_records(turn, ParentRecords())
 
     async def _report_children_stay(self, turn: Turn) -> Report:
         """The report, also if the garbage collector changes the parent meanwhile: it removes its own finalizer."""
@@ -311,46 +304,45 @@ class Reconciler:
             try:
                 return await self._report_idle(turn, _deleting(_CHILDREN_STAY))
             except ApiError as error:
-                now = await read_again(self._cluster, turn.parent) if error.conflict else None
+                now = await read_again(turn.cluster, turn.parent) if error.conflict else None
                 if now is None:
                     raise
-            turn.parent = replace(turn.parent, live=now)
+            turn.take_parent(replace(turn.parent, live=now))
         return await self._report_idle(turn, _deleting(_CHILDREN_STAY))
 
     async def _carry_out(self, turn: Turn, plan: Plan) -> Outcomes:
-        cluster = self._cluster.for_parent(turn.parent.live, turn.state.secrets)
-        check, keeper = ViewCheck(cluster, turn, plan), ValueKeeper(cluster, turn)
-        cluster = replace(
-            cluster,
-            former_managers=turn.parent.folder.settings.former_managers,
-            why_outdated=None if turn.parent.live.deleting else check.why_outdated,
-            why_parent_outdated=check.why_parent_outdated,
-            parent_leaves=None if turn.parent.live.deleting else lambda: turn.parent.leaves,
-            keep_values=keeper.keep,
-            keep_replicas=keeper.keep_replicas,
-        )
+        cluster = replace(turn.cluster, guard=ReconcileGuard(turn, plan))
         with stage(Stage.ACT):
             outcomes = await act(plan, cluster, self._now())
         turn.guessed = turn.judgements.missing
-        turn.state = replace(turn.state, children=after_recreations(turn.state.children, outcomes))
+        turn.state = replace(turn.state, children=promises.after_act(turn.state.children, outcomes))
         return outcomes
 
     async def _diagnose(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
         await self._judge(turn, ((outcome.step, outcome.live) for outcome in outcomes))
         history = turn.state.children
         outcomes, checks = await diagnose_pods(
-            outcomes, history.pod_checks, self._cluster.for_parent(turn.parent.live), self._workload_events, self._clock
+            outcomes, history[PodChecks].by_child, turn.cluster, self._workload_events, self._clock
         )
-        turn.state = replace(turn.state, children=replace(history, pod_checks=checks))
+        turn.state = replace(turn.state, children=history.remember(PodChecks(checks)))
         return outcomes
 
-    def _learn(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
-        """Update the history of the children. Returns the outcomes with new warnings only."""
-        history = after_reverts(turn.state.children, outcomes, self._clock.monotonic())
-        history = after_creations(history, outcomes, self._clock.monotonic())
-        history, outcomes = after_warnings(history, outcomes)
-        turn.state = replace(turn.state, children=after_outcomes(history, outcomes))
-        return only_newly_counted(outcomes, history.apply_records)
+    def _learn(self, turn: Turn, plan: Plan, outcomes: Outcomes) -> Outcomes:
+        """Update the history of the children. Returns the outcomes without what was logged of earlier ones."""
+        history, now = turn.state.children, self._now()
+        follows = inputs_changed(plan.rendered, outcomes, now) or (
+            turn.parent.live.deleting and advances_deletion(outcomes, now)
+        )
+        done = CarriedOut(
+            outcomes=outcomes,
+            rendered=plan.rendered,
+            before=history,
+            follows=follows,
+            read_by=self._claims.read_by,
+            now=self._clock.monotonic(),
+        )
+        turn.state = replace(turn.state, children=promises.after(history, done))
+        return promises.news(history, outcomes)
 
     def _learn_plan(self, turn: Turn, plan: Plan, report: Report) -> None:
         renders = render_history_after(plan, turn.state.renders, complete=report.complete)
@@ -369,13 +361,12 @@ class Reconciler:
             report = await self.observer.judged(turn, lambda: self._made_report(turn, plan, outcomes, own))
         await turn.steps.rest()
         self._learn_plan(turn, plan, report)
-        cluster = self._cluster.for_parent(turn.parent.live)
-        obsolete = await delete_kept_values(cluster, turn, plan, outcomes)
-        numbers = obsolete_replicas(cluster, turn, plan, outcomes)
-        await trim_records(self._cluster, turn, plan, outcomes, obsolete, numbers)
+        obsolete = await delete_kept_values(turn, plan, outcomes)
+        numbers = obsolete_replicas(turn, plan, outcomes)
+        await trim_records(turn, plan, outcomes, obsolete, numbers)
         report = with_left_out(report, own.left_out)
         await turn.steps.rest()
-        return self._scheduled(turn, plan, outcomes, _after_checks(report, turn))
+        return self._scheduled(turn, plan.observed, outcomes, report)
 
     def _made_report(self, turn: Turn, plan: Plan, outcomes: Outcomes, own: StatusFields) -> Report:
         shown = redacted_outcomes(outcomes, turn.state.secrets)
@@ -401,20 +392,15 @@ class Reconciler:
         shown = redacted_outcomes(outcomes, turn.state.secrets)
         live, now = turn.parent.live, self._now()
         report = await self.observer.judged(turn, lambda: make_suspended_report(live, shown, own, now, why))
-        report = _after_checks(with_left_out(report, own.left_out), turn)
-        return _after_sync(report, plan.observed)
+        report = _after_sync(with_left_out(report, own.left_out), plan.observed)
+        return _due_at(report, turn.state.children.due_at(self._clock.monotonic()))
 
     async def _report_deletion(
         self, turn: Turn, deletion: Finalization, outcomes: Outcomes, rendered: Rendered
     ) -> Report:
-        def reported(own: StatusFields) -> Report:
-            secrets = turn.state.secrets
-            shown, shown_outcomes = redacted_finalization(deletion, secrets), redacted_outcomes(outcomes, secrets)
-            return make_deletion_report(turn.parent.live, shown, shown_outcomes, own, self._now())
-
-        with self._status_may_follow(turn, lambda: reported(_NO_FIELDS)):
+        with self._status_may_follow(turn, lambda: self._made_deletion_report(turn, deletion, outcomes, _NO_FIELDS)):
             own = await self.observer.render_status(turn, _live_objects(outcomes), rendered.ready_when)
-            report = await self.observer.judged(turn, lambda: reported(own))
+            report = await self.observer.judged(turn, lambda: self._made_deletion_report(turn, deletion, outcomes, own))
         self._learn_plan(turn, deletion.plan, report)
         report = with_left_out(report, own.left_out)
         if report.verdict.stalled or deletion.needs_person:
@@ -423,7 +409,14 @@ class Reconciler:
         elif deletion.awaited_ends:
             pause = pause_before_next_look(deletion.awaited_ends, self._now())
             report = _due_at(report, self._clock.monotonic() + pause)
-        return self._scheduled(turn, deletion.plan, outcomes, report)
+        return self._scheduled(turn, deletion.plan.observed, outcomes, report)
+
+    def _made_deletion_report(
+        self, turn: Turn, deletion: Finalization, outcomes: Outcomes, own: StatusFields
+    ) -> Report:
+        secrets = turn.state.secrets
+        shown, shown_outcomes = redacted_finalization(deletion, secrets), redacted_outcomes(outcomes, secrets)
+        return make_deletion_report(turn.parent.live, shown, shown_outcomes, own, self._now())
 
     async def _report_leaving(self, turn: Turn) -> Report:
         """The report on a parent that is being deleted and that does not have the operator's finalizer."""
@@ -478,13 +471,13 @@ class Reconciler:
         """
         await self.observer.watch_recorded(turn)
         # Other objects have the label of children, too: EndpointSlices, and Secrets that keep generated values.
-        return [live for live in own_children(self._cluster.children, turn.parent) if live.owned_fields()]
+        return [live for live in own_children(turn) if live.owned_fields()]
 
     async def _publish_idle(
         self, turn: Turn, verdict: Verdict, children: Sequence[LiveObject], own: StatusFields
     ) -> Report:
         # No reconcile follows at once, which would write the status.
-        turn.state = replace(turn.state, children=replace(turn.state.children, follow_ups=FollowUps()))
+        turn.state = replace(turn.state, children=turn.state.children.remember(FollowUps()))
         report = make_idle_report(turn.parent.live, verdict, children, own, self._now(), turn.state.secrets)
         return await self._publish(turn, with_left_out(report, own.left_out))
 
@@ -493,31 +486,17 @@ class Reconciler:
         scope = parent.folder.settings.cluster_scope
         return refusal(self._cluster.impersonate, parent.live.identity, cluster_scope=scope)
 
-    def _scheduled(self, turn: Turn, plan: Plan, outcomes: Outcomes, report: Report) -> Report:
-        """The report with the time of the next reconcile: after a change of what templates read, for the next step of a
-        deletion, when the next apply in a feedback loop is due, or when another shard's parent may have released an
-        object.
+    def _scheduled(self, turn: Turn, observed: Observed, outcomes: Outcomes, report: Report) -> Report:
+        """The report with the time of the next reconcile: when a promise needs one, or when another shard's parent may
+        have released an object.
         """
-        now, monotonic = self._now(), self._clock.monotonic()
-        follows = inputs_changed(plan.rendered, outcomes, now) or (
-            turn.parent.live.deleting and advances_deletion(outcomes, now)
-        )
-        history = after_changes(
-            turn.state.children,
-            plan.rendered,
-            outcomes,
-            monotonic,
-            follows=follows,
-            apply_records=plan.observed.history.apply_records,
-            read_by=self._claims.read_by,
-        )
-        turn.state = replace(turn.state, children=history)
-        report = _after_sync(report, plan.observed)
+        now = self._clock.monotonic()
+        report = _after_sync(report, observed)
         if turn.guessed:
-            report = _due_at(report, monotonic + GUESS_PAUSE)
+            report = _due_at(report, now + GUESS_PAUSE)
         if any(outcome.step.owner_in_other_shard for outcome in outcomes):
-            report = _due_at(report, monotonic + REMEMBERED_SECONDS)
-        return _due_at(report, next_loop_at(history, monotonic))
+            report = _due_at(report, now + REMEMBERED_SECONDS)
+        return _due_at(report, turn.state.children.due_at(now))
 
     # Publish.
 
@@ -526,10 +505,10 @@ class Reconciler:
         await turn.steps.rest()
         report = with_crd_refusal(self._with_notice_of_lost_records(turn, report), turn.parent.crd_refusal)
         failed = any(outcome.result is Result.FAILED for outcome in report.outcomes)
-        if turn.lacks_permission or (failed and self._cluster.for_parent(turn.parent.live).account):
+        if turn.lacks_permission or (failed and turn.cluster.account):
             # The account may lack a permission, and no event shows that somebody grants it.
             report = _due_at(report, self._clock.monotonic() + ANSWER_LIFETIME)
-        if turn.state.children.follow_ups.at_once:
+        if turn.state.children[FollowUps].at_once:
             # The next reconcile follows at once. It knows more, and writes the status.
             self._publisher.emit_events(turn, report)
             return report
@@ -571,11 +550,6 @@ def _after_sync(report: Report, observed: Observed) -> Report:
     """
     unsynced = any(not kind.synced and not kind.problem for kind in observed.children.kinds.values())
     return _due_at(report, observed.monotonic + SYNC_DEADLINE) if unsynced else report
-
-
-def _after_checks(report: Report, turn: Turn) -> Report:
-    """The report with the time of the next reconcile if pods have to be checked again."""
-    return _due_at(report, next_check_at(turn.state.children))
 
 
 def _due_at(report: Report, moment: float | None) -> Report:

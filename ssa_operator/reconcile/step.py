@@ -23,7 +23,7 @@ from ssa_operator.objects.render_result import WaitTarget
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.field_conflicts.rules import ForeignChange
 from ssa_operator.reconcile.recreate.rules import Recreation
-from ssa_operator.reconcile.refusals.memory import KnownRefusal
+from ssa_operator.reconcile.refusals.known_refusals import KnownRefusal
 from ssa_operator.reconcile.replicas.rules import OthersReplicas
 
 

@@ -130,13 +130,12 @@ class StepRecord:
     def end(self) -> None:
         """Record that the step that began last has ended. One around it counts from now on."""
         step, started = self._open.pop()
-        now = self._clock()
+        seconds = self._clock() - started
         if self._open:
             around, _ = self._open.pop()
-            self._memory[_STARTED.size : _STARTED.size + len(around)] = around
-            self._open.append((around, now))
-        _STARTED.pack_into(self._memory, 0, now if self._open else 0.0)
-        seconds = now - started
+            self.begin(around)
+        else:
+            _STARTED.pack_into(self._memory, 0, 0.0)
         if seconds >= HELD and not self._was_held_by_thread(seconds):
             self.on_held(_step(step[_LENGTH.size :]), seconds)
 

@@ -3,6 +3,8 @@
 Promises:
 - It is the only value that changes during a reconcile. If a request fails, the process remembers the state that it has
   by then.
+- What holds for the whole reconcile is made once: the access to the cluster, and the parent's records, which are read
+  again only after a write of the parent.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.secret_fields import ParentSecrets
 from ssa_operator.reconcile.account_view import AccountView
+from ssa_operator.reconcile.cluster_access import ClusterAccess, SharedCluster
 from ssa_operator.reconcile.long_steps import LongSteps
 from ssa_operator.reconcile.outcome import Result
+from ssa_operator.reconcile.parent_records.rules import ParentRecords, read_parent_records
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.rendering.jinja.judgements import Judgements
@@ -27,8 +31,12 @@ from ssa_operator.rendering.jinja.judgements import Judgements
 class Turn(Struct, kw_only=True):
     """A reconcile in progress: the parent, its state and the causes."""
 
+    cluster: ClusterAccess
+    """The access to the cluster for this parent."""
     parent: Parent
     """The parent as the last write of this reconcile left it."""
+    records: ParentRecords
+    """The records on it."""
     state: ParentState
     """What the process remembers of the parent so far."""
     causes: Cause
@@ -58,6 +66,17 @@ class Turn(Struct, kw_only=True):
     publishing: bool = False
     """Whether everything but the status and the Events is done."""
 
+    @classmethod
+    def begin(cls, cluster: SharedCluster, parent: Parent, state: ParentState, causes: Cause) -> Turn:
+        """A reconcile that begins now."""
+        return cls(
+            cluster=cluster.for_parent(parent, state.secrets),
+            parent=parent,
+            records=read_parent_records(parent.live),
+            state=state,
+            causes=causes,
+        )
+
     @property
     def uid(self) -> str:
         return self.parent.live.uid
@@ -79,7 +98,13 @@ class Turn(Struct, kw_only=True):
         status = replace(self.state.status, deferred=None)
         self.state = replace(self.state, status=status, repeatable=None)
 
+    def take_parent(self, parent: Parent) -> None:
+        """Go on with the parent as a write or a read returned it."""
+        if parent is not self.parent:
+            self.parent, self.records = parent, read_parent_records(parent.live)
+
     def remember_secrets(self, secrets: ParentSecrets) -> None:
         """Remember where a render put the contents of Secrets."""
         if secrets != self.state.secrets:
             self.state = replace(self.state, secrets=secrets)
+            self.cluster = self.cluster.hiding(secrets)

@@ -3,9 +3,9 @@
 Promises:
 - A document that differs in a second render of the same input, or is missing there, becomes a problem with the template
   line of the difference. All other documents stay.
-- Generated values don't count as a difference: where they are new, the check compares two renders with the same random
+- Generated values don't count as a difference: if they are new, the check compares two renders with the same random
   numbers.
-- The check costs one more render, or three where generated values are new.
+- The check costs one more render, or three if generated values are new.
 
 The check can't find values that differ only between processes. Templates can't write such values: they have no clock,
 no randomness and no sets, and a value that only Python's repr() can write is refused.

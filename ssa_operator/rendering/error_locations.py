@@ -3,7 +3,7 @@
 Promises:
 - Each problem has the template file, the line, and the lines that included it.
 - A message contains no value of the parent, except names of fields.
-- A message of an expression that reads a Secret's content quotes nothing of what it failed with.
+- If an expression that reads a Secret's content fails, the message quotes no value.
 - A message contains no name of a Python class or function, because template authors don't know them.
 """
 

@@ -1,9 +1,9 @@
-"""Resolves `live`: the reads of the parent's own children as they are now.
+"""Resolves `live`: reads of the parent's own children in their current state.
 
 Promises:
-- `live` never waits. A missing field of a live child is a problem at its line, as a missing field of the parent is.
-- A child that a template renders is not taken for an absent one while the watch of its kind is not synced: the
-  documents that read it wait until the operator knows. For other children, `live` gives what the cache has.
+- `live` never waits. A missing field of a live child is a problem at its line, like a missing field of the parent.
+- While the watch of its kind is not synced, a rendered child does not count as absent: the documents that read it wait
+  until the operator knows. For other children, `live` gives what the cache has.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Finds every manifest that a folder can render and every lookup, from the text of its templates alone.
 
 Promises:
-- A manifest in any branch of a condition counts, also if no example renders it.
+- A manifest in any branch of a condition counts, even if no example renders it.
 - The kinds of macros, includes, loops over constants and constant expressions are found. Each has its template line.
-- A kind that only a render knows is not guessed: an UnknownPart names its template line.
+- The kinds that only a render can determine are not guessed: an UnknownPart names the template line.
 - A kind and an apiVersion in different arms of one condition make no manifest.
 """
 
@@ -216,7 +216,7 @@ class _FieldRead(Struct, frozen=True, kw_only=True):
 
 
 class _Document:
-    """One YAML document of the expanded text. What only a render knows is added to `unknown`."""
+    """One YAML document of the expanded text. Parts that only a render can determine are added to `unknown`."""
 
     def __init__(self, lines: Sequence[_Line], unknown: dict[UnknownPart, None]) -> None:
         self._lines = lines

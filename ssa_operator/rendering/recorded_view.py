@@ -1,4 +1,4 @@
-"""A cluster view that gives each answer again: what the cluster was at the moment of a render.
+"""A cluster view that repeats its answers: the state of the cluster at the moment of a render.
 
 Promises:
 - Two renders with one recorded view see the same cluster, even if it changes between them.

@@ -2,7 +2,7 @@
 
 Promises:
 - A reference to a child that no template renders is a problem that suggests the nearest names.
-- A reference that matches two manifests is a problem that names both, with their groups where these differ.
+- A reference that matches two manifests is a problem that names both, with their groups if these differ.
 - A document that reads a child waits while the children of that kind are not known.
 - A document that waits for a finalize hook is a problem, because the hook is applied only during deletion.
 """
@@ -251,7 +251,7 @@ def _is_deadlocked(
     api: TemplateAPI,
     seen: frozenset[Identity] = frozenset(),
 ) -> bool:
-    """Whether a wait ends, directly or through other waits, at a child that does not exist and that only a file which
+    """Whether a wait leads, directly or through other waits, to a child that does not exist and that only a file which
     waits as a whole can render.
     """
     for awaited in wait.awaited:

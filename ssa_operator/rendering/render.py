@@ -32,12 +32,12 @@ from ssa_operator.objects.render_result import (
 )
 from ssa_operator.objects.secret_fields import WHOLE, is_secret
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
+from ssa_operator.rendering.compiled_expressions import with_ready_when
 from ssa_operator.rendering.error_locations import location_of_error, problem_of
-from ssa_operator.rendering.generated_documents import use_live_values
+from ssa_operator.rendering.generated_values import use_live_values
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.rendering.jinja.templates import ManifestFile, Templates
 from ssa_operator.rendering.live_reads import resolve_live_reads
-from ssa_operator.rendering.ready_when import with_ready_when
 from ssa_operator.rendering.references import Result, no_wait_children, resolve_references, resolve_wait_namespace
 from ssa_operator.rendering.status_redaction import redact_status
 from ssa_operator.rendering.values import limits
@@ -53,13 +53,15 @@ if TYPE_CHECKING:
 
 
 _ANNOTATION_ROUNDS = 16
-"""Renders of a folder after which the annotations of children count as they are: each one may depend on the last."""
+"""Renders of a folder after which the annotations of children are accepted as they are: each render may depend on the
+last.
+"""
 
 
 def render_traced(templates: Templates | Folder, parent: Mapping[str, Any], cluster: ClusterView = OFFLINE) -> Rendered:
     """The same as `render`, with the origin of each field and the fields that each dependency reads.
 
-    It takes longer than `render`. A missing field of the parent, which is a problem there, may be a wait here.
+    It takes longer than `render`. A missing field of the parent, which is a problem in `render`, may be a wait here.
     """
     return render(templates, parent, cluster, traced=True)
 
@@ -181,7 +183,7 @@ def _traced_variables(variables: Mapping[str, Any], parent: Mapping[str, Any], a
         name: api.traced_parent(parent, value, *_TRACED[name]) if name in _TRACED else value
         for name, value in variables.items()
     }
-    # The origin of a setting is `values.<name>`, as that of a field of the parent is its path.
+    # The origin of a setting is `values.<name>`, like the path of a field of the parent.
     traced["values"] = api.traced_parent({**parent, "values": variables["values"]}, variables["values"], "values")
     return traced
 
@@ -199,7 +201,7 @@ def _mapping_field(body: Mapping[str, Any], field: str) -> Any:
 def _render_file(
     templates: Templates, file: ManifestFile, variables: dict[str, Any], api: TemplateAPI, seconds: float | None
 ) -> list[Result]:
-    """The results of one file, within so many seconds. Raises TimeLimitError."""
+    """The results of one file, rendered within `seconds`. Raises TimeLimitError."""
     parent = untracked(variables["object"])
 
     def render_with(generated_values: Sequence[str] = ()) -> list[Result]:

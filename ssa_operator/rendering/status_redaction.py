@@ -1,9 +1,9 @@
 """Removes the content of Secrets from the parent's own status fields.
 
 Promises:
-- A status field that is made of a Secret's content is left out, whatever its value is.
+- A status field that is derived from a Secret's content is left out, whatever its value is.
 - The name of a Secret, whether a field exists, and a hash of a value may be in the status.
-- A value that does not come from a Secret stays, even if it equals one: whoever wrote it into the parent knows it.
+- A value that does not come from a Secret stays, even if it equals one: the author of the parent knows it.
 """
 
 from __future__ import annotations

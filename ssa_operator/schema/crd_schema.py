@@ -1,4 +1,4 @@
-"""Reads the schemas of a CRD: fits a status to them, and reports what they keep out of it.
+"""Reads the schemas of a CRD: fits a status to them, and reports the fields that they exclude.
 
 Promises:
 - A field that the schema doesn't declare, or declares with another type, is left out of the status, because the API
@@ -21,19 +21,21 @@ Schema: TypeAlias = Mapping[str, Any]
 
 
 def declared(value: Any, schema: Mapping[str, Any] | None) -> Any:
-    """The part of a JSON value that a structural schema (openAPIV3Schema) declares; `MISFIT` where it declares none."""
+    """The part of a JSON value that a structural schema (openAPIV3Schema) declares; `MISFIT` if it declares none."""
     if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
         return value
-    if type(value) is str and schema.get("type") == "string":
+    kind = str(schema.get("type"))
+    if type(value) is str and kind == "string":
         # Most values are strings: this shortcut halves the time for a status.
         return value
-    if not _fits(value, schema):
+    if type(value) is not _USUAL_TYPES.get(kind) and not _fits(value, kind, schema):
         return MISFIT
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):
         return _fields(value, schema)
     if isinstance(value, (list, tuple)):
-        items = [declared(item, schema.get("items")) for item in value]
-        return MISFIT if any(item is MISFIT for item in items) else items
+        part = schema.get("items")
+        items = [declared(item, part) for item in value]
+        return MISFIT if MISFIT in items else items
     return value
 
 
@@ -48,13 +50,15 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     "boolean": (bool,),
     "integer": (int,),
     "number": (int, float),
-    "object": (Mapping,),
+    "object": (dict, Mapping),  # the first one is found sooner
     "string": (str,),
 }
 
 
-def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
-    kind = str(schema.get("type"))
+_USUAL_TYPES: Mapping[str, type] = {"array": list, "boolean": bool, "integer": int, "object": dict}
+
+
+def _fits(value: Any, kind: str, schema: Mapping[str, Any]) -> bool:
     if schema.get("x-kubernetes-int-or-string") or kind not in _TYPES or value is None:
         return True
     return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
@@ -67,14 +71,18 @@ def _fields(value: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str,
     kept = {}
     for key, item in value.items():
         if key in fields:
-            kept[key] = declared(item, fields[key])
+            part = declared(item, fields[key])
         elif isinstance(additional, Mapping):
-            kept[key] = declared(item, additional)
-    return {key: item for key, item in kept.items() if item is not MISFIT}
+            part = declared(item, additional)
+        else:
+            continue
+        if part is not MISFIT:
+            kept[key] = part
+    return kept
 
 
 def status_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:
-    """The schema of `.status` in one version of a CRD, None where the version or its schema is missing.
+    """The schema of `.status` in one version of a CRD, None if the version or its schema is missing.
 
     Returns an empty schema where the version's schema doesn't declare `.status`.
     """
@@ -101,7 +109,7 @@ def undeclared_reports(definition: Mapping[str, Any], version: str) -> tuple[str
 
 
 def unreported(definition: Mapping[str, Any], version: str) -> str:
-    """What a version of a CRD keeps the operator from reporting, and what to do, as a message; '' without any."""
+    """A message about the reports that a version of a CRD prevents, and what to do; '' if it prevents none."""
     name = definition["metadata"]["name"]
     if not has_status(definition, version):
         return (
@@ -136,7 +144,7 @@ _LISTS_OF_TEXTS = ("required", "x-kubernetes-list-map-keys")
 
 
 def wrong_parts(schema: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, str]]:
-    """The parts of a schema that are not what the API server takes, each with what it must be."""
+    """The parts of a schema that the API server doesn't accept, each with the accepted form."""
     if not isinstance(schema, Mapping):
         yield path, "a mapping"
         return
@@ -158,7 +166,7 @@ def wrong_parts(schema: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, 
 
 
 def object_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, Any] | None:
-    """The whole schema of one version of a CRD, None where the version or its schema is missing."""
+    """The whole schema of one version of a CRD, None if the version or its schema is missing."""
     for served in definition.get("spec", {}).get("versions", ()):
         if served.get("name") == version:
             schema: Mapping[str, Any] | None = (served.get("schema") or {}).get("openAPIV3Schema")
@@ -167,13 +175,13 @@ def object_schema(definition: Mapping[str, Any], version: str) -> Mapping[str, A
 
 
 def schema_part(schema: Schema | None, name: str) -> Any:
-    """A part of a schema; None where it is missing or no mapping, as in `additionalProperties: true`."""
+    """A part of a schema; None if it is missing or no mapping, as in `additionalProperties: true`."""
     part = schema.get(name) if schema is not None else None
     return part if isinstance(part, Mapping) else None
 
 
 def field_options(definition: Mapping[str, Any], version: str, path: tuple[str, ...]) -> frozenset[str] | None:
-    """The strings that a version of a CRD lists for a field (`enum`), None where it lists none."""
+    """The strings that a version of a CRD lists for a field (`enum`), None if it lists none."""
     schema: Any = object_schema(definition, version)
     for part in path:
         schema = (schema.get("properties") or {}).get(part) if isinstance(schema, Mapping) else None

@@ -4,7 +4,7 @@ Promises:
 - A missing field gets the schema's default if the object around it exists or has a default itself.
 - A null stays if the schema says `nullable`. Otherwise the default replaces it. Without a default, a null field is
   removed, and a null item of a list stays.
-- Without a schema, and where the schema declares nothing, an object stays as it is.
+- Without a schema, and where the schema declares nothing, an object is unchanged.
 
 The rules are those of k8s.io/apiextensions-apiserver (pkg/apiserver/schema/defaulting), explained in
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#defaulting-and-nullable.
@@ -20,7 +20,7 @@ from ssa_operator.schema.crd_schema import Schema, schema_part
 
 
 def defaulted(body: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
-    """The object with the defaults of its version's schema; `schema` is None where it is unknown."""
+    """The object with the defaults of its version's schema; `schema` is None if it is unknown."""
     if schema is None:
         return dict(body)
     result: dict[str, Any] = _with_defaults(_without_nulls(body, schema), schema)
@@ -63,7 +63,7 @@ def _with_defaults(value: Any, schema: Schema | None) -> Any:
 
 
 def _without_illegal_null(item: Any, schema: Schema | None) -> Any:
-    """The item, or the default where it is null and not nullable."""
+    """The item, or the default if the item is null and not nullable."""
     return _default(schema) if _is_illegal_null(item, schema) else item
 
 

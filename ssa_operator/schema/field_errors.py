@@ -2,7 +2,7 @@
 
 Promises:
 - An error reads as the API server writes it: `spec.replicas: Invalid value: 0: spec.replicas in body should be ...`.
-- Each error has the path of its field, also where the API server names none (`<nil>`).
+- Each error has the path of its field, even if the API server names none (`<nil>`).
 
 The words are those of k8s.io/apimachinery (pkg/util/validation/field).
 """
@@ -20,7 +20,7 @@ from ssa_operator.objects.source_location import FieldPath
 
 
 class ErrorType(StrEnum):
-    """What is wrong with a field."""
+    """The kind of an error about a field."""
 
     INVALID = "Invalid value"
     TYPE = "Invalid value "

@@ -1,8 +1,8 @@
 """The schemas of a cluster's kinds, made from its OpenAPI v3 documents and from CRDs.
 
 Promises:
-- Only kinds that can be applied count. Of their schemas it keeps what an apply is checked against: fields, types,
-  allowed values, required fields, the keys of list maps, and what is deprecated.
+- Only kinds that can be applied count. Of their schemas it keeps the parts that an apply is checked against: fields,
+  types, allowed values, required fields, the keys of list maps, and deprecations.
 - `status` is left out, because the operator applies none.
 """
 
@@ -142,7 +142,7 @@ def schemas_from_openapi(version: str, documents: Iterable[Mapping[str, Any]]) -
 
 
 def _short_names(definitions: Iterable[str]) -> dict[str, str]:
-    """The last part of each name, with the parts before it where two names end alike."""
+    """The last part of each name, with the parts before it if two names end alike."""
     short: dict[str, str] = {}
     for name in definitions:
         parts = name.split(".")

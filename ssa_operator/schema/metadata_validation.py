@@ -50,25 +50,25 @@ ANNOTATIONS_LIMIT = 256 * 1024
 
 
 def subdomain_faults(text: str, unit: str = "characters") -> list[str]:
-    """What is wrong with a DNS subdomain. The API server has two words for the unit of its length."""
+    """The faults of a DNS subdomain. The API server has two words for the unit of its length."""
     faults = [f"must be no more than 253 {unit}"] if len(text.encode()) > 253 else []
     return faults if re.fullmatch(_SUBDOMAIN, text) else [*faults, _SUBDOMAIN_WORDS]
 
 
 def label_faults(text: str) -> list[str]:
-    """What is wrong with a DNS label."""
+    """The faults of a DNS label."""
     faults = ["must be no more than 63 characters"] if len(text.encode()) > 63 else []
     return faults if re.fullmatch(_LABEL, text) else [*faults, _LABEL_WORDS]
 
 
 def dns1035_faults(text: str) -> list[str]:
-    """What is wrong with a DNS-1035 label."""
+    """The faults of a DNS-1035 label."""
     faults = ["must be no more than 63 characters"] if len(text.encode()) > 63 else []
     return faults if re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", text) else [*faults, _KIND_WORDS]
 
 
 def key_faults(text: str) -> list[str]:
-    """What is wrong with the key of a label, an annotation or a finalizer."""
+    """The faults of the key of a label, an annotation or a finalizer."""
     parts = text.split("/")
     if len(parts) > 2:
         words = (
@@ -87,7 +87,7 @@ def key_faults(text: str) -> list[str]:
 
 
 def label_value_faults(text: str) -> list[str]:
-    """What is wrong with the value of a label."""
+    """The faults of the value of a label."""
     faults = ["must be no more than 63 bytes"] if len(text.encode()) > 63 else []
     return faults if re.fullmatch(f"({_KEY})?", text) else [*faults, _VALUE_WORDS]
 

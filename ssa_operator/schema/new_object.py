@@ -1,8 +1,8 @@
-"""What the API server makes of a new custom resource: pruned, defaulted and validated by its CRD.
+"""Does to a new custom resource what the API server does: prunes, defaults and validates it by its CRD.
 
 Promises:
 - The result and the verdict are those of a create request.
-- Every error is reported at once. What can't be checked without an API server is named, and refuses nothing.
+- Every error is reported at once. Checks that need an API server are named, and refuse nothing.
 - The replicas that `specReplicasPath` names are a number from 0 to 2147483647, also where the schema allows others.
 
 Admission webhooks and admission policies need a cluster.
@@ -98,7 +98,7 @@ RULES_NOT_CHECKED = FieldError(
 
 
 class NewObject(Struct, frozen=True, kw_only=True):
-    """A custom resource as the API server stores it, or why it doesn't."""
+    """A custom resource as the API server would store it, or why it would refuse it."""
 
     body: dict[str, Any]
     """The object without undeclared fields, with defaults."""
@@ -107,7 +107,7 @@ class NewObject(Struct, frozen=True, kw_only=True):
     errors: tuple[FieldError, ...] = ()
     """Why the API server refuses it."""
     unchecked: tuple[str, ...] = ()
-    """What was not checked, as the field and the rule."""
+    """The checks that were not made, as the field and the rule."""
 
 
 def new_object(body: Mapping[str, Any], definition: Mapping[str, Any], version: str) -> NewObject:

@@ -45,7 +45,7 @@ _OWNER_FIELDS = frozenset({"apiVersion", "blockOwnerDeletion", "controller", "ki
 
 
 def prune(body: Mapping[str, Any], schema: Schema | None) -> tuple[dict[str, Any], tuple[FieldPath, ...]]:
-    """The object without undeclared fields, and the paths of these. `schema` is None where it is unknown; then only
+    """The object without undeclared fields, and the paths of these. `schema` is None if it is unknown; then only
     the metadata is pruned.
     """
     pruned: list[FieldPath] = []

@@ -1,8 +1,8 @@
-"""Values that the schema of a field allows, and that Kubernetes may refuse in the children that are made of it.
+"""Values that the schema of a field allows, and that Kubernetes may refuse in the children that use it.
 
 Promises:
 - Every value is valid by the schema of its field.
-- The values follow from the field's name, its type, and its present value alone, so that they exist for every CRD.
+- The values depend only on the field's name, its type, and its present value, so that they exist for every CRD.
 - No number is one that starts many pods.
 """
 
@@ -20,7 +20,9 @@ _LABEL_LIMIT = 63
 _NAME_LIMIT = 253
 
 _TEXTS = ("", "Not A Name", "a_b", "-a", "x" * (_LABEL_LIMIT + 1), "x" * (_NAME_LIMIT + 1))
-"""Texts for a field whose name says nothing: none is the name of an object, and most are no label values."""
+"""Texts for a field whose name has no known meaning: none is a valid name of an object, and most are not valid label
+values.
+"""
 
 _NUMBERS = (-1, 0)
 
@@ -98,7 +100,7 @@ def _values(name: str, schema: Schema, before: Any) -> Iterator[Any]:
 
 
 def _repetitions(before: Any) -> Iterator[list[Any]]:
-    """Lists with an item twice, and with an item that differs from another one only in what is no key."""
+    """Lists with an item twice, and with an item that differs from another one only in fields that are not keys."""
     if not isinstance(before, Sequence) or isinstance(before, str) or not before:
         return
     yield [*before, before[0]]

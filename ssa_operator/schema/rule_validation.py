@@ -36,7 +36,7 @@ _MESSAGE_LIMIT = 5 * 1024
 
 @dataclass(slots=True)
 class RuleResult:
-    """What the rules find."""
+    """The result of the rules."""
 
     errors: list[FieldError] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
@@ -125,7 +125,7 @@ def _field_below(text: str, schema: Schema) -> Place:
 
 
 def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
-    """The text of the rule's messageExpression; '' where it has none, or none that the API server would show."""
+    """The text of the rule's messageExpression; '' if it has none, or none that the API server would show."""
     if not rule.get("messageExpression"):
         return ""
     try:

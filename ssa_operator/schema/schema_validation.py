@@ -33,11 +33,11 @@ from ssa_operator.schema.string_formats import go_pattern, is_format, known_form
 
 @dataclass(slots=True)
 class SchemaResult:
-    """What the validation of a value finds."""
+    """The result of the validation of a value."""
 
     errors: list[FieldError] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
-    """What could not be checked, as sentences."""
+    """The checks that could not be made, as sentences."""
     matches: int = 0
     """The API server counts its checks, and of several alternatives shows the errors of the one with most."""
     _known: dict[tuple[object, ...], list[FieldError]] = field(default_factory=dict)

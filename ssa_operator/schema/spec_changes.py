@@ -1,5 +1,5 @@
-"""Changes of a parent, drawn from its schema: valid ones, ones that the API server refuses, and ones that it accepts
-and that make a child invalid.
+"""Draws changes of a parent from its schema: valid ones, ones that the API server refuses, and ones that it accepts but
+that make a child invalid.
 
 Promises:
 - The same parent, schema and chance give the same change.
@@ -53,7 +53,7 @@ _INVALID_TEXTS = ("", "!", "x" * 300)
 
 
 class Chance(Protocol):
-    """What is drawn from; `random.Random` is one."""
+    """The source of draws; `random.Random` is one."""
 
     def choice(self, seq: Sequence[T], /) -> T:
         """One of these."""
@@ -101,7 +101,7 @@ def _shown(value: Any) -> str:
 
 
 def changed(parent: Mapping[str, Any], change: SpecChange) -> dict[str, Any]:
-    """The parent with a changed field. Raises PatchError if it lacks what is around the field."""
+    """The parent with a changed field. Raises PatchError if the parent lacks the mapping or list around the field."""
     found: dict[str, Any] = copy.deepcopy(dict(parent))
     inner: Any = found
     try:
@@ -120,7 +120,7 @@ def changed(parent: Mapping[str, Any], change: SpecChange) -> dict[str, Any]:
 
 
 class _ChangeKind(StrEnum):
-    """What a drawn change is meant to be."""
+    """The intended kind of a drawn change."""
 
     VALID = "valid"
     RISKY = "risky"
@@ -247,7 +247,7 @@ def _lists(schema: Schema, before: Any) -> Iterator[Any]:
 
 
 def _added_items(schema: Schema, items: Schema, present: Sequence[Any]) -> list[Any]:
-    """An item more, with keys that no other item has where the list needs that."""
+    """One more item, with unique keys if the list needs them."""
     try:
         item = minimal_value(items)
     except UnknownValueError:

@@ -1,1 +1,1 @@
-"""What commands are made of, a room for each thing."""
+"""The parts of the commands, a room for each purpose."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -342,3 +343,10 @@ def test_the_completion_script_completes_in_bash() -> None:
 
     assert completed("tr") == ["tree"]
     assert completed("tree", "ec") == ["echoes.example.com"]
+
+
+async def test_an_option_can_be_set_in_the_environment() -> None:
+    environment = {"SSA_OPERATOR_AS_APPLIED": "true", "SSA_OPERATOR_OUTPUT": "json"}
+    code, out, _ = await run("render", "examples/echo.yaml", **environment)
+    assert code == 0
+    assert json.loads(out)["metadata"]["ownerReferences"]

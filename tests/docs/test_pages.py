@@ -66,6 +66,11 @@ def test_a_link_to_a_heading_that_does_not_exist_leads_nowhere() -> None:
     assert leads_nowhere(page, "deletion.md#deleting-a-parent-1")
 
 
+def test_the_page_of_all_pages_leads_to_each_page_of_its_folder() -> None:
+    index = ROOT / "docs" / "README.md"
+    assert {page.name for page in index.parent.glob("*.md")} - {index.name} - set(links(index)) == set()
+
+
 def test_every_page_is_spelled_as_in_the_dictionary() -> None:
     # The words that are right nevertheless are in pyproject.toml.
     texts = [*PAGES, *(path for path in files() if path.suffix == ".py" and "ssa_operator" in path.parts)]

@@ -6,7 +6,7 @@ fault. All other calls reach the API server and come back as they are.
 Promises:
 - The proxy answers nothing by itself but what a fault says.
 - A fault that meets watches ends or silences the watches that are open when it begins.
-- A connection that a fault silences stays silent, also after the fault ended. The client has to give it up.
+- A connection that a fault silences stays silent, even after the fault ended. The client has to give it up.
 - The proxy records every call that reaches it. Refused connections are no calls.
 """
 

@@ -1,4 +1,4 @@
-"""The same cluster fixtures that the controller's tests use, with all templates of the project."""
+"""The same cluster fixtures that the tests of the operator use, with all templates of the project."""
 
 from __future__ import annotations
 

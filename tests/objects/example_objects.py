@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec.structs import fields
@@ -11,12 +11,20 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kind_state import KindState
 from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import Manifest, Rules, manifest
+from ssa_operator.objects.parent_settings import ParentSettings
 from ssa_operator.objects.render_result import Document, Rendered
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
-from ssa_operator.reconcile.child_history import ChildHistory
+from ssa_operator.reconcile.api_warnings.memory import ShownWarnings
+from ssa_operator.reconcile.child_history import ChildHistory, Memory
+from ssa_operator.reconcile.feedback_loops.memory import FeedbackLoops
+from ssa_operator.reconcile.field_conflicts.memory import Conflicts
+from ssa_operator.reconcile.follow_ups.memory import FollowUps
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.recreate.memory import Recreations
+from ssa_operator.reconcile.renames.memory import Renames
 from ssa_operator.reconcile.render_history import RenderHistory
+from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.step import Action
 
 PARENT_UID = "11111111-0000-0000-0000-000000000000"
@@ -88,13 +96,24 @@ def made(body: Mapping[str, Any], owner: LiveObject | None = None, **rules: Any)
 _GROUPS = {
     "children": ObservedChildren,
     "parents": ObservedParents,
-    "history": ChildHistory,
     "renders": RenderHistory,
+    "settings": ParentSettings,
+}
+
+
+_MEMORIES: dict[str, Callable[[Any], Memory]] = {
+    "apply_records": ApplyRecords,
+    "conflicts": Conflicts,
+    "feedback_loops": FeedbackLoops,
+    "follow_ups": FollowUps,
+    "recreations": Recreations,
+    "renames": Renames,
+    "shown_warnings": ShownWarnings,
 }
 
 
 def observed(*own: LiveObject, others: tuple[LiveObject, ...] = (), **changes: Any) -> Observed:
-    """What a reconcile knows; `changes` are fields of it, or of one of its groups."""
+    """What a reconcile knows; `changes` are fields of it, or of one of its groups, or what is in a memory."""
     groups: dict[str, dict[str, Any]] = {
         "children": {
             "objects": {live.identity: live for live in (*own, *others)},
@@ -111,14 +130,16 @@ def observed(*own: LiveObject, others: tuple[LiveObject, ...] = (), **changes: A
                 OTHER_UID: Identity("example.com", "Echo", "default", "other"),
             },
         },
-        "history": {},
         "renders": {},
+        "settings": {},
     }
     for name, group in _GROUPS.items():
         for field in fields(group):  # type: ignore[arg-type]
             if field.name in changes:
                 groups[name][field.name] = changes.pop(field.name)
-    values = {name: group(**groups[name]) for name, group in _GROUPS.items()}
+    values: dict[str, Any] = {name: group(**groups[name]) for name, group in _GROUPS.items()}
+    memories = (promise(changes.pop(name)) for name, promise in _MEMORIES.items() if name in changes)
+    values["history"] = ChildHistory().remember(*memories)
     return Observed(**({"parent": parent()} | values | changes))
 
 

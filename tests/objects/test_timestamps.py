@@ -13,7 +13,7 @@ from ssa_operator.objects.durations import age
 from ssa_operator.objects.readiness.rules import readiness
 from ssa_operator.objects.readiness.transition_times import unready_since
 from ssa_operator.objects.timestamps import moment_of, seconds_of
-from ssa_operator.reconcile.finalization.rules import _failed_at
+from ssa_operator.reconcile.finalization.hooks import _failed_at
 
 NO_TIMES = [
     "2026-11-26",

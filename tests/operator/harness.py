@@ -195,7 +195,7 @@ class Desk:
         return await self.until(resource_name, name, lambda _: True)
 
     async def find(self, resource_name: str, name: str) -> dict[str, Any] | None:
-        """The body of an object as the API server has it now, None where there is none."""
+        """The body of an object as the API server has it now, None without one."""
         found, _ = await self._list(resource_name)
         return next((live.body for live in found if live.identity.name == name), None)
 

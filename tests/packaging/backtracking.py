@@ -37,7 +37,7 @@ _SAMPLES = "\t\n\r aAzZ09_-.:\"'\\/[](){}é٣\u2028\x85𐀀"
 
 
 def slowness(pattern: str, flags: int, asked: str) -> str:
-    """Why a pattern is not proven linear, '' where it is."""
+    """Why a pattern is not proven linear, '' if it is."""
     parsed = parser.parse(pattern, flags)
     try:
         return _Automaton(parsed, parsed.state.flags, asked).slowness()

@@ -1,4 +1,4 @@
-"""The pages of the architecture and the internals name modules and functions that exist."""
+"""The pages of the architecture and the internals, and the table of CONTRIBUTING.md, name what exists."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tests.packaging.checkout import ROOT
 
 PACKAGE = ROOT / "ssa_operator"
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 PAGE = ARCHITECTURE + (ROOT / "docs" / "internals.md").read_text()
 
 _MODULE = re.compile(r"`([a-z_]+(?:/[a-z_]+)*\.py)`")
@@ -67,6 +68,26 @@ def test_every_room_says_what_it_is() -> None:
     assert without == []
 
 
+def test_the_table_of_contributing_names_paths_and_definitions_that_exist() -> None:
+    rows = re.findall(r"^\| an? .* \| .* \| .* \|$", CONTRIBUTING, re.MULTILINE)
+    assert len(rows) > 20
+    paths = [path for row in rows for path in re.findall(r"`([\w.-]+/[\w./-]*)`", row)]
+    assert len(paths) > 60
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    places = [place for row in rows for place in re.findall(r"`([A-Za-z_]+)` in `([\w/]+\.py)`", row)]
+    assert len(places) > 10
+    assert [
+        name
+        for name, path in places
+        if not re.search(rf"^(?:class )?{name}\b", (ROOT / path).read_text(), re.MULTILINE)
+    ] == []
+
+
+def test_each_row_of_the_table_of_contributing_has_a_test() -> None:
+    rows = re.findall(r"^\| an? .* \| .* \| (.*) \|$", CONTRIBUTING, re.MULTILINE)
+    assert [test for test in rows if "`tests/" not in test and test != "a golden case"] == []
+
+
 def test_a_command_has_options_and_its_work_is_elsewhere() -> None:
     """A class of a command's module is a format of its output, and none of its own functions touches the cluster."""
     for path in PACKAGE.glob("cli/*/*.py"):
@@ -74,3 +95,16 @@ def test_a_command_has_options_and_its_work_is_elsewhere() -> None:
             assert not isinstance(node, ast.AsyncFunctionDef), path
             if isinstance(node, ast.ClassDef):
                 assert [ast.unparse(base) for base in node.bases] == ["StrEnum"], path
+
+
+NO_ROOMS = frozenset({"benchmarks", "docs", "examples", "faults", "neon", "packaging", "perturbations"})
+"""The folders of tests that belong to the whole, or to something outside of the package."""
+
+
+def test_the_tests_of_a_room_are_in_the_folder_of_the_same_name() -> None:
+    tests = ROOT / "tests"
+    folders = {path.parent.relative_to(tests).as_posix() for path in tests.rglob("test_*.py")}
+    rooms = {path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("__init__.py")}
+    assert folders - rooms == NO_ROOMS
+    promises = {room for room in rooms if room.startswith("reconcile/")}
+    assert promises - folders == set()

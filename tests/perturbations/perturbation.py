@@ -152,7 +152,7 @@ class Disturbance:
         return not self.current.is_set() and bool({resource, ""} & self._behind)
 
     def crashes_at(self, request: Request) -> bool | None:
-        """Whether the process dies before this write (False) or after it (True); None where it goes on."""
+        """Whether the process dies before this write (False) or after it (True); None if it goes on."""
         subject = f"{request.verb} {normalized(request.path, self.namespace)}"
         self._seen[self.step, subject] += 1
         point = WritePoint(self.step, subject, self._seen[self.step, subject])

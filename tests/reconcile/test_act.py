@@ -13,7 +13,7 @@ from ssa_operator.kube.api.errors import ApiError, ErrorStatus, Unreachable
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile import decide as decide_module
 from ssa_operator.reconcile.act import act, run_all
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import ClusterAccess, Unguarded
 from ssa_operator.reconcile.decide import decide_step
 from ssa_operator.reconcile.finalization.rules import advances_deletion
 from ssa_operator.reconcile.observed import Observed
@@ -26,7 +26,7 @@ from tests.objects.example_objects import child, config_map, observed, rendered
 class Broken:
     """The children of a cluster whose second request meets a bug; the first one is refused after it."""
 
-    parent_leaves = None
+    guard = Unguarded()
 
     def __init__(self) -> None:
         self.children = self
@@ -78,7 +78,7 @@ class Lagging:
 
     def __init__(self, *, refusal: Exception, known: bool) -> None:
         self.children, self.client, self.former = self, self, frozenset[str]()
-        self.dry_run, self.why_outdated = False, None
+        self.dry_run, self.guard = False, Unguarded()
         self._refusal = refusal
         self._known = known
 

@@ -44,22 +44,10 @@ def has_port(port: int) -> Callable[[dict[str, Any]], bool]:
     return lambda body: body["spec"]["ports"][0]["port"] == port
 
 
-def stays(body: dict[str, Any]) -> bool:
-    return "deletionTimestamp" not in body["metadata"]
-
-
-SUSPENDED = {"name": "web", "annotations": {"ssa-operator.dev/suspend": "true"}}
-
-
 def conditions(parent: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The conditions of a parent by type, without the moment of their last transition."""
     found = parent.get("status", {}).get("conditions", [])
     return {each["type"]: {key: value for key, value in each.items() if key != "lastTransitionTime"} for each in found}
-
-
-def is_suspended(parent: dict[str, Any]) -> bool:
-    found = conditions(parent).get("Suspended", {})
-    return found.get("status") == "True" and found["observedGeneration"] == parent["metadata"]["generation"]
 
 
 def owners(child: dict[str, Any]) -> list[str]:
@@ -190,77 +178,6 @@ async def test_saved_templates_are_rendered_without_a_restart(desk: Desk, operat
         await desk.until(ECHOES, "web", lambda body: is_ready(body) and list(entries(body)) == ["Deployment/web"])
 
 
-async def test_a_template_folder_that_vanishes_deletes_nothing(desk: Desk, operate: Operate) -> None:
-    async with operate() as running:
-        await desk.apply_until_ready(echo("web"))
-        running.remove(TEMPLATE)
-        await desk.until(ECHOES, "web", not_ready_because("RenderFailed", "no templates"))
-        assert stays(await desk.read("deployments.apps", "web"))
-
-
-async def test_a_prune_by_new_templates_that_render_nothing_is_held_until_a_user_confirms(
-    desk: Desk, operate: Operate
-) -> None:
-    async with operate() as running:
-        await desk.apply_until_ready(echo("web"))
-        running.write(TEMPLATE, "{# nothing #}\n")
-        await desk.until(ECHOES, "web", not_ready_because("PruneHeld", "reconcile-at"))
-        assert stays(await desk.read("deployments.apps", "web"))
-        await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/reconcile-at=now")
-        await desk.gone("deployments.apps", "web")
-        await desk.ready(ECHOES, "web")
-
-
-async def test_a_held_prune_stays_held_after_a_restart_and_a_change_of_the_spec(desk: Desk, operate: Operate) -> None:
-    async with operate() as running:
-        await desk.apply_until_ready(echo("web"))
-        running.write(TEMPLATE, PLAIN)
-        await desk.until(ECHOES, "web", not_ready_because("PruneHeld"))
-    await desk.apply(echo("web", 2))
-    async with operate() as running:
-        await desk.until(ECHOES, "web", is_held_in(2))
-        running.write(TEMPLATE, "{# nothing #}\n")
-        await desk.apply(echo("web", 3))
-        await desk.until(ECHOES, "web", is_held_in(3))
-    # Confirmed while no operator runs.
-    await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/reconcile-at=now")
-    assert stays(await desk.read("deployments.apps", "web"))
-    async with operate():
-        await desk.gone("deployments.apps", "web")
-        parent = await desk.ready(ECHOES, "web")
-    assert "ssa-operator.dev/held" not in parent["metadata"]["annotations"]
-
-
-@pytest.mark.exhaustive
-async def test_templates_that_were_emptied_while_no_operator_ran_delete_nothing(desk: Desk, operate: Operate) -> None:
-    async with operate() as running:
-        await desk.apply_until_ready(echo("web"))
-    running.write(TEMPLATE, "{# nothing #}\n")
-    await desk.apply(echo("web", 2))
-    async with operate():
-        await desk.until(ECHOES, "web", is_held_in(2))
-    assert stays(await desk.read("deployments.apps", "web"))
-
-
-def is_held_in(generation: int) -> Callable[[dict[str, Any]], bool]:
-    """Whether a prune is held for that generation of a parent."""
-    held = not_ready_because("PruneHeld", "reconcile-at")
-    return lambda body: held(body) and body["status"]["observedGeneration"] == generation
-
-
-@pytest.mark.exhaustive
-async def test_children_that_a_condition_on_the_spec_no_longer_renders_are_pruned_at_once(
-    desk: Desk, operate: Operate
-) -> None:
-    async with operate() as running:
-        running.write(TEMPLATE, f"{{% if spec.replicas %}}\n{DEPLOYMENT}{{% endif %}}\n")
-        await desk.apply_until_ready(echo("web"))
-        await desk.read("deployments.apps", "web")
-        await desk.apply(echo("web", 0))
-        await desk.gone("deployments.apps", "web")
-        await desk.ready(ECHOES, "web")
-
-
 @pytest.mark.exhaustive
 async def test_a_template_that_fails_for_one_echo_disturbs_none_of_twenty_others(desk: Desk, operate: Operate) -> None:
     async with operate() as running:
@@ -341,76 +258,6 @@ async def test_the_status_is_not_written_again_while_nothing_changes(desk: Desk,
         await running.reconciled(5)
     assert version(await desk.read(ECHOES, "web")) == version(before)
     assert version(await desk.read("deployments.apps", "web")) == version(deployment)
-
-
-@pytest.mark.exhaustive
-async def test_a_suspended_echo_stays_ready_and_nothing_is_applied_until_it_is_resumed(
-    desk: Desk, operate: Operate
-) -> None:
-    async with operate():
-        before = await desk.apply_until_ready(echo("web"))
-        await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/suspend=true")
-        suspended = await desk.until(ECHOES, "web", is_suspended)
-        assert conditions(suspended).keys() == {"Ready", "Suspended"}
-        assert conditions(suspended)["Ready"] == conditions(before)["Ready"]
-
-        await desk.patch("echo", "web", spec={"replicas": 2})
-        changed = await desk.until(
-            ECHOES, "web", lambda body: is_suspended(body) and body["metadata"]["generation"] == 2
-        )
-        assert changed["status"]["observedGeneration"] == 1
-        assert has_replicas(1)(await desk.read("deployments.apps", "web"))
-
-        await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/suspend-")
-        await desk.until("deployments.apps", "web", has_replicas(2))
-        resumed = await desk.ready(ECHOES, "web")
-        assert conditions(resumed).keys() == {"Ready"}
-        assert resumed["status"]["observedGeneration"] == 2
-
-
-@pytest.mark.exhaustive
-async def test_the_expression_of_the_folder_suspends_an_echo(desk: Desk, operate: Operate) -> None:
-    async with operate() as running:
-        running.write(f"{ECHOES}/_settings.yaml", "suspendWhen: \"labels['pause'] == 'true' or spec.replicas > 9\"\n")
-        # Without the label the expression has no value, and nothing is suspended.
-        await desk.apply_until_ready(echo("web"))
-        await desk.kubectl("label", "echo", "web", "pause=true")
-        suspended = await desk.until(ECHOES, "web", is_suspended)
-        message = conditions(suspended)["Suspended"]["message"]
-        assert message == (
-            "nothing is applied while suspendWhen in _settings.yaml holds: "
-            "labels['pause'] == 'true' or spec.replicas > 9"
-        )
-        await desk.patch("echo", "web", spec={"replicas": 2})
-        await desk.until(ECHOES, "web", lambda body: is_suspended(body) and body["metadata"]["generation"] == 2)
-        assert has_replicas(1)(await desk.read("deployments.apps", "web"))
-        await desk.kubectl("label", "echo", "web", "pause=false", "--overwrite")
-        await desk.until("deployments.apps", "web", has_replicas(2))
-        await desk.ready(ECHOES, "web")
-        await desk.kubectl("label", "echo", "web", "pause=true", "--overwrite")
-        await desk.until(ECHOES, "web", is_suspended)
-        running.write(f"{ECHOES}/_settings.yaml", "interval: 1h\n")
-        await desk.until(ECHOES, "web", lambda body: not is_suspended(body))
-
-
-async def test_ready_of_a_suspended_echo_follows_its_live_children(desk: Desk, operate: Operate) -> None:
-    async with operate():
-        await desk.apply(suspended_echo := echo("web") | {"metadata": SUSPENDED})
-        fresh = await desk.until(ECHOES, "web", is_suspended)
-        assert conditions(fresh)["Ready"]["status"] == "False"
-        assert "observedGeneration" not in fresh["status"]
-        assert await desk.find("deployments.apps", "web") is None
-
-        await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/suspend-")
-        await desk.ready(ECHOES, "web")
-        await desk.apply(suspended_echo)
-        await desk.until(ECHOES, "web", lambda body: is_suspended(body) and is_ready(body))
-
-        await desk.delete("deployment", "web")
-        gone = await desk.until(ECHOES, "web", not_ready_because("Progressing", "Deployment", "does not exist"))
-        assert conditions(gone).keys() == {"Ready", "Suspended"}
-        assert entries(gone)["Deployment/web"]["state"] == "NotFound"
-        assert await desk.find("deployments.apps", "web") is None
 
 
 @pytest.mark.exhaustive

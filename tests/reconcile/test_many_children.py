@@ -13,7 +13,8 @@ from ssa_operator.objects.cluster_view import Lookup, Query, Selection
 from ssa_operator.objects.dependency_graph import graph
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.render_result import Dependency, Rendered, RenderProblem, StatusFields
-from ssa_operator.reconcile.child_history import after_changes
+from ssa_operator.reconcile.child_history import CarriedOut, ChildHistory
+from ssa_operator.reconcile.feedback_loops.memory import FeedbackLoops
 from ssa_operator.reconcile.feedback_loops.rules import reads_by_name
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.ordering import inputs_changed
@@ -161,7 +162,8 @@ def test_feedback_loops_are_found(query: Callable[[int], Query]) -> None:
 
         def step() -> None:
             read_by = reads_by_name(results, {live.identity for live in present})
-            after_changes(seen.history, results, outcomes, 0.0, follows=True, apply_records={}, read_by=read_by)
+            done = CarriedOut(outcomes=outcomes, rendered=results, before=ChildHistory(), read_by=read_by, now=0.0)
+            FeedbackLoops().after(done)
 
         return step
 

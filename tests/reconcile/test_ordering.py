@@ -25,7 +25,7 @@ from ssa_operator.objects.render_result import (
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.apply_once.rules import FinalState, OnceRecord
 from ssa_operator.reconcile.finalization.rules import DeletionContext, make_finalization
-from ssa_operator.reconcile.ordering import FollowUps, depths, inputs_changed, waiting_outcome
+from ssa_operator.reconcile.ordering import depths, inputs_changed, waiting_outcome
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.resync.unchanged import apply_record
@@ -235,19 +235,6 @@ def test_an_object_that_is_looked_up_is_read_too(query: Lookup | Selection, read
 def test_a_manifest_that_reads_its_own_object_is_rendered_again() -> None:
     assert read_by("migrate")
     assert read_by("migrate", "settings")
-
-
-def test_a_chain_is_created_without_a_pause_and_an_endless_one_backs_off() -> None:
-    chain, pauses = FollowUps(), []
-    assert not chain.at_once
-    for _ in range(1000):
-        chain = chain.continued
-        assert chain.at_once
-    for _ in range(20):
-        chain = chain.continued
-        pauses.append(chain.pause)
-    assert pauses == sorted(pauses)
-    assert (pauses[0], pauses[-1]) == (0.5, 120)
 
 
 def report(plan: Plan, *lives: LiveObject | None, results: tuple[Result, ...]) -> Report:

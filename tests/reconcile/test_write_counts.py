@@ -1,16 +1,21 @@
 """What a parent costs: the writes of the operator, and its reconciles. The record of what was applied is one write for
-a new parent, and one for each change of its templates.
+a new parent, and one for each change of its templates. A reconcile reads the records once.
 """
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from operator import itemgetter
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.objects.causes import Cause
+from ssa_operator.reconcile.cluster_access import SharedCluster
+from ssa_operator.reconcile.parent_records.rules import read_parent_records
 from tests.devcluster.audit import own_requests
 from tests.operator.harness import ECHOES, Desk, Operate, Running, echo, map_template, only
 
@@ -108,3 +113,27 @@ async def test_changed_templates_cost_one_record_also_if_they_no_longer_render_a
         assert writes(cluster, desk, before).count(RECORD) == 1
         found = await desk.read(ECHOES, "web")
         assert "Service" not in found["metadata"]["annotations"]["ssa-operator.dev/applied"]
+
+
+async def test_a_reconcile_reads_the_records_of_its_parent_and_takes_its_access_to_the_cluster_once(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, map=MAP, service=SERVICE)
+    calls: Counter[object] = Counter()
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            calls[frame.f_code] += 1
+
+    async with operate(templates=templates) as running:
+        await desk.apply_until_ready(echo("web"))
+        await idle(running)
+        before = len(running.reconciles)
+        sys.setprofile(count)
+        try:
+            await idle(running)
+        finally:
+            sys.setprofile(None)
+        reconciles = len(running.reconciles) - before
+    found = [calls[each.__code__] for each in (SharedCluster.for_parent, read_parent_records)]
+    assert found == [reconciles, reconciles]

@@ -1,4 +1,6 @@
-"""A new object is pruned, defaulted and validated. test_new_objects.py compares all of it with the API server."""
+"""A new object is pruned, defaulted and validated. test_new_object_on_server.py compares all of it with the API
+server.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""`ssa-operator diff`: what the API server would change if a parent was reconciled now."""
+"""`ssa-operator diff`: what the API server would change if a parent was reconciled now.
+
+Promises:
+- The command changes nothing in the cluster: each apply and each deletion is a dry run.
+- The exit code is 0 without differences, 1 with differences, and 2 after an error or if a manifest is refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""`ssa-operator plan`: what the templates on disk would change, over all live parents."""
+"""`ssa-operator plan`: what the templates on disk would change, over all live parents.
+
+Promises:
+- The command changes nothing in the cluster: each apply and each deletion is a dry run. `--against` asks no cluster.
+- The parents are printed in the order in which they are planned, whichever dry run is answered first.
+- The exit code is 0 with or without changes, 1 if templates or manifests fail, and 2 after an error.
+"""
 
 from __future__ import annotations
 

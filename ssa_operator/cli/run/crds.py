@@ -1,4 +1,8 @@
-"""`ssa-operator crds`: installs CRDs and waits until the API server serves them."""
+"""`ssa-operator crds`: installs CRDs and waits until the API server serves them.
+
+Promises:
+- A CRD that is refused keeps no other one from being applied. All refusals are printed, and the exit code is 1.
+"""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def rbac(
             envvar="SSA_OPERATOR_SHARDS",
             min=0,
             max=256,
-            help="The operator runs as so many shards (`run --shard I/N`), each with a Lease.",
+            help="Number of shards (`run --shard I/N`) (`run --shard I/N`), each with a Lease.",
         ),
     ] = 0,
     impersonate: Impersonate = "",

@@ -1,4 +1,9 @@
-"""`ssa-operator run`: runs the operator."""
+"""`ssa-operator run`: runs the operator.
+
+Promises:
+- The watchdog starts before anything large is imported, and before the first request.
+- A wrong option ends the command before the first request. The error names the option and what to write.
+"""
 
 from __future__ import annotations
 

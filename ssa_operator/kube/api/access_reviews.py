@@ -1,4 +1,4 @@
-"""Asks the API server who a token belongs to, and what an account may do.
+"""Asks the API server to whom a token belongs, and what an account may do.
 
 Promises:
 - The API server decides, so that every authenticator and authorizer counts.
@@ -43,7 +43,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Keys and values that an authenticator knows besides, and an authorizer may ask for."""
+    """Further keys and values from the authenticator, which an authorizer may use."""
 
     @classmethod
     def of(cls, user: str) -> Subject:

@@ -25,5 +25,5 @@ def backoff(failures: int, jitter: float) -> float:
 
 
 def earliest(*moments: float | None) -> float | None:
-    """The earliest of these moments; None without any."""
-    return min((moment for moment in moments if moment is not None), default=None)
+    """The earliest of these moments, None if there is none."""
+    return min([moment for moment in moments if moment is not None], default=None)

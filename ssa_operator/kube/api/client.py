@@ -77,7 +77,7 @@ class Client(Transport):
         super().__init__(credentials, clock, fence)
         self._decoded_bodies = DecodedBodies()
         self.on_event: Callable[[str, str], None] = lambda *_: None
-        """Is called with namespace and name of an object before a watch handles its event."""
+        """Called with the namespace and name of an object before a watch handles its event."""
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> LiveObject:
         """Raises ApiError (`not_found` if the object does not exist)."""
@@ -85,8 +85,8 @@ class Client(Transport):
         return self._live((await self.send(request)).body, request)
 
     async def find(self, resource: Resource, name: str, namespace: str = "") -> LiveObject | None:
-        """`get`, but None if the object does not exist, as none does whose name is no segment of a path. Raises
-        ApiError.
+        """`get`, but None if the object does not exist. An object whose name is not a valid path segment never exists.
+        Raises ApiError.
         """
         try:
             return await self.get(resource, name, namespace)
@@ -111,7 +111,7 @@ class Client(Transport):
         reduce: Callable[[LiveObject], LiveObject] | None = None,
     ) -> tuple[builtins.list[LiveObject], str]:
         """`list` of a scope. With `keep`, the objects for which it returns False are dropped page by page. With
-        `reduce`, each is kept as that returns it, and the pages are small while the objects are large.
+        `reduce`, its result is kept in place of each object, and the pages are small while the objects are large.
         """
         objects: list[LiveObject] = []
         if reduce is not None:
@@ -123,11 +123,11 @@ class Client(Transport):
             except ApiError as error:
                 if not (error.gone and token):
                     raise
-                # The server has compacted the pages' resourceVersion. This can't happen to a list in one page.
+                # The server has compacted the resourceVersion of the pages. This can't happen to a list of one page.
                 objects, token, limit = [], "", 0
                 continue
             page = self._page(response.body, scope)
-            # One by one, so that no more of the page than its body is in memory.
+            # One by one, so that of a page only its body is in memory.
             lives = self._live_objects(page, scope)
             kept = lives if keep is None else filter(keep, lives)
             objects += kept if reduce is None else map(reduce, kept)
@@ -178,8 +178,8 @@ class Client(Transport):
         )
 
     async def _apply_without_emptied(self, request: Request, refusal: ApiError) -> Response:
-        """Apply a manifest that empties mappings: without them, and then as it is. A dry run has no effect on the next
-        one, so it returns the object without them.
+        """Apply a manifest that empties mappings: first without them, then unmodified. A dry run has no effect on the
+        next one, so it returns the object without them.
         """
         filled = without_emptied_mappings(_decode_mapping(request.body), refusal.null_mappings)
         try:
@@ -207,12 +207,12 @@ class Client(Transport):
     async def json_patch(
         self, resource: Resource, namespace: str, name: str, body: bytes, *, manager: str = MANAGER
     ) -> LiveObject:
-        """Send an encoded JSON patch. Raises ApiError (`invalid` or `conflict` where a `test` in it fails)."""
+        """Send an encoded JSON patch. Raises ApiError (`invalid` or `conflict` if a `test` in it fails)."""
         request = calls.json_patch(resource, namespace, name, body, manager=manager)
         return self._live((await self.send(request)).body, request)
 
     async def merge_patch(self, resource: Resource, namespace: str, name: str, body: bytes) -> LiveObject:
-        """Send an encoded JSON merge patch. Raises ApiError (`conflict` where its resourceVersion is an old one)."""
+        """Send an encoded JSON merge patch. Raises ApiError (`conflict` if its resourceVersion is outdated)."""
         request = calls.merge_patch(resource, namespace, name, body)
         return self._live((await self.send(request)).body, request)
 
@@ -269,7 +269,7 @@ def _no_list(scope: Scope, error: msgspec.DecodeError) -> Unreachable:
 
 
 def _next_limit(objects: int, size: int) -> int:
-    """How many objects the next page of a list should have, after one of this size."""
+    """The number of objects that the next page of a list should have, after a page of this size."""
     return max(1, min(PAGE, objects * PAGE_SIZE // max(1, size)))
 
 

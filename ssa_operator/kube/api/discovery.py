@@ -5,13 +5,13 @@ Promises:
   each group version. An aggregated document that has not changed is not sent again, and a group of it that has not
   changed is not read again.
 - An unknown kind causes a new discovery, at most one every `PAUSE` seconds. After `invalidate` the next call discovers.
-- A CRD of a kind for which nobody asked yet causes at most one discovery every `PAUSE` seconds: a cluster may get
-  thousands of CRDs at once, each of which changes several times. The first question about it discovers.
+- The CRD of a kind that no call has asked for yet causes at most one discovery every `PAUSE` seconds: a cluster may get
+  thousands of CRDs at once, each of which changes several times. The first call that asks for the kind discovers.
 - A call that arrives during a discovery waits for its result before it reports a kind as unknown.
 - If an aggregated API server does not answer, only the kinds of its group are unknown.
-- The mapper knows which kinds the cluster served before in this process and no longer does, without those whose CRD was
-  deleted.
-- An answer that can't be read is an error, and changes nothing that the mapper knows.
+- The mapper knows which kinds the cluster served earlier in the life of this process and no longer does, except those
+  whose CRD was deleted.
+- An answer that can't be read is an error, and doesn't change the cache.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PAUSE = 2.0
 """Seconds between two discoveries because of unknown kinds."""
 
 _ASKED_LIMIT = 10_000
-"""Kinds for which somebody asked that are remembered. With more of them, any kind counts as one."""
+"""Number of remembered kinds that calls asked for. Beyond it, every kind counts as asked for."""
 
 _AGGREGATED = ",".join(
     f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")
@@ -137,7 +137,7 @@ def _resources(group: _Group) -> Iterator[Resource]:
 
 
 def _failures(group: _Group) -> Iterator[str]:
-    """Why the API server of a group doesn't answer for its versions."""
+    """Why the API server of a group doesn't answer, for its versions."""
     for version in group.versions:
         if version.freshness != "Current":
             yield f"{join_api_version(group.metadata.name, version.version)} is {version.freshness.lower()}"
@@ -147,7 +147,7 @@ Document = TypeVar("Document")
 
 
 def _decoded(body: bytes | msgspec.Raw, type_: type[Document], path: str) -> Document:
-    """A discovery document. Raises ApiError if the answer is none: a proxy may have cut it."""
+    """A discovery document. Raises ApiError if the answer is not one: a proxy may have cut it off."""
     try:
         return decoder(type_)(body)
     except msgspec.DecodeError as error:
@@ -158,7 +158,7 @@ class _DiscoveredGroup(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     resources: tuple[Resource, ...]
     failure: str
-    """Why its discovery fails, '' where it doesn't."""
+    """Why its discovery fails, '' if it doesn't."""
 
 
 def _discovered_group(encoded: msgspec.Raw, path: str) -> _DiscoveredGroup:
@@ -200,7 +200,7 @@ class RESTMapper:
         self._failing: Mapping[str, str] = {}
         self._asked: set[GroupKind] = set()
         self._outdated = False
-        """Whether the CRD of a kind changed for which nobody asked."""
+        """Whether the CRD of a kind changed that no call has asked for."""
         self._withdrawn: dict[GroupKind, set[str]] = {}
         self._deleted: set[GroupKind] = set()
         """The kinds without a CRD that discovery still lists."""
@@ -224,7 +224,7 @@ class RESTMapper:
         return tuple(self._by_kind.get(kind, ()))
 
     def was_asked_for(self, kind: GroupKind) -> bool:
-        """Whether somebody asked for a kind, so that a change of its CRD may change an answer."""
+        """Whether a call asked for a kind, so that a change of its CRD may change an answer."""
         return kind in self._asked or len(self._asked) >= _ASKED_LIMIT
 
     def _remember_asked(self, kind: GroupKind) -> None:
@@ -232,7 +232,7 @@ class RESTMapper:
             self._asked.add(kind)
 
     def failure(self, group: str) -> str:
-        """Why the last discovery of a group failed, '' where it didn't."""
+        """Why the last discovery of a group failed, '' if it didn't."""
         return self._failing.get(group, "")
 
     def is_withdrawn(self, kind: GroupKind, version: str) -> bool:
@@ -269,13 +269,13 @@ class RESTMapper:
         return tuple(self._by_name.values())
 
     def invalidate(self) -> None:
-        """Have the next call discover, because what the cluster serves may have changed."""
+        """Make the next call discover, because the served kinds may have changed."""
         self._valid, self._invalidated = False, True
         self._discovered_at = None
 
     def crd_changed(self, kind: GroupKind, *, deleted: bool) -> None:
-        """Have the next call discover, because the CRD of a kind was created, changed or deleted; or a later call if
-        nobody asked for the kind. What its deletion takes out of discovery is not withdrawn.
+        """Make the next call discover, because the CRD of a kind was created, changed or deleted; or a later call if no
+        call has asked for the kind. A kind that its CRD's deletion removes from discovery does not count as withdrawn.
         """
         if self.was_asked_for(kind):
             self.invalidate()
@@ -307,14 +307,14 @@ class RESTMapper:
             self._valid, self._discovered_at = not self._invalidated, began
 
     def _is_current(self, *, again: bool) -> bool:
-        """Whether a call is answered from the cache; with `again` one that met an unknown kind."""
+        """Whether the cache answers a call; with `again`, a call for an unknown kind."""
         if not self._valid:
             return False
         is_old = self._discovered_at is None or self._clock.monotonic() - self._discovered_at >= PAUSE
         return not (is_old or self._outdated) if again else not (is_old and self._outdated)
 
     async def _discover(self) -> _Discovered | None:
-        """What the cluster serves, None where nothing has changed since the last discovery."""
+        """What the cluster serves, None if nothing has changed since the last discovery."""
         if self._aggregated:
             before, paths = self._documents, ("/api", "/apis")
             found = [each for each in await asyncio.gather(*map(self._get_aggregated, paths)) if each is not None]
@@ -330,7 +330,7 @@ class RESTMapper:
         return await self._discover_legacy()
 
     async def _get_aggregated(self, path: str) -> _Discovered | None:
-        """One document, the known one if the API server has no other. None without aggregated discovery."""
+        """One document; the known one if it has not changed. None without aggregated discovery."""
         known = self._documents.get(path)
         accept, etag = f"{_AGGREGATED},application/json", known.etag if known is not None else ""
         response = await self._client.send(calls.raw_get(path, accept=accept, if_none_match=etag))

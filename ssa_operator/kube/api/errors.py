@@ -3,14 +3,14 @@
 Promises:
 - Every failed request raises an `ApiError`. Its text names the request and has the server's message.
 - `terminal` alone decides whether the same request fails again; it reads the code and the message.
-- Every 403 that is not the authorizer's is a denial, whichever admission plugin it is of. So is the refusal of a port
-  or an address that another Service has.
-- What a webhook or a policy denies says nothing about the object: with whichever code and reason, it is neither absent
-  nor there, and no precondition failed.
+- Every 403 that is not the authorizer's is a denial, whichever admission plugin sent it. So is the refusal of a port or
+  an address that another Service has.
+- A denial by a webhook or a policy says nothing about the object. Whatever its code and reason, it proves neither that
+  the object exists nor that it doesn't, and no precondition failed.
 - The text of an error about an object that is too large has the size of the request.
 - An error of a request about a Secret, or about an object with a Secret's content, names fields and never quotes a
-  value. Where the stored object may hold a content, an error quotes values of the request's body only.
-- A server that asks for a longer pause than the operator's longest backoff gets that one.
+  value. If the stored object may hold such content, an error quotes values of the request's body only.
+- If a server asks for a longer pause than the operator's longest backoff, the operator waits for that backoff.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _DENIED = re.compile(
 )
 # A Service's port or address is another Service's, or still counts as one's that is gone (kubernetes/kubernetes#64466).
 _ALLOCATED = re.compile(r": provided (?:IP|port) is already allocated\b")
-# What the API server writes if the authorizer allows a request to nobody who asks for it, and also for an account that
-# may not be impersonated: apiserver/pkg/endpoints/handlers/responsewriters/errors.go. Names are quoted as Go does.
+# What the API server writes if the authorizer denies a request, or the impersonation of an account:
+# apiserver/pkg/endpoints/handlers/responsewriters/errors.go. Names are quoted as Go does.
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _UNAUTHORIZED = re.compile(rf"^(?:[^\s\"]+ (?:{_QUOTED} )?is )?forbidden: User {_QUOTED} cannot ")
 # Of the API server (3 MiB of a request), of etcd (1.5 MiB of an object), and of the API server's gRPC client (2 MiB).
@@ -101,7 +101,7 @@ _decode_status = decoder(_Status)
 
 
 class ServerWords:
-    """What the API server said, as it is. It decides what is done, and is never shown."""
+    """The API server's own words. They are used for decisions, and never shown."""
 
     __slots__ = ("causes", "message")
 
@@ -132,7 +132,7 @@ class ErrorStatus(Struct, frozen=True, kw_only=True):
     """Whether admission refuses the object: a quota, a webhook, a policy, or any other plugin."""
 
     words: ServerWords | None = None
-    """The message and the causes before redaction, None where nothing was redacted."""
+    """The message and the causes before redaction, None if nothing was redacted."""
 
 
 class ApiError(Exception):
@@ -172,8 +172,8 @@ class ApiError(Exception):
     @property
     def denied(self) -> bool:
         """Whether admission refuses the object: a quota, a webhook, a policy, or any other plugin, or the allocation of
-        a Service's port or address. What they decide may change without an event: other objects free the quota or the
-        port, a Pod's ServiceAccount is created.
+        a Service's port or address. Their decisions may change without an event: other objects free the quota or the
+        port, or a Pod's ServiceAccount is created.
         """
         return self.status.denied and not self._refused_for_now
 
@@ -248,7 +248,7 @@ class ApiError(Exception):
 
     @property
     def _refused_for_now(self) -> bool:
-        """Whether a 403 passes by itself: no permission is missing."""
+        """Whether a 403 resolves by itself: no permission is missing."""
         return self.namespace_terminating or self.crd_terminating or self.undiscovered_owner
 
     @property
@@ -293,7 +293,7 @@ class NotLeader(ApiError):  # noqa: N818 - as Unreachable
 
 
 class InvalidPath(ApiError, ValueError):  # noqa: N818 - as Unreachable
-    """The operator sent no request, because no object has such a path: the name or namespace is no segment of one."""
+    """The operator sent no request, because the name or namespace is not a valid path segment."""
 
     def __init__(self, subject: str, message: str) -> None:
         super().__init__(f"request for {subject}", ErrorStatus(code=0, reason="InvalidPath", message=message))
@@ -328,8 +328,8 @@ def read_error_status(
 
     `retry_after` is the header's value. A body that is not a Status (of a proxy, or of an unknown path) is quoted and
     shortened. Messages of a `confidential` request, and of one with a Secret's content in the fields `secret` of its
-    object, quote no value: admission may copy a content into any field. With `quotes_sent_only`, messages quote values
-    of the request's body `sent` only. That depends on the request alone, and not on what a message says.
+    object, quote no value: admission may copy content into any field. With `quotes_sent_only`, messages quote values of
+    the request's body `sent` only. This depends only on the request, not on the text of a message.
     """
     hides, size = confidential or bool(secret), len(sent)
     try:
@@ -380,7 +380,7 @@ def _is_too_large(code: int, message: str) -> bool:
 
 
 def _with_size(code: int, said: str, message: str, size: int) -> str:
-    """The message with the size of the request, where the server said that it is too large."""
+    """The message; with the size of the request if the server said that it is too large."""
     if not size or not _is_too_large(code, said):
         return message
     return f"{message} (the request has {size} bytes; the stored object also has managedFields and defaults)"

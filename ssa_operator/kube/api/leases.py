@@ -4,7 +4,7 @@ Promises:
 - A write names the resourceVersion that was read. If another process wrote the Lease since, it is a conflict.
 - A request for the Lease ends before its timeout, retries included.
 - A write keeps the labels, annotations and owner references of the Lease.
-- A watch of the Lease only wakes the reader. What the reader knows comes from reads of the newest state.
+- A watch of the Lease only wakes the reader, which then reads the newest state.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class LeaseAccess:
             raise
 
     async def write(self, lease: Lease) -> Lease:
-        """Update the Lease as it was read, or create it if it was not there, and return it as it was stored.
+        """Update the Lease that was read, or create it if there was none, and return the stored Lease.
 
         Raises ApiError: `conflict` or `already_exists` if another process was faster, `not_found` if it is gone.
         """
@@ -136,7 +136,7 @@ class LeaseAccess:
 
 
 WATCH_SECONDS = 300
-"""The API server ends a watch of the Lease after this time."""
+"""Seconds after which the API server ends a watch of the Lease."""
 
 
 def _lease(read: _Object) -> Lease:

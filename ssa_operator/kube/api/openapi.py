@@ -20,7 +20,7 @@ from ssa_operator.objects.json_decoding import decoder
 _ROOT = "/openapi/v3"
 
 _PARALLEL = 8
-"""Documents that are read at once."""
+"""Number of documents that are read in parallel."""
 
 
 class _Path(msgspec.Struct, rename="camel"):

@@ -1,7 +1,7 @@
 """Redacts the API server's messages about Secrets, and about manifests with their content, by an allowlist.
 
-Kubernetes' validation errors quote the value that they refuse. The rules here keep what can't quote a value: the
-names of fields, the reason, and sentences that are constants in Kubernetes' source.
+Kubernetes' validation errors quote the value that they refuse. The rules here keep only parts that can't quote a value:
+the names of fields, the reason, and sentences that are constants in Kubernetes' source.
 
 Promises:
 - A message is shown only if a rule allows it. Every other message is replaced.
@@ -113,7 +113,7 @@ def redacted_cause(reason: str, message: str) -> str:
 
 
 def cause_as_sent(field: str, message: str, sent: Mapping[str, Any]) -> str:
-    """The message of one cause without the refused value, unless it is the one that was sent, and without a diff."""
+    """The message of one cause without a diff, and without the refused value unless the request sent that value."""
     first, refusal = message.partition("\n")[0], FieldRefusal(field, message)
     quoted = refusal.quoted
     if not quoted:
@@ -129,7 +129,7 @@ _UNSENT = object()
 
 
 def sent_body(body: bytes) -> Mapping[str, Any]:
-    """The manifest in the body of a request, {} where it is none."""
+    """The manifest in the body of a request, {} if it is none."""
     try:
         found = _decode(body)
     except (ValueError, RecursionError):
@@ -141,7 +141,9 @@ _decode = decoder(Any)
 
 
 def known_field(field: str, reason: str, sent: Mapping[str, Any]) -> str:
-    """A field without names that are neither sent nor Kubernetes' own: admission may have made a name of a content."""
+    """A field without names that are neither sent nor Kubernetes' own: admission may have turned content into a
+    name.
+    """
     if field.startswith("<"):
         return field  # of no field
     built_in = is_built_in(split_api_version(str(sent.get("apiVersion", "")))[0])

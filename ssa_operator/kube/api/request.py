@@ -51,7 +51,7 @@ class Request:
     accept: str = JSON
 
     if_none_match: str = ""
-    """The ETag of an answer that the caller has: if the API server has no other one, its answer is a 304."""
+    """The ETag of an answer that the caller has: if it is still current, the API server answers with a 304."""
 
     idempotent: bool = False
     """Whether sending it twice has the same effect as sending it once."""
@@ -60,7 +60,7 @@ class Request:
     """Whether the API server stores nothing of it."""
 
     review: bool = False
-    """Whether it asks for the permissions of an account, which stores nothing."""
+    """Whether it reviews the permissions of an account. A review stores nothing."""
 
     confidential: bool = False
     """Whether the server's answer may quote a Secret's content."""
@@ -183,11 +183,12 @@ class Scope(Struct, frozen=True):
     """Whether a template takes the name or the namespace from a Secret, so that no error and no log shows them."""
 
     field_selector: str = ""
-    """'' is all objects; it is left out where there is a name."""
+    """'' is all objects. It is omitted if there is a name."""
 
     shard_selector: str = ""
     """Kubernetes' `shardSelector`, '' without one. An API server without the gate ShardedListAndWatch ignores it and
-    answers with all objects."""
+    answers with all objects.
+    """
 
     @property
     def path(self) -> str:
@@ -272,8 +273,8 @@ DEFAULT_APPLY = ApplyOptions()
 def apply(resource: Resource, namespace: str, name: str, body: bytes, options: ApplyOptions = DEFAULT_APPLY) -> Request:
     """A forced server-side apply.
 
-    It is idempotent: the same body applied twice is one change. If the body has a resourceVersion, a retry after a
-    lost answer is a conflict; the caller then reads the object again, as after every conflict.
+    It is idempotent: the same body applied twice is one change. If the body has a resourceVersion, a retry after a lost
+    answer is a conflict; the caller then reads the object again, as after every conflict.
     """
     query: Parameters = (("fieldManager", options.manager), ("force", "true"), ("fieldValidation", "Strict"))
     return Request(
@@ -315,7 +316,7 @@ def merge_patch(resource: Resource, namespace: str, name: str, body: bytes, *, d
 def json_patch(
     resource: Resource, namespace: str, name: str, body: bytes, *, manager: str = MANAGER, dry_run: bool = False
 ) -> Request:
-    """A JSON patch (RFC 6902). It is not repeated by itself: what it tests may not hold any more."""
+    """A JSON patch (RFC 6902). It is not retried automatically: its tests may no longer hold."""
     query: Parameters = (("fieldManager", manager),)
     return Request(
         method="PATCH",

@@ -14,7 +14,7 @@ from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import Request
 
 ATTEMPTS = 4
-"""The most attempts of one request. After these few seconds the controller's own backoff takes over."""
+"""The most attempts of one request. After these few seconds the backoff of the reconcile takes over."""
 
 FIRST = 0.1
 LONGEST = 3.0
@@ -50,5 +50,5 @@ def _is_retryable(request: Request, error: ApiError) -> bool:
 
 
 def watch_backoff(failures: int, chance: float) -> float:
-    """Seconds before a watch that failed that often is opened again: 0.8 s, 1.6 s ... 30 s, and jitter."""
+    """Seconds before a watch is opened again after that many failures: 0.8 s, 1.6 s ... 30 s, with jitter."""
     return exponential(WATCH_FIRST, WATCH_LONGEST, failures - 1) * (1 + chance)

@@ -7,6 +7,7 @@ Promises:
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -37,7 +38,7 @@ class Resource(Struct, frozen=True, kw_only=True):
         return GroupKind(self.group, self.kind)
 
     def identity(self, namespace: str, name: str) -> Identity:
-        """The identity of one of its objects. A cluster-scoped one has no namespace, whatever is given."""
+        """The identity of one of its objects. A cluster-scoped object has no namespace, whatever the argument is."""
         return Identity(self.group, self.kind, namespace if self.namespaced else "", name)
 
     @property
@@ -66,14 +67,19 @@ class Resource(Struct, frozen=True, kw_only=True):
             raise InvalidPath(self.describe(namespace, name), why)
         if name and self.namespaced and not namespace:
             raise InvalidPath(self.describe("", name), f"{self.name} is namespaced: {name} needs a namespace")
-        for segment in (namespace, name):
-            if fault := segment_fault(segment):
-                why = f"{segment!r} is not a valid object name: it {fault}"
-                raise InvalidPath(self.describe(namespace, name), why)
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        scope = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
-        leaf = f"/{quote(name, safe='')}" if name else ""
+        scope = f"/namespaces/{self._segment(namespace, namespace, name)}" if namespace else ""
+        leaf = f"/{self._segment(name, namespace, name)}" if name else ""
         return f"{root}{scope}/{self.plural}{leaf}" + (f"/{subresource}" if subresource else "")
+
+    def _segment(self, segment: str, namespace: str, name: str) -> str:
+        """A segment of the path of an object, encoded. Raises InvalidPath."""
+        if _is_plain(segment):
+            return segment
+        if fault := segment_fault(segment):
+            why = f"{segment!r} is not a valid object name: it {fault}"
+            raise InvalidPath(self.describe(namespace, name), why)
+        return quote(segment, safe="")
 
     def describe(self, namespace: str = "", name: str = "") -> str:
         """The object or collection in messages: `Deployment default/web`, `Namespace prod`, `pods in default`."""
@@ -83,3 +89,7 @@ class Resource(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
+
+
+_is_plain = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.ASCII).fullmatch
+"""Whether a segment is a valid name that is encoded as itself: nearly all are."""

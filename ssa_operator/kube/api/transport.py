@@ -2,13 +2,14 @@
 
 Promises:
 - Every failure raises an `ApiError` or `CredentialsError`, never an error of aiohttp.
-- Connecting takes at most 5 s, and a request at most 35 s. A watch has to begin in this time, and has no timeout then.
-  Watches have a connection pool of their own.
+- Connecting takes at most 5 s, and a request at most 35 s. A watch has to begin in this time, and has no timeout after
+  that. Watches have a connection pool of their own.
 - The client retries by the rules of `retry`. After a 401 it renews the credentials once. If it does not trust the
   server's certificate, it reads the file of the certificate authorities again.
-- The connection of a watch or a request that is left is closed, also where the server has ended it meanwhile.
+- The connection of an abandoned watch or request is closed, even if the server has ended it meanwhile.
 - With a fence, a request that changes the cluster leaves the process only while the fence is open.
-- What `impersonating` returns sends every request as that user, and shares everything else with its origin.
+- The transport that `impersonating` returns sends every request as that user, and shares everything else with its
+  origin.
 - An answer takes no more than ANSWER_LIMIT bytes of memory, compressed or not.
 - The client uses the proxy of the credentials, and ignores netrc and every other proxy of the environment.
 """
@@ -46,7 +47,7 @@ from ssa_operator.objects.secret_fields import NO_SECRETS, VALUES, ParentSecrets
 
 CONNECT_TIMEOUT = 5.0
 WHOLE_BODY = 2**20
-"""Bytes of a body that is sent in one piece; aiohttp warns of a longer one."""
+"""Bytes of a body that is sent in one piece; aiohttp warns about longer ones."""
 
 REQUEST_TIMEOUT = 35.0
 """Seconds. The API server itself ends a request after at most 34 s."""
@@ -75,21 +76,21 @@ class Response(Struct, frozen=True, kw_only=True):
     status: int
     body: bytes
     etag: str = ""
-    """The version of the body, '' where the API server gave none."""
+    """The version of the body, '' if the API server gave none."""
     warnings: tuple[str, ...] = ()
 
 
 class RequestObserver(Protocol):
-    """Measures requests. It learns of a request after its answer, of a watch when it is opened."""
+    """Measures requests. It is called for a request after the answer, and for a watch when it is opened."""
 
     def answered(self, request: Request, code: int, seconds: float) -> None:
-        """The API server answered with this HTTP code, or not at all (0), after so many seconds."""
+        """The API server answered with this HTTP code, or not at all (0), after this number of seconds."""
 
     def retried(self, request: Request, code: int) -> None:
         """A request is sent again after an answer with this HTTP code, or after none (0)."""
 
     def limited(self, seconds: float) -> None:
-        """A write waited so long for its slot (WriteLimiter)."""
+        """A write waited this many seconds for its slot (WriteLimiter)."""
 
     def listed(self, resource_name: str) -> None:
         """A reflector completed a list."""
@@ -140,7 +141,7 @@ class Transport:
         return view
 
     def hiding(self, secrets: ParentSecrets) -> Self:
-        """The same, for the children of one parent: no error and no warning quotes a content of Secrets that the
+        """The same, for the children of one parent: no error and no warning quotes contents of Secrets that the
         parent's renders put into them. It is open as long as its origin.
         """
         if secrets == self._secrets:
@@ -182,7 +183,7 @@ class Transport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The body of a watch in pieces, as they arrive. Raises ApiError, also while the pieces are read."""
+        """The body of a watch in pieces, as they arrive. Raises ApiError, even while the pieces are read."""
         headers = await self.credentials.headers()
         async with AsyncExitStack() as stack:
             try:
@@ -218,7 +219,7 @@ class Transport:
         return answer
 
     async def _send_limited(self, request: Request) -> Response:
-        # Whoever asks for reviews limits them: other people's requests must not take the operator's turns.
+        # The callers limit reviews: requests of other clients must not use up the operator's slots.
         if not request.writes or request.review:
             return await self._send_authenticated(request)
         waiting = self._clock.monotonic()
@@ -296,7 +297,7 @@ class Transport:
 
 
 def _data(body: bytes) -> bytes | io.BytesIO | None:
-    """The body as aiohttp takes it: a large one in pieces, between which the event loop goes on."""
+    """The body for aiohttp: a large one in pieces, between which the event loop runs other tasks."""
     if len(body) > WHOLE_BODY:
         return io.BytesIO(body)
     return body or None
@@ -343,7 +344,7 @@ async def _pieces(request: Request, content: aiohttp.StreamReader, server: str) 
 
 
 async def _read(answer: aiohttp.ClientResponse) -> bytes:
-    """The body. That of an error is cut off where it is too large."""
+    """The body. The body of an error is cut off if it is too large."""
     is_error = not 200 <= answer.status < 300
     limit = ERROR_LIMIT if is_error else ANSWER_LIMIT
     pieces: list[bytes] = []

@@ -1,7 +1,7 @@
 """Refuses the writes of a process that no longer leads, at the last moment before they leave the process.
 
 Promises:
-- After its deadline the sockets of writes send nothing: also a write that waited for a slot, a connection or a TLS
+- After its deadline the sockets of writes send nothing: even a write that waited for a slot, a connection or a TLS
   handshake stays in the process.
 - The deadline is checked at each send, so a process that was stopped (SIGSTOP, a suspended machine) and wakes up after
   its deadline sends no write. No timer has to fire first.

@@ -68,7 +68,7 @@ class AuthProvider:
 
 def main() -> None:
     """Answer one request."""
-    # Imported here, because the operator's own process needs none of them. certifi comes with the official client.
+    # Imported here, because the operator's own process doesn't need them. certifi comes with the official client.
     import certifi  # noqa: PLC0415
     from kubernetes.client import Configuration  # noqa: PLC0415
     from kubernetes.config import ConfigException, load_kube_config_from_dict  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The live objects of one resource, as its watches delivered them and as the operator's own writes changed them.
+"""The live objects of one resource, from its watches and from the answers to the operator's own writes.
 
 The echo of a write is the watch event that the operator's own write causes.
 
@@ -7,7 +7,7 @@ Promises:
   that is older than the write does not remove it.
 - A listener gets every change that a watch delivers once, with the object that the watch delivered before. It does not
   get the echo of a write, and it does get a foreign change just before the write.
-- The answer to a write that changed nothing is the state that others made. Its listeners get it as if the watch had
+- If the write changed nothing, its answer shows someone else's change. Its listeners get it as if the watch had
   delivered it, because the watch event of that version is no echo.
 - A whole object replaces the partial one of the same version, and changes nothing for listeners.
 - The cache shows a change before it calls the listeners. During a write (`writing`) it defers the changes of the
@@ -16,6 +16,23 @@ Promises:
 The cache compares resourceVersions as numbers if both are numbers (comparable within one resource from 1.35, KEP-5504;
 in practice wherever etcd is the store), and else only for equality. Then an own write stays until its echo, a list or a
 deletion arrives.
+
+How it works:
+Of each object the cache knows two states: the visible one (`_objects`), which readers get, and the one that the watch
+delivered last, with which a change begins for listeners. They are the same unless an own write is ahead of the watch.
+Then `_pending` has the delivered state and the number of the write. An event of such an object is one of these:
+
+- the version of the write, so its echo: the two states are the same again, and listeners get nothing;
+- an older version: the write stays visible. Listeners get the event as a foreign change, unless it is the echo of an
+  earlier own write;
+- a newer version: it becomes visible, and listeners get it;
+- after an own deletion, a state of the deleted object: the object stays deleted.
+
+Versions of one resource only grow, so this order is that of the changes. An answer that arrives after the watch has
+passed its version (`_watched_version`) is not stored, so no answer brings back an object that was changed or deleted
+since. A list has every write before its `mark`. A later write stays visible if its version is greater than the list's,
+and a later deletion while the list has the deleted object. The echo may arrive before the answer that has its version.
+So the changes during `writing` are kept back, and those with a version that a write returned are dropped at its end.
 """
 
 from __future__ import annotations
@@ -37,7 +54,7 @@ class _PendingEcho(Struct, frozen=True):
     """An own write that the watch is behind."""
 
     watched: LiveObject | None
-    """The object as the watch last delivered it, before the write; of a write that changed nothing, its answer."""
+    """The object as the watch last delivered it, before the write; for a write that changed nothing, its answer."""
 
     write: int
     """The number of the write."""
@@ -63,7 +80,9 @@ class Cache:
 
     def __init__(self) -> None:
         self.changes = 0
-        """How often an object was stored or removed: what was computed of the cache holds until it increases."""
+        """How often an object was stored or removed. Results that were computed from the cache are valid until it
+        increases.
+        """
         self.partial = 0
         """How many objects are partial."""
         self._objects: dict[Key, LiveObject] = {}
@@ -94,7 +113,7 @@ class Cache:
         return self._labels.find(namespace, labels, self._objects)
 
     def listen(self, listener: Listener, *, own_writes: bool = False) -> None:
-        """Have `listener(old, new)` called for every foreign change, and with `own_writes` for every own write."""
+        """Call `listener(old, new)` for every foreign change, and with `own_writes` for every own write."""
         self._listeners.append(listener)
         if own_writes:
             self._write_listeners.append(listener)
@@ -119,7 +138,7 @@ class Cache:
 
     def written(self, live: LiveObject, *, changed: bool = True) -> LiveObject:
         """Store the object that an own write returned, unless the cache has a newer one; `changed`: whether the write
-        changed the object. Returns it, as the cache has it: an object that two hold is in memory once.
+        changed the object. Returns the cache's own object, so that callers and the cache share one.
         """
         key = _key(live)
         visible = self._objects.get(key)
@@ -251,8 +270,8 @@ class Cache:
             self._notify([(watched, None)])
 
     def forget(self, namespace: str) -> None:
-        """Remove the objects of a namespace ('' is all) that is no longer watched. No listener is called: they may
-        exist.
+        """Remove the objects of a namespace ('' is all) that is no longer watched. No listener is called, because the
+        objects may still exist.
         """
         for key in [key for key in {*self._objects, *self._pending} if not namespace or key[0] == namespace]:
             self._pending.pop(key, None)
@@ -314,7 +333,7 @@ def _key(live: LiveObject) -> Key:
 
 
 def version_number(resource_version: str) -> int | None:
-    """The number of a resourceVersion, None if it is none that can be compared."""
+    """The number of a resourceVersion, None if it can't be compared."""
     digits = resource_version.isascii() and resource_version.isdigit() and len(resource_version) <= _VERSION_DIGITS
     return int(resource_version) if digits else None
 

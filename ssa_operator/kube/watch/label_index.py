@@ -3,7 +3,7 @@
 Promises:
 - The first query for some label names builds their index. Later queries for these names scan no objects.
 - A cache without label queries has no index to maintain, and no cache has more than INDEXES_LIMIT: each costs work at
-  each event. The index that was not read for the longest time goes first.
+  each event. The least recently read index is dropped first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LabelIndex:
 
     def __init__(self) -> None:
         self._indexes: OrderedDict[_IndexedFields, dict[tuple[str, ...], dict[Key, LiveObject]]] = OrderedDict()
-        """The one that was read last is at the end."""
+        """The most recently read index is at the end."""
 
     def find(
         self, namespace: str, labels: Mapping[str, str], objects: Mapping[Key, LiveObject]

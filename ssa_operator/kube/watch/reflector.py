@@ -9,10 +9,28 @@ Promises:
 - The cache does not outlive the history of the API server. If a watch can't be opened because the server is away, or
   if its resourceVersion is older than that of the cache (its etcd was restored), the reflector lists again. A watch
   from a future resourceVersion would be silent until the server reaches it, and then miss what was before.
-- An object that `keep` refuses is never in the cache. One that was in it and is refused from now on is removed.
-- An object that `reduce` makes smaller is kept as it returns it, from the moment at which it is read.
+- An object that `keep` refuses is never in the cache. If it refuses a cached object after a change, the object is
+  removed.
+- The cache holds the result of `reduce` in place of the object, from the moment at which the object is read.
 - The reflector replaces an unfinished streamed list by a paged one, and streams the next list again. It stops streaming
-  lists if the server refuses them, or falls silent in FAILURES of them in a row.
+  lists if the server refuses them, or falls silent in FAILURES consecutive ones.
+
+How it works:
+`_version` is the resourceVersion up to which the cache is complete; '' means that there is none. `run` repeats one
+step. Without a version the step is a list, which replaces the content of the cache: either a streamed list (a watch
+without a resourceVersion, whose objects `_StreamedList` collects until the server's end marker), or a list in pages.
+With a version the step is a watch from there. Each event changes the cache first, and moves the version afterwards, so
+a watch that is opened again at the version misses nothing.
+
+A failure either keeps the version or clears it. A watch that breaks keeps it: the next step watches from there, once
+`_check_history` has compared it with the server's own version. Whatever may have cost an event clears it, and the next
+step lists: a 410, an event that can't be read, a resource that is missing or forbidden, a server that is away when the
+watch is opened, an error that would repeat, an exception of a listener. The list then shows the listeners what the
+watch did not: `Cache.replace` compares the former content with the list. It takes `Cache.mark` from before the list
+began, so that an own write which is newer than the list stays.
+
+`state` follows from the last step. SYNCING becomes WATCHING with the first complete list. MISSING and FORBIDDEN clear
+`synced`, because the operator may no longer see the objects. FAILING does not: the cache was complete, and is only old.
 """
 
 from __future__ import annotations
@@ -115,8 +133,8 @@ class Reflector:
         timing: ReflectorTiming = _TIMING,
         clock: Clock = SYSTEM,
     ) -> None:
-        """`keep` returns whether an object belongs into the cache; the reflector drops the others as it reads them. By
-        default it keeps all objects of the scope. `reduce` returns an object as it is kept.
+        """`keep` returns whether an object belongs in the cache; the reflector drops the others when it reads them. By
+        default it keeps all objects of the scope. `reduce` returns the object to keep in place of one.
         """
         self.scope = scope
         self.cache = cache
@@ -155,7 +173,7 @@ class Reflector:
         return self.scope.resource
 
     def listen(self, listener: Callable[[Reflector], None]) -> None:
-        """Have `listener` called when `state` or `problem` changes."""
+        """Call `listener` whenever `state` or `problem` changes."""
         self._listeners.append(listener)
 
     @property
@@ -188,7 +206,9 @@ class Reflector:
         await self._list()
 
     async def _check_history(self) -> None:
-        """After an interruption: forget the version if the server's one is older, or if it does not answer."""
+        """After an interruption: forget the version if the server's version is older, or if the server does not
+        answer.
+        """
         ours, self._version = self._version, ""
         theirs = await self._client.latest_version(self.scope)
         self._interrupted = False
@@ -382,7 +402,7 @@ class _StreamedList:
 
 
 async def _next(pieces: AsyncIterator[bytes], seconds: float) -> bytes | None:
-    """The next piece: empty if the stream has ended, None if it was silent for so many seconds."""
+    """The next piece: empty if the stream has ended, None if it was silent for `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             return await anext(pieces)

@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 LINE_LIMIT = 64 * 2**20
-"""Bytes of a line. An API server stores objects of 1.5 MiB by default, and JSON escapes take six times a byte."""
+"""Bytes of a line. An API server stores objects of 1.5 MiB by default, and a JSON escape takes six bytes for one."""
 
 
 class LineError(ValueError):

@@ -3,7 +3,8 @@
 Promises:
 - The rules apply from general to specific: deletion, observed generation, `Reconciling`, `Stalled`, the kind's own
   rule, the `Ready` condition. If none applies, the object is Current.
-- The expression of an author (`ready-when`) replaces all of them but deletion.
+- The expression of an author (`ready-when`) replaces all of them but deletion: a failed Job whose expression is false
+  is InProgress, and one whose expression is true is Current.
 - Each kind has one function and one row in `RULES`. A rule sends no request and reads no clock: `now` is an argument.
 - No object is ready too early: a workload that its controller hasn't observed yet is InProgress.
 - Time alone makes no object usable.
@@ -53,7 +54,7 @@ class Readiness(Struct, frozen=True):
 
     state: ReadinessState
     message: str = ""
-    """Why it isn't Current; empty where it is."""
+    """Why it isn't Current; '' if it is."""
     again_at: float | None = None
     """When the same object may have another state or message, in seconds since the epoch; None for never."""
     awaits_use: bool = False
@@ -67,7 +68,7 @@ class Readiness(Struct, frozen=True):
 
 CURRENT = Readiness(ReadinessState.CURRENT)
 _OUTDATED = "its controller has not observed the latest change"
-# It has no present duration, because each other message would be a write of the parent's status.
+# It omits the current duration, because each new message would be a write of the parent's status.
 _UNWRITTEN = (
     f"nothing has written its status for at least {UNWRITTEN_STATUS_GRACE / 60:.0f} minutes: its controller may not "
     "run, or may never write conditions; if it never does, set ssa-operator.dev/ready-when, or ssa-operator.dev/wait: "
@@ -346,7 +347,7 @@ def _spec(body: Body) -> Mapping[str, Any]:
 
 def _status(body: Body) -> Mapping[str, Any]:
     status = body.get("status")
-    return status if isinstance(status, Mapping) else {}
+    return status if isinstance(status, (dict, Mapping)) else {}
 
 
 def _condition(body: Body, kind: str) -> Mapping[str, Any] | None:

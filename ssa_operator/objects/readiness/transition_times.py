@@ -1,10 +1,10 @@
-"""Since when an object is not ready, read from the object itself.
+"""Since when an object has not been ready, read from the object itself.
 
 Promises:
 - A time comes from the field that makes the object not ready: its deletion, or the condition that its kind's readiness
-  rule reads. Where the object records no such time, there is none: the rule guesses nothing.
-- A pending claim and a Job without a verdict are not ready since their creation or start, because nothing else can come
-  before.
+  rule reads. If the object records no such time, the result is None: the rule guesses nothing.
+- A pending claim and a Job without a verdict have not been ready since their creation or start, because they can have
+  no earlier state.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ _CONDITIONS: Mapping[GroupKind, tuple[tuple[str, tuple[str, ...]], ...]] = {
     GroupKind("apps", "Deployment"): (("Progressing", ("False",)), ("Available", ("False", "Unknown"))),
     GroupKind("batch", "Job"): (("Failed", ("True",)), ("FailureTarget", ("True",)), ("Suspended", ("True",))),
 }
-"""By kind, the conditions that make its objects not ready, the deciding one first. Other kinds have those of `_ANY`."""
+"""By kind, the conditions that make its objects not ready, the deciding one first. Other kinds have the conditions of
+`_ANY`.
+"""
 
 
 def unready_since(body: Mapping[str, Any]) -> str | None:
-    """The time since when an object that is not ready is not ready, as an RFC 3339 timestamp; None where the object
-    doesn't record it. The result has no meaning for an object that is ready.
+    """The time since when an object has not been ready, as an RFC 3339 timestamp; None if the object doesn't record it.
+    The result is meaningless for an object that is ready.
     """
     metadata, status = body.get("metadata", {}), body.get("status")
     status = status if isinstance(status, Mapping) else {}
@@ -56,7 +58,7 @@ def unready_since(body: Mapping[str, Any]) -> str | None:
 
 
 def _condition_time(conditions: object, deciding: tuple[tuple[str, tuple[str, ...]], ...]) -> str | None:
-    """The transition time of the first of the deciding conditions that is so."""
+    """The transition time of the first deciding condition that makes the object not ready."""
     if not isinstance(conditions, list):
         return None
     found = {each.get("type"): each for each in conditions if isinstance(each, Mapping)}
@@ -72,7 +74,7 @@ def _text(time: object) -> str | None:
 
 
 def _before(time: object, seconds: object) -> str | None:
-    """The time so many seconds before; None for what is no time."""
+    """The time that many seconds earlier; None if the value is not a time."""
     moment = moment_of(time)
     if moment is None or not isinstance(seconds, int) or not 0 <= seconds <= _LONGEST:
         return None

@@ -1,16 +1,17 @@
-"""Judges a parent before the API server stores it: do its templates render, and do the manifests keep the rules?
+"""Judges a parent before the API server stores it: do its templates render, and do the manifests follow the rules?
 
 Promises:
-- A judgement leaves no trace: nothing is written or watched for it, nothing is remembered, no Event is recorded. A dry
-  run is judged as any other request.
-- Only an error of a template, or a manifest that breaks a rule whatever the cluster holds, refuses a parent. What waits
-  is allowed, also for a lookup that the caches can't answer, and for a kind that the cluster doesn't serve.
-- A folder that doesn't load refuses no parent.
+- A judgement leaves no trace: the operator writes, watches and remembers nothing for it, and records no Event. A dry
+  run is judged like any other request.
+- The operator refuses a parent only for an error of a template, or for a manifest that breaks a rule in any cluster. It
+  allows a parent whose manifests wait, even for a lookup that the caches can't answer or a kind that the cluster
+  doesn't serve.
+- If a folder doesn't load, no parent is refused.
 - Problems hold no content of the Secrets that the templates read.
-- Where the parent's account may not read what the templates look up, the parent is allowed, so that nothing that the
-  account may not read influences the answer.
-- Children that this process doesn't know are not taken for missing ones: a parent that it never reconciled, because it
-  just started or because another shard reconciles it, is allowed if its templates read children.
+- If the parent's account may not read what the templates look up, the parent is allowed, so that data that the account
+  may not read never influences the answer.
+- Children that this process doesn't know do not count as missing. If the templates read children, a parent that the
+  process never reconciled (it just started, or another shard reconciles the parent) is allowed.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from typing import Any
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.kind_state import KindState
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Rendered, RenderProblem
 from ssa_operator.operator.admission.rules import AdmissionRequest, is_judged, new_problems
 from ssa_operator.operator.operator import Operator
+from ssa_operator.reconcile.child_needs import rendered_kinds
 from ssa_operator.reconcile.impersonation.rules import refusal
 from ssa_operator.reconcile.observe import is_confidential
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
@@ -35,10 +36,10 @@ from ssa_operator.reconcile.step import FailureReason
 from ssa_operator.reconcile.step_record import RecordedStep
 
 HANDLER = "admission"
-"""What logs call the judgement of a parent."""
+"""The name of a parent's judgement in logs."""
 
 _DEFINITE = frozenset({FailureReason.INVALID_MANIFEST, FailureReason.DEPENDENCY_CYCLE})
-"""The refusals of a plan that no event but a change of the parent or its templates ends."""
+"""The refusals of a plan that only a change of the parent or its templates can end."""
 
 
 class ParentReview:
@@ -48,7 +49,7 @@ class ParentReview:
         self._operator = operator
 
     async def problems(self, request: AdmissionRequest) -> tuple[str, ...]:
-        """Why the parent of a request is refused, nothing if it is allowed. Raises ApiError."""
+        """Why the parent of a request is refused, empty if it is allowed. Raises ApiError."""
         parents = self._parents(request)
         if parents is None or request.object is None or not is_judged(request):
             return ()
@@ -67,7 +68,7 @@ class ParentReview:
         return () if before is None else new_problems(found, before)
 
     def _parents(self, request: AdmissionRequest) -> Parents | None:
-        """The parents of the request's resource, None where no folder with that resource runs."""
+        """The parents of the request's resource, None if no folder with that resource runs."""
         asked = request.resource.group, request.resource.version, request.resource.resource
         for parents in self._operator.folders.values():
             served = parents.served.resource
@@ -76,8 +77,8 @@ class ParentReview:
         return None
 
     async def _problems(self, parents: Parents, body: Mapping[str, Any], *, is_new: bool) -> tuple[str, ...] | None:
-        """What is wrong with the parent, None where that can't be judged. Raises ApiError."""
-        # A new object has no version yet, which templates read.
+        """The problems of the parent, None if they can't be judged. Raises ApiError."""
+        # A new object has no resourceVersion yet, and templates may read it.
         metadata = {"resourceVersion": "0", **body["metadata"]}
         parent = parents.parent(LiveObject.of({**body, "metadata": metadata}))
         settings, impersonate = parent.folder.settings, self._operator.options.impersonate
@@ -94,8 +95,7 @@ class ParentReview:
             parent=parent.live,
             children=ObservedChildren(objects={}, own=(), kinds=self._kinds(rendered)),
             parents=ObservedParents(crds={parent.live.identity.group_kind: parent.folder.name}),
-            cluster_scope=settings.cluster_scope,
-            max_children=settings.max_children,
+            settings=settings,
             confidential=is_confidential(parent, rendered),
         )
         steps = (*steps_of(observed, rendered.without_hooks), *steps_of(observed, rendered.finalizing))
@@ -109,11 +109,9 @@ class ParentReview:
 
     def _kinds(self, rendered: Rendered) -> dict[GroupKind, KindState]:
         """The kinds of the manifests that the cluster serves."""
-        kinds = {group_kind(document) for document in rendered.documents}
-        kinds |= {wait.identity.group_kind for wait in rendered.waits if wait.identity is not None}
         lookups = self._operator.controllers.lookups
         return {
             kind: KindState(namespaced=namespaced, synced=True)
-            for kind in kinds
+            for kind in rendered_kinds(rendered)
             if (namespaced := lookups.namespaced(kind)) is not None
         }

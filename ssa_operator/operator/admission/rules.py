@@ -1,10 +1,10 @@
-"""Validating admission: which requests of the API server are judged, and what is answered.
+"""Validating admission: which requests of the API server are judged, and how they are answered.
 
 Promises:
 - Only a change that can change the render is judged: a status update, a deletion, and the operator's own write of
   records and finalizers are allowed at once.
-- An update is refused only for a problem that the stored object did not have. So a parent that is broken already can be
-  labelled, suspended and deleted.
+- An update is refused only for a problem that the stored object did not have. So users can label, suspend and delete a
+  parent that is already broken.
 - A message has a limited length.
 
 The form of requests and answers: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
@@ -36,16 +36,16 @@ class RequestedResource(Struct, frozen=True):
 
 
 class AdmissionRequest(Struct, frozen=True, rename="camel", kw_only=True):
-    """What the API server asks."""
+    """A request of the API server."""
 
     uid: str
     resource: RequestedResource
     operation: str
     sub_resource: str = ""
     object: dict[str, Any] | None = None
-    """The object as it is to be stored, with its defaults."""
+    """The object to be stored, with its defaults."""
     old_object: dict[str, Any] | None = None
-    """The object as it is stored, None for a new one."""
+    """The stored object, None for a new one."""
 
 
 class _Review(Struct, frozen=True, rename="camel"):

@@ -1,13 +1,13 @@
 """The certificate of the validating webhook, which the operator makes and renews itself.
 
 Promises:
-- A pair is renewed RENEWAL before it expires. Replicas share it, and what API servers trust: a Secret in the operator's
-  namespace.
-- API servers trust a new pair and the one before, until that one expires. So replicas may change one after the other.
-- Replicas that make a pair at the same time agree on one: the API server stores one, and the others read it.
+- A pair is renewed RENEWAL before it expires. Replicas share the pair and the trusted authorities in a Secret in the
+  operator's namespace.
+- API servers trust a new pair and the previous one, until that one expires. So replicas may change one after another.
+- If replicas create a pair at the same time, they agree on one: the API server stores one, and the others read it.
 - The authority that signs a pair signs nothing else: its key is never stored.
-- The path of the webhook has a part that nobody can guess and that no renewal changes. So no other pod can ask the
-  operator how it judges objects.
+- The path of the webhook has a random part that can't be guessed and that no renewal changes. So no other pod can ask
+  the operator how it judges objects.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ Now = Callable[[], float]
 
 
 class WebhookCertificate(Struct, frozen=True, kw_only=True):
-    """A certificate, its key, and what API servers need to know. All but the token is PEM. The repr shows nothing."""
+    """A certificate, its key, and the data that API servers need. All but the token is PEM. The repr shows nothing."""
 
     certificate: bytes
     key: bytes
     authorities: bytes
     """The authorities that API servers trust."""
     token: str
-    """The part of the webhook's path that nobody can guess."""
+    """The part of the webhook's path that can't be guessed."""
 
     def __repr__(self) -> str:
         return "WebhookCertificate(...)"
@@ -75,7 +75,7 @@ class WebhookCertificate(Struct, frozen=True, kw_only=True):
 
 
 def new_certificate(host: str, now: float, before: WebhookCertificate | None = None) -> WebhookCertificate:
-    """A certificate for a DNS name or an IP address, which follows the one before."""
+    """A certificate for a DNS name or an IP address, which succeeds the previous one."""
     authority = CertificateAuthority("ssa-operator-admission", dt.datetime.fromtimestamp(now, dt.UTC), LIFETIME)
     names, addresses = ((), (host,)) if _is_address(host) else ((host,), ())
     # Kubernetes limits a common name to 64 characters, and reads the alternative names only.
@@ -90,7 +90,7 @@ def new_certificate(host: str, now: float, before: WebhookCertificate | None = N
 
 
 def read_certificate(data: Mapping[str, str]) -> WebhookCertificate | None:
-    """The certificate that the data of a Secret hold, None if they hold none that works."""
+    """The certificate in the data of a Secret, None if it has no usable one."""
     try:
         certificate, key, authorities, token = (base64.b64decode(data[name]) for name in _KEYS)
         found = WebhookCertificate(certificate=certificate, key=key, authorities=authorities, token=token.decode())
@@ -121,7 +121,7 @@ class CertificateStore(Protocol):
     """Where the certificate is kept."""
 
     async def current(self) -> WebhookCertificate:
-        """The certificate, which is made or renewed if need be. Raises ApiError."""
+        """The certificate, created or renewed if necessary. Raises ApiError."""
 
 
 class OwnCertificate:
@@ -154,7 +154,7 @@ class SharedCertificate:
             now = self._now()
             if found is not None and not found.expires_soon(now):
                 return found
-            # It is for every Service of the namespace, so that replicas with another option agree, too.
+            # It is valid for every Service of the namespace, so that replicas with another option agree, too.
             made = new_certificate(f"*.{self._namespace}.svc", now, found)
             try:
                 await self._store(made, live)

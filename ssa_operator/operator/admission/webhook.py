@@ -2,12 +2,12 @@
 
 Promises:
 - The API server trusts a certificate before the server uses it.
-- The registration follows the loaded folders. It is written again every CHECK_INTERVAL seconds, so that a deleted or
-  changed one comes back.
+- The registration follows the loaded folders. The operator writes it again every CHECK_INTERVAL seconds, so that a
+  deleted or changed registration comes back.
 - Behind a Service, the registration stays when the operator stops, because replicas use it, too. A webhook with a URL
-  removes its own when it stops in order.
+  removes its own registration when it stops in order.
 - A request that fails is logged once, and is repeated. Reconciles go on.
-- All replicas do this, also those that do not lead.
+- All replicas do this, including those that do not lead.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from ssa_operator.operator.permissions.rules import CONFIGURATION
 log = logging.getLogger("ssa_operator")
 
 CHECK_INTERVAL = 60.0
-"""Seconds between two looks at the certificate, after which the registration is written again."""
+"""Seconds between two checks of the certificate, each followed by a write of the registration."""
 
 RETRY_INTERVAL = 5.0
 """Seconds after which a failed request is repeated."""
@@ -162,7 +162,7 @@ class Webhook:
         await client.apply(CONFIGURATIONS, "", CONFIGURATION, encode(configuration(webhooks)), options)
 
     async def _unregister(self, client: Client) -> None:
-        """Remove the registration of this operator, and the object if no other operator has one in it."""
+        """Remove the registration of this operator, and the object if no other operator is registered in it."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(REMOVAL_TIMEOUT):
                 await self._logged(self._remove(client))

@@ -1,9 +1,9 @@
-"""The ValidatingWebhookConfiguration that has the API server ask operators before it stores their parents.
+"""The ValidatingWebhookConfiguration, by which the API server asks operators before it stores their parents.
 
 Promises:
-- An operator that is down or slow is in nobody's way: the API server waits TIMEOUT seconds at most, and then allows the
+- An operator that is down or slow blocks no request: the API server waits TIMEOUT seconds at most, and then allows the
   object.
-- The API server asks about the parents that the operator reconciles, and nothing else.
+- The API server asks only about parents that the operator reconciles.
 - Operators in several namespaces share the configuration. Each has one webhook in it.
 """
 
@@ -58,7 +58,7 @@ def webhook_name(namespace: str) -> str:
 
 
 def field_manager(namespace: str) -> str:
-    """The field manager of the operator in a namespace. One for all would remove the webhooks of the others."""
+    """The field manager of the operator in a namespace. A shared manager would remove the webhooks of the others."""
     return f"ssa-operator-admission-{namespace}"
 
 

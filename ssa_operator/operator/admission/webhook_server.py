@@ -5,8 +5,8 @@ Promises:
 - One request is judged at a time, so that reconciles whose renders are slow get every second turn at least.
 - At most MAX_REQUESTS requests wait, and at most MAX_BYTES are read of each.
 - A judgement that fails unexpectedly allows the parent, and is logged.
-- Clients that stall, and many of them, hold up no review, as `operator/http_connections.py` promises.
-- It only answers: no request changes the operator or the cluster. A request for another path is not judged.
+- Clients that stall, however many, delay no review, as `operator/http_connections.py` promises.
+- No request changes the operator or the cluster. A request for another path is not judged.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class WebhookServer:
         if not secrets.compare_digest(request.match_info["token"].encode(), self.certificate.token.encode()):
             raise web.HTTPNotFound
         if self._waiting >= MAX_REQUESTS:
-            # The API server takes it for a webhook that is down, and allows the parent.
+            # The API server treats it like a webhook that is down, and allows the parent.
             raise web.HTTPServiceUnavailable(text="too many requests are judged at this moment\n")
         self._waiting += 1
         try:

@@ -1,1 +1,1 @@
-"""Of several replicas, at most one writes, even after a process was stopped and wakes up."""
+"""At most one of several replicas writes, even if a process was stopped and wakes up."""

@@ -1,11 +1,11 @@
 """Takes part in leader election: acquires the Lease, renews it, and releases it.
 
 Promises:
-- `run` never returns. It raises `LeadershipLost` when this replica has led and must not write any more.
+- `run` never returns. It raises `LeadershipLost` if this replica has led and must not write any more.
 - The fence of the client's writes is open only while this replica leads by the rules of
   `operator/leadership/rules.py`. It closes before the Lease is released.
 - A candidate polls the Lease, and a watch of the Lease wakes it up, so that a released Lease is acquired at once. The
-  watch is an accelerator: without it the election is slower and as safe.
+  watch only makes the election faster. Without it, the election is equally safe.
 - No answer and no failure of the API server ends a candidate. It logs a failure once.
 """
 
@@ -95,7 +95,7 @@ class Leadership:
             await self._stop_watching()
 
     async def release(self) -> None:
-        """Give the Lease up if this replica leads, so that another one takes over at once. No write of this process may
+        """Release the Lease if this replica leads, so that another one takes over at once. No write of this process may
         be under way.
         """
         released = to_release(self._election, self._clock.now()) if self.leads else None
@@ -115,9 +115,11 @@ class Leadership:
         self._election = stepped_down(self._election)
 
     async def _attempt(self) -> bool:
-        """Read the Lease if its state is not known, and do what the rules decide. Returns whether nothing failed."""
+        """Read the Lease if its state is not known, and carry out the decision of the rules. Returns whether nothing
+        failed.
+        """
         try:
-            # A leader knows the Lease that it wrote. What a candidate has read may be old by now.
+            # A leader knows the Lease that it wrote. The Lease that a candidate has read may be outdated by now.
             if not (self._election.leads and self._known):
                 lease = await self.access.get()
                 self._election = observe(self._election, lease, self._elapsed())
@@ -192,7 +194,7 @@ class Leadership:
             self._watching = None
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, as a candidate until the Lease changes at most."""
+        """Wait; a candidate waits at most until the Lease changes."""
         if self._election.leads:
             self._wake_up.clear()
         with contextlib.suppress(TimeoutError):

@@ -23,21 +23,22 @@ from msgspec.structs import replace
 from ssa_operator.objects.lease import Lease
 
 JITTER_FACTOR = 1.2
-"""A candidate that waits for the Lease reads it after the retry period and up to so many times the retry period more,
-as in client-go, so that replicas don't read it together."""
+"""A candidate that waits for the Lease reads it after the retry period and up to this many times the retry period more,
+as in client-go, so that replicas don't read it together.
+"""
 
 
 class LeaseTiming(Struct, frozen=True, kw_only=True):
     """The settings of leader election, in seconds. The defaults are those of client-go."""
 
     lease_duration: float = 15.0
-    """For how long a candidate counts a holder as alive that does not renew."""
+    """How long a candidate considers a holder alive that does not renew."""
 
     renew_deadline: float = 10.0
-    """After which time without a renewal a leader stops writing."""
+    """Time without a renewal after which a leader stops writing."""
 
     retry_period: float = 2.0
-    """Between two renewals of a leader, and the shortest time between two attempts of a candidate."""
+    """Time between two renewals of a leader, and the shortest time between two attempts of a candidate."""
 
     @property
     def request_timeout(self) -> float:
@@ -82,7 +83,7 @@ class Election(Struct, frozen=True, kw_only=True):
     """What one replica knows of a Lease."""
 
     identity: str
-    """The name of this replica in the Lease. No other process has it, also none that ran before."""
+    """The name of this replica in the Lease. No other process has it, nor did any earlier one."""
 
     timing: LeaseTiming = field(default_factory=LeaseTiming)
 
@@ -90,7 +91,7 @@ class Election(Struct, frozen=True, kw_only=True):
     """The Lease as last read or written, None if it does not exist or was not read yet."""
 
     held_until: float = -math.inf
-    """Until when another holder counts as alive."""
+    """The moment until which another holder counts as alive."""
 
     renewed_at: float | None = None
     """When the last successful write of the Lease by this replica began. None if it does not lead."""
@@ -106,7 +107,9 @@ class Election(Struct, frozen=True, kw_only=True):
 
 
 def observe(election: Election, lease: Lease | None, now: float) -> Election:
-    """What the replica knows after it has read the Lease, None if it does not exist. `now` is when the answer came."""
+    """The replica's knowledge after it has read the Lease (None if it does not exist). `now` is when the answer
+    arrived.
+    """
     before = election.lease
     if lease is None:
         gone = before is not None and before.holder not in ("", election.identity)
@@ -119,13 +122,13 @@ def observe(election: Election, lease: Lease | None, now: float) -> Election:
 
 
 def _duration(election: Election, lease: Lease | None) -> float:
-    """For how long a holder counts as alive: it may have other settings than this replica."""
+    """How long a holder counts as alive. Its settings may differ from those of this replica."""
     return max(election.timing.lease_duration, lease.duration if lease is not None else 0)
 
 
 def decide(election: Election, now: float) -> LeaseAction:
-    """What the replica does. A candidate decides only after it has read the Lease: the answer may be old by then, and
-    the write's resourceVersion finds that out.
+    """What the replica does. A candidate decides only after it has read the Lease. If the Lease has changed since, the
+    write's resourceVersion causes a conflict.
     """
     holder = election.lease.holder if election.lease is not None else ""
     if election.leads:
@@ -174,7 +177,7 @@ def stepped_down(election: Election) -> Election:
 def next_attempt(election: Election, now: float, chance: float, *, failed: bool = False) -> float:
     """Seconds until the replica reads or writes the Lease again. `chance` is in [0, 1).
 
-    A leader tries each retry period, and not later than at the end of its leadership. A candidate tries when the holder
+    A leader tries every retry period, at the latest at the end of its leadership. A candidate tries when the holder
     expires, or earlier. After an attempt that `failed` it waits for at least the retry period.
     """
     period = election.timing.retry_period

@@ -1,4 +1,4 @@
-"""Asks the API server which of the needed permissions an account lacks, and repeats that while an operator runs.
+"""Asks the API server which of the needed permissions an account lacks, and repeats the review while an operator runs.
 
 Promises:
 - The API server decides, so that every authorizer counts: one SelfSubjectAccessReview a permission, for another account
@@ -149,7 +149,7 @@ class PermissionReviewer:
             )
             kinds = served_kinds(contents, self._mapper)
             needs += folder_needs(parent, contents, kinds, self._namespaces, self._impersonate)[0]
-        # What the accounts of parents lack is a condition of these parents.
+        # Permissions that the accounts of parents lack are reported in the conditions of these parents.
         return [need for need in needs if not need.by_account]
 
     async def _template_contents(self, parents: Parents) -> TemplateContents:

@@ -1,4 +1,5 @@
-"""The permissions that the operator needs, derived from what the templates of its folders can render and look up.
+"""The permissions that the operator needs, derived from everything that the templates of its folders can render and
+look up.
 
 Promises:
 - A permission follows from a request that the operator sends: without it, a feature of a template in the folder fails.
@@ -9,7 +10,7 @@ Promises:
   when it is deleted (kubernetes/kubernetes#115070), and the finalizer has to be taken off after that.
 - With `--impersonate`, each permission to change or read a child, or to read what a template looks up, is a need of the
   account in the parent's namespace. The operator itself needs to fill its caches (list, watch), and to impersonate.
-- What only a render knows is a warning with its template line. It never widens a permission.
+- A value that only a render can determine is a warning with its template line. It never widens a permission.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class PermissionNeed(Struct, frozen=True, kw_only=True):
 
     permission: Permission
     purpose: str
-    """For what the operator needs it, as a heading: `children`, `lookups`."""
+    """The operator's purpose for it, as a heading: `children`, `lookups`."""
     folder: str = ""
     """The template folder that needs it, '' for the operator itself."""
     location: SourceLocation | None = None
@@ -106,7 +107,7 @@ def lease_needs(namespace: str) -> tuple[PermissionNeed, ...]:
 
 
 def http_needs() -> tuple[PermissionNeed, ...]:
-    """The permissions that the HTTP server needs to find out who asks, if other hosts may."""
+    """The permissions that the HTTP server needs to authenticate and authorize clients, if other hosts can reach it."""
     reviews = (("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews"))
     return tuple(
         PermissionNeed(

@@ -14,7 +14,7 @@ import sys
 
 
 def import_aiohttp() -> None:
-    """Import aiohttp. Only a program of ssa-operator calls this: in a user's own process, aiohttp stays as it is."""
+    """Import aiohttp. Only a program of ssa-operator calls this: in a user's own process, aiohttp stays unchanged."""
     if "aiohttp" in sys.modules:
         return
     ssl.SSLContext.set_default_verify_paths = _read_nothing  # type: ignore[assignment,method-assign]

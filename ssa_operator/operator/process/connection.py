@@ -1,7 +1,7 @@
 """Connects a command to a cluster, and runs its work.
 
 Promises:
-- A command closes its connections, also after an error.
+- A command closes its connections, even after an error.
 - An error of the API server or of the credentials is one line for the user.
 """
 
@@ -58,7 +58,7 @@ def run(work: Coroutine[Any, Any, T], *, code: int | None = None) -> T:
     """The result of a command's work. Raises CommandError for errors of the API server and of credentials, and for
     those of the work: with `code` as the exit code if it is given, and otherwise with that of the error.
     """
-    # The imported modules stay: the garbage collector need not search them.
+    # The imported modules stay in memory, so the garbage collector need not search them.
     gc.freeze()
     try:
         return asyncio.run(work)

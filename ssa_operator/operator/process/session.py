@@ -2,9 +2,9 @@
 
 Promises:
 - SIGINT and SIGTERM stop the operator in order. A second signal ends the process at once.
-- The operator may open as many files as its user may ever allow it, up to MAX_OPEN_FILES.
+- The operator raises its limit of open files to the hard limit, up to MAX_OPEN_FILES.
 - SIGUSR1 writes the work queue, the watches and the tasks to the log, and the stacks of the threads to standard error,
-  these also while the event loop is stuck.
+  these even while the event loop is stuck.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("ssa_operator")
 
 MAX_OPEN_FILES = 65536
-"""More would only make programs slow that close all files that they may have open, such as exec plugins."""
+"""A higher limit would only slow down programs that close all possible files, such as exec plugins."""
 
 
 async def run_operator(options: Options, target: Target, crds: Sequence[Path], watchdog: Watchdog) -> None:
@@ -86,7 +86,7 @@ def suspect_store(transport: Transport, installation: Installation, shard: Shard
 async def save_suspect(
     step: RecordedStep, process: str, *, long: bool, target: Target, installation: Installation, shard: Shard | None
 ) -> None:
-    """Write a step that held the operator of this name up, or in which it died, to the record. Raises ApiError and
+    """Record a step that held up the operator of this name, or in which it died. Raises ApiError and
     CredentialsError.
     """
     async with Transport(await credentials.load(target.kubeconfig, target.context)) as transport:
@@ -112,7 +112,7 @@ async def _check_impersonation(client: Client, options: Options) -> None:
 async def _run_replica(
     options: Options, timing: LeaseTiming, target: Target, crds: Sequence[Path], watchdog: Watchdog
 ) -> None:
-    """Run an operator that writes while it holds the Lease. Also its CRDs are installed only then."""
+    """Run an operator that writes only while it holds the Lease. It installs its CRDs only then, too."""
     fence = WriteFence()
     async with connect(target, fence) as client, Transport(client.credentials) as transport:
         await _check_impersonation(client, options)
@@ -155,7 +155,8 @@ async def _run(operator: Operator, traces: Traces | None) -> None:
 
 async def serve(operator: Operator, stop: asyncio.Event) -> None:
     """Run an operator and its servers until `stop` is set. Raises CommandError if a server can't listen."""
-    # The imported modules stay: the garbage collector need not search them. `run` disabled it for their imports.
+    # The imported modules stay in memory, so the garbage collector need not search them. `run` disabled it for their
+    # imports.
     gc.freeze()
     gc.enable()
     try:

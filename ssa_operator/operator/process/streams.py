@@ -1,15 +1,15 @@
 """Writes to standard output and standard error: the only module of the commands that does.
 
-Texts of parents, of files and of the API server are in what commands write. Whoever wrote them controls neither the
-terminal of the reader nor the log of a CI job (`objects/visible_text.py`).
+Commands write texts from parents, files and the API server. The authors of these texts control neither the terminal of
+the reader nor the log of a CI job (`objects/visible_text.py`).
 
 Promises:
-- What is written for people has escapes in place of control characters, on a terminal and elsewhere. Colours are the
-  commands' own. No markup in a text is interpreted.
-- Data are written as they are: their encoder has escaped them, so that what reads them gets the same values.
+- Output for people has escapes in place of control characters, on a terminal and elsewhere. Only the commands set
+  colours. No markup in a text is interpreted.
+- Data is written unchanged: its encoder has escaped it, so that readers get the same values.
 - A full disk, or another error of the file behind standard output, is a CommandError with the system's reason.
-- A closed pipe stays a BrokenPipeError, because a reader that has seen enough is no error to report.
-- After an error nothing more is written, so that the end of the process reports no second one.
+- A closed pipe stays a BrokenPipeError, because it is no error if a reader stops reading.
+- After an error nothing more is written, so that the end of the process reports no second error.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class _Lines:
 
 
 def guard_standard_output() -> None:
-    """Has this process write to standard output by these rules from now on."""
+    """Make this process write to standard output by these rules from now on."""
     if sys.stdout is None:
         # The process was started without it. Each write to a file that is open for reading only is an error.
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(_File(os.open(os.devnull, os.O_RDONLY), "w")))

@@ -1,8 +1,8 @@
 """Decides by the standard variables OTEL_* whether `run` records traces.
 
 Promises:
-- Without an endpoint nothing of OpenTelemetry is imported, and a reconcile costs the same as before.
-- A setting that can't be met is a warning, and the operator runs without traces.
+- Without an endpoint nothing of OpenTelemetry is imported, and traces add no cost to a reconcile.
+- If a setting can't be met, the operator logs a warning and runs without traces.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
 
 
 def wanted(environment: Mapping[str, str]) -> str:
-    """The variable with the endpoint that traces go to, '' where no traces are wanted."""
+    """The variable with the endpoint that traces go to, '' if no traces are wanted."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none":
         return ""
     return next((name for name in ENDPOINTS if environment.get(name)), "")

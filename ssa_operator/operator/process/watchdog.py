@@ -1,12 +1,13 @@
-"""A process beside the operator: it names what holds the event loop, a parent's reconcile or a task, while it does.
+"""A process beside the operator that names the reconcile or the task that holds the event loop, while it does.
 
 Promises:
-- It needs nothing of the operator's process, which may be in a step of C that no thread interrupts: it reads the step
-  record (`reconcile/step_record.py`), and asks the operator's signal handler, in C, where its code is.
+- It does not depend on the operator's process, which may be in a step of C code that no thread interrupts: it reads the
+  step record (`reconcile/step_record.py`), and asks the operator's signal handler, which is in C, for the current
+  stack.
 - After HELD seconds, and when the operator ends in a step, it logs the parent, and records it in the operator's Lease.
-  Of a task that reconciles no parent, it logs the name and the object.
-- Of a step of the event loop and a render in a thread, it names the one that uses the processor; when the operator
-  ends, both, because either may be the reason.
+  For a task that reconciles no parent, it logs the name and the object.
+- If a step of the event loop and a render in a thread run at once, it names the one that uses the processor. When the
+  operator ends, it names both, because either may be the reason.
 - It ends with the operator, and takes no signal.
 - It imports the client of the cluster only to write, in one more process, and shares the memory of the interpreter.
 """
@@ -31,25 +32,25 @@ from ssa_operator.operator.process import streams
 from ssa_operator.reconcile.step_record import HELD, RecordedStep, Running, StepRecord
 
 POLL_INTERVAL = 0.25
-"""Seconds between two looks at the step record."""
+"""Seconds between two reads of the step record."""
 
 STACK_TIMEOUT = 0.5
 """Seconds for which the operator's signal handler may write its stack."""
 
 SAVE_TIMEOUT = 30.0
-"""Seconds for which a record is tried to be saved."""
+"""Seconds for which the watchdog tries to save a record."""
 
 _IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 _FRAME = re.compile(r'File "([^"]{1,1000})", line (\d{1,9}) in (\S{1,200})')
 
 _LIBRARIES = re.compile(r"/site-packages/|/lib/python[0-9.]{1,9}/")
-"""What comes before the path of a module of others."""
+"""The folders before the path of a third-party module."""
 
 OWN_CODE = "/ssa_operator/"
 
 Save = Callable[[RecordedStep, str, bool], Awaitable[None]]
-"""Writes a step of the process of this name to the record in the cluster. The last argument: whether it took long."""
+"""Writes a step of the process of this name to the record in the cluster. The last argument is whether it took long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ def _running(record: StepRecord) -> list[Running]:
 
 
 def _busier(operator: int, held: list[Running], alive: int) -> Running:
-    """That of these steps whose thread uses more of the processor now."""
+    """The one of these steps whose thread currently uses more of the processor."""
 
     def used() -> list[int]:
         return [_ticks(operator, each.thread_id or operator) for each in held]
@@ -146,7 +147,7 @@ def _busier(operator: int, held: list[Running], alive: int) -> Running:
 
 
 def _ticks(process: int, thread: int) -> int:
-    """The processor time of a thread, 0 where the system doesn't show it."""
+    """The processor time of a thread, 0 if the system doesn't show it."""
     with contextlib.suppress(OSError):
         fields = Path(f"/proc/{process}/task/{thread}/stat").read_text().rpartition(")")[2].split()
         return int(fields[11]) + int(fields[12])
@@ -154,7 +155,7 @@ def _ticks(process: int, thread: int) -> int:
 
 
 def _name(running: Running, place: str, *, gone: bool) -> None:
-    # Imported here, because a watchdog that has nothing to say needs none of it.
+    # Imported here, because a watchdog without anything to report doesn't need it.
     import logging
 
     from ssa_operator.informers.parents import ParentKey
@@ -190,7 +191,7 @@ def _save(
             return
         child = os.fork()
         if child:
-            # Whoever started the operator may ignore the ends of children, which the kernel reaps then.
+            # The operator's parent process may have set SIGCHLD to be ignored; then the kernel reaps children.
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(child, 0)
             return
@@ -215,8 +216,8 @@ def _module_path(file: str) -> str:
 
 
 def _place(thread: int, stack: int) -> str:
-    """Where the code of a thread of the operator is: its innermost function, and the innermost template; '' if it does
-    not answer.
+    """The current place in the code of a thread of the operator: its innermost function and the innermost template; ''
+    if it does not answer.
     """
     with contextlib.suppress(OSError):
         os.kill(thread, signal.SIGUSR2)

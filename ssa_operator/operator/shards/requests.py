@@ -1,9 +1,9 @@
-"""The Lease of this shard, as its heartbeat, and those of the others: which shards run.
+"""Renews the Lease of this shard as its heartbeat, and reads those of the others to see which shards run.
 
 Promises:
 - A shard renews its Lease over connections of its own, so that a mass of applies delays no heartbeat. A Lease that
   can't be written or listed stops no reconcile.
-- The log names a shard that died, and buckets that no shard or several shards reconcile. It says each thing once.
+- The log names a shard that died, and buckets that no shard or several shards reconcile, each only once.
 - A shard that stops in order releases its Lease.
 """
 

@@ -1,10 +1,10 @@
-"""The Leases of shards: which shards run, as each of them sees the others.
+"""Decides from the Leases of shards which shards run, as each of them sees the others.
 
 Promises:
 - A shard runs while its Lease changes. That is judged by locally observed change: wall clocks are never compared.
-- While the Leases can't be read, no shard is taken for a dead one.
+- While the Leases can't be read, no shard counts as dead.
 - A shard that stops in order releases its Lease, and counts as stopped at once.
-- A gap or an overlap that lasts shorter than the grace period is a rollout, and no problem.
+- A gap or an overlap that is shorter than the grace period is part of a rollout, and no problem.
 """
 
 from __future__ import annotations
@@ -85,16 +85,18 @@ class ShardView(Struct, frozen=True, kw_only=True):
     """What one shard knows of all shards. Times are seconds on a monotonic clock of the process."""
 
     shard: Shard
-    """The shard that looks."""
+    """The observing shard."""
     runs: bool = True
-    """Whether the shard that looks is known to run. Otherwise its own Lease shows it: another replica may lead it."""
+    """Whether the observing shard is known to run. Otherwise its own Lease shows it, because another replica may lead
+    it.
+    """
     grace: float
     """For how many seconds a gap or an overlap may last."""
     leases: Mapping[str, _Seen] = field(default_factory=dict)
     observed_at: float | None = None
     """When the Leases were last listed."""
     problem: str = ""
-    """What is wrong with the ranges of the running shards, '' if nothing is."""
+    """The problem with the ranges of the running shards, '' if there is none."""
     problem_since: float = 0.0
 
     def running(self, now: float) -> tuple[Shard, ...]:
@@ -114,7 +116,7 @@ class ShardView(Struct, frozen=True, kw_only=True):
         return {*self.running(now), *((self.shard,) if self.runs else ())}
 
     def lasting_problem(self, now: float) -> str:
-        """The gaps and overlaps that lasted for longer than the grace period, '' without any."""
+        """The gaps and overlaps that lasted longer than the grace period, '' if there are none."""
         return self.problem if now - self.problem_since >= self.grace else ""
 
 

@@ -1,1 +1,1 @@
-"""A parent that held up or ended the process is named, and comes last and alone after a restart."""
+"""The operator names a parent that held up or ended the process, and reconciles it last and alone after a restart."""

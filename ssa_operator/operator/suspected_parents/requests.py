@@ -3,8 +3,8 @@
 Promises:
 - A suspect is reconciled when all other parents had their first round, and while no other one is reconciled, for
   ALONE_DEADLINE seconds. Before each attempt, the attempt is recorded in the operator's Lease.
-- A suspect that was reconciled is forgotten, in the Lease, too, and so is one that is gone.
-- Until then its status, the log and a metric name it.
+- A suspect that was reconciled, or that is gone, is also removed from the Lease.
+- Until then the parent's status, the log and a metric name it.
 - An operator that may not read or write its Lease reconciles without a record.
 """
 
@@ -44,7 +44,7 @@ from ssa_operator.reconcile.step_record import RecordedStep, StepRecord
 log = logging.getLogger("ssa_operator")
 
 ALONE_DEADLINE = 60.0
-"""Seconds for which other parents wait for the reconcile of a suspect, and it for theirs."""
+"""Seconds for which other parents wait for the reconcile of a suspect, and the suspect for theirs."""
 
 RETRY_INTERVAL = 10.0
 """Seconds after which a read or write of the Lease is repeated."""
@@ -73,7 +73,8 @@ class SuspectStore:
         return _suspects(lease) if lease is not None else ()
 
     async def change(self, change: Change) -> Suspects:
-        """Change the record, whoever else writes the Lease. Creates a Lease without a holder if there is none.
+        """Change the record, even while other processes write the Lease. Creates a Lease without a holder if there is
+        none.
 
         Raises ApiError and CredentialsError.
         """
@@ -129,7 +130,7 @@ class AloneTurn:
 
     @contextlib.asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
-        """Run the block alone. A block, or others, that take ALONE_DEADLINE seconds run beside each other then."""
+        """Run the block alone. After ALONE_DEADLINE seconds, the block and the others run at the same time."""
         self._free.clear()
         timer: asyncio.TimerHandle | None = None
         try:
@@ -157,7 +158,7 @@ class SuspectedParents:
         self._clock = clock
         self._suspects: dict[ParentKey, Suspect] = {}
         self._held: set[ParentKey] = set()
-        """Parents that held the event loop, so that the record may have them."""
+        """Parents that held the event loop, which the record may name."""
         self._obsolete: set[ParentKey] = set()
         """Parents to be removed from the record."""
         self._changed = asyncio.Event()
@@ -167,14 +168,14 @@ class SuspectedParents:
         return key in self._suspects
 
     def suspicion(self, key: ParentKey) -> tuple[str, bool]:
-        """The message for the status, '' without one, and whether it was tried in vain."""
+        """The message for the status, '' without one, and whether an attempt has failed."""
         suspect = self._suspects.get(key)
         if suspect is None or not suspect.times:
             return "", False
         return suspicion(suspect), suspect.times > 1
 
     async def load(self) -> None:
-        """Read the record. What the last process of this container left in memory is added to it."""
+        """Read the record. The step record that the last process of this container left is added to it."""
         try:
             async with asyncio.timeout(LOAD_DEADLINE):
                 while not await self._load():
@@ -224,7 +225,9 @@ class SuspectedParents:
     async def run(
         self, reconcile: Callable[[ParentKey], Awaitable[None]], version_of: Callable[[ParentKey], Version | None]
     ) -> None:
-        """Reconcile each suspect alone when it is due, until cancelled. `version_of` is None for one that is gone."""
+        """Reconcile each suspect alone when it is due, until cancelled. `version_of` returns None for a suspect that is
+        gone.
+        """
         while True:
             self._changed.clear()
             cleaned = await self._clean_up()

@@ -2,10 +2,10 @@
 
 Promises:
 - A suspect is reconciled after all other parents, and alone.
-- Each attempt is recorded before it begins. After one that ended the process, too, the pauses grow from FIRST_PAUSE
-  to LONGEST_PAUSE seconds.
+- Each attempt is recorded before it begins. If an attempt ends the process again, the pauses grow from FIRST_PAUSE to
+  LONGEST_PAUSE seconds.
 - A suspect whose spec or templates have changed is reconciled without a pause, after all others and alone.
-- Any text is a record: what can't be read of it is left out. A record has at most SUSPECTS_LIMIT parents.
+- Any text is a valid record: unreadable parts are left out. A record has at most SUSPECTS_LIMIT parents.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Key = tuple[str, str, str]
 
 
 class Version(Struct, frozen=True):
-    """What a reconcile of a parent follows from."""
+    """The inputs of a parent's reconcile."""
 
     generation: int
     templates: str
@@ -47,8 +47,8 @@ class Suspect(Struct, frozen=True, kw_only=True):
     generation: int = 0
     templates: str = ""
     times: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
-    """In how many processes it held the event loop up for long, or was an attempt that has not ended. 0 if a process
-    died in a step of it that had just begun, which may have had another cause.
+    """The number of processes in which it held up the event loop for long, or in which an attempt has not ended. 0 if a
+    process died in a step that had just begun, because that may have had another cause.
     """
     at: Annotated[float, Meta(ge=0, le=1e10)] = 0.0
     """When it was recorded last, in seconds since the epoch."""
@@ -89,7 +89,7 @@ def write_suspects(suspects: Suspects) -> str:
 
 
 def with_held(suspects: Suspects, key: Key, version: Version, now: float, process: str, *, certain: bool) -> Suspects:
-    """The record after a step held this process up. `certain`: it took long, so that nothing else is to blame."""
+    """The record after a step held up this process. `certain`: it took so long that nothing else can be the cause."""
     before = _find(suspects, key)
     if before is None or before.version != version:
         times = int(certain)
@@ -113,8 +113,8 @@ def without(suspects: Suspects, keys: Iterable[Key]) -> Suspects:
 
 
 def due_at(suspect: Suspect, version: Version, now: float) -> float:
-    """When the next attempt is due, in seconds since the epoch. A wall clock that was set delays it by a pause at
-    most.
+    """When the next attempt is due, in seconds since the epoch. If the wall clock is set, the attempt is delayed by one
+    pause at most.
     """
     if version != suspect.version or suspect.times <= 1:
         return now

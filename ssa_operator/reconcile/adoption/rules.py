@@ -3,12 +3,12 @@
 Promises:
 - The operator never touches an object that another controller owns.
 - Unless the folder's settings allow it, a parent gets no object outside of its namespace that the operator did not
-  create, so that whoever names parents takes nothing of others.
+  create, so that authors of parents can't take objects of others by the parent's name.
 - An adopted object loses the fields that only its former managers wrote: those of kubectl's client-side commands and of
   the managers that the folder names. Fields of all other managers stay, and so do fields that were written through a
   subresource.
 - Before the first apply, one patch changes the owner of the fields, with the resourceVersion that was read as its
-  precondition. At whatever moment the process dies, the next process continues from there.
+  precondition. If the process dies at any moment, the next process continues from there.
 
 The patch is needed because an apply removes only fields that its manager owns (kubernetes/kubernetes#99003). client-go
 does the same in util/csaupgrade.
@@ -50,19 +50,18 @@ _NEVER = "1"
 
 
 def only_if_absent(manifest: Manifest) -> bytes:
-    """The body of an apply that creates the object, and conflicts where the object exists.
-
-    The API server checks a resourceVersion only where the object exists.
+    """The body of an apply that creates the object, and conflicts if the object exists. The API server checks a
+    resourceVersion only if the object exists.
     """
     return _with_precondition(manifest, resourceVersion=_NEVER)
 
 
 def only_to_known(manifest: Manifest, live: LiveObject) -> bytes:
-    """The body of an apply to an object as it was read, which conflicts where the manifest must not be applied to what
-    is there by now: generated values and what a template keeps of the object were read from it, and what has to be
-    recorded on the parent before it is created must not be created by an old view.
+    """The body of an apply to the object that was read. It conflicts if the manifest must not be applied to the present
+    object: generated values, and values that a template keeps, were read from the earlier one; and an object that must
+    be recorded on the parent before its creation must not be created from stale data.
 
-    The API server checks a uid also where the object is absent, and a resourceVersion only where it exists.
+    The API server checks a uid even if the object is absent, but a resourceVersion only if it exists.
     """
     if not depends_on_known(manifest):
         return manifest.encoded
@@ -96,7 +95,7 @@ def other_controller(live: LiveObject, parent: LiveObject) -> OwnerReference | N
 def may_adopt(live: LiveObject, parent: LiveObject, policy: AdoptPolicy) -> bool:
     """Whether a parent may have an object: the operator applied it for a parent, or the policy allows its adoption.
 
-    Also after somebody removed its label, the managed fields show that the operator applied it. Those of an
+    Even after another client removed its label, the managed fields show that the operator applied it. Objects of an
     installation of the operator are never adopted: a parent in its namespace could otherwise replace its Deployment.
     """
     if live.parent_uid or any(owner.uid == parent.uid for owner in live.owner_references):
@@ -115,9 +114,9 @@ def may_adopt(live: LiveObject, parent: LiveObject, policy: AdoptPolicy) -> bool
 
 
 def may_be_child(live: LiveObject, parent: LiveObject, recorded: Container[Identity], *, cluster_scope: bool) -> bool:
-    """Whether an object with a parent's label may be its child. Whoever may create objects in a namespace can give them
-    any label, so an object outside of the parent's namespace is a child only where the folder's settings allow one
-    (`cluster_scope`), or allowed it when the object was recorded.
+    """Whether an object with a parent's label may be its child. A client that may create objects in a namespace can
+    give them any label, so an object outside of the parent's namespace is a child only where the folder's settings
+    allow one (`cluster_scope`), or allowed it when the object was recorded.
     """
     return cluster_scope or may_own(parent.identity.namespace, live.identity.namespace) or live.identity in recorded
 
@@ -165,7 +164,7 @@ def adopt_fields_patch(live: LiveObject, api_version: str, former: AbstractSet[s
 
 
 def with_patched_metadata(live: LiveObject, patch: bytes) -> LiveObject:
-    """A live object as a patch of `adopt_fields_patch` leaves it."""
+    """A live object after a patch of `adopt_fields_patch`."""
     managed_fields = json.loads(patch)["metadata"]["managedFields"]
     return LiveObject.of({**live.body, "metadata": {**live.body["metadata"], "managedFields": managed_fields}})
 

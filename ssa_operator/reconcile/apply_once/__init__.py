@@ -1,1 +1,1 @@
-"""What is applied once is not applied again, not even after a restart."""
+"""A manifest that is applied once is not applied again, not even after a restart."""

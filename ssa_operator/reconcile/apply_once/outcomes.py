@@ -2,7 +2,7 @@
 
 Promises:
 - The parent records each manifest that was applied once, and whether its object became ready or failed.
-- An object that exists without a record is recorded only if the API server has it, too.
+- An object that exists without a record is recorded only if the API server confirms that it exists.
 - If the record can't be written, the outcome is a failure, because the manifest could be applied again.
 """
 
@@ -27,7 +27,7 @@ from ssa_operator.reconcile.step import Action, FailureReason, Step
 
 
 def record_outcome(records: ParentRecords, outcome: Outcome, parent: LiveObject, now: float) -> ParentRecords:
-    """The parent's records with the outcome of a manifest that is applied once; of any other they stay as they are."""
+    """The parent's records with the outcome of a manifest that is applied once; unchanged for any other manifest."""
     step = outcome.step
     is_kept = step.action is Action.KEEP or (
         step.action is Action.APPLY
@@ -65,7 +65,7 @@ def is_found(records: ParentRecords, outcome: Outcome) -> bool:
 
 
 def unrecorded_outcome(outcome: Outcome, error: str) -> Outcome:
-    """The failure of a manifest that is applied once, because it could not be recorded; any other outcome stays."""
+    """The failure of a manifest that is applied once, because it could not be recorded; any other outcome unchanged."""
     if outcome.step.manifest is None or not outcome.step.manifest.once:
         return outcome
     message = f"{outcome.step.identity} is applied once, and that can't be recorded on its parent: {error}"

@@ -1,12 +1,12 @@
 """Manifests that are applied once in their parent's life (`ssa-operator.dev/apply: Once`), and the records of them.
 
 Promises:
-- The record identifies what the author wrote, by a digest that the operator's own additions don't change: a newer
+- The record identifies the author's manifest by a digest that the operator's own additions don't change: a newer
   operator recognizes the record of an older one. Generated values and the operator's annotations are no part of it.
 - A record is valid for one parent: a parent that is recreated under the same name starts without records, even with all
   annotations of the old one.
 - A manifest whose record its parent has lost, with all others, counts as applied: the record says that this is unknown.
-- The record holds how the object ended, as far as the operator saw it. If the object ended well, dependants don't wait
+- The record holds how the object ended, as far as the operator saw it. If the object succeeded, dependants don't wait
   for it.
 """
 
@@ -108,7 +108,7 @@ def digest(document: Document, parent: LiveObject) -> str:
 
 
 def once_record(records: ParentRecords, identity: Identity) -> OnceRecord | None:
-    """The record of a manifest, None where it was never applied."""
+    """The record of a manifest, None if it was never applied."""
     text = records.once_records.get(identity_key(identity))
     return _parse(text) if text is not None else None
 
@@ -137,7 +137,7 @@ def with_final_states(
     """The records of a parent with the final states that are known by now. `last_seen` gives the last known state of an
     object, deleted ones included. `now` is in seconds since the epoch.
 
-    An object of another parent gives no state: whoever may edit a parent may write any name into its records.
+    An object of another parent gives no state, because users who may edit a parent may write any name into its records.
     """
     for key, text in records.once_records.items():
         record = _parse(text)

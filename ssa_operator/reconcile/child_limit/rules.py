@@ -1,7 +1,8 @@
 """Refuses the children of a parent that exceed the limit of its folder.
 
 Promises:
-- A manifest that would exceed the folder's `maxChildren` creates nothing, and what exists is applied all the same.
+- A parent has at most 1 000 children (MAX_CHILDREN), unless `maxChildren` of the folder's settings allows more.
+- A manifest that would exceed the limit creates nothing, and what exists is applied all the same.
 - With the children that are not pruned yet, a parent has at most UNPRUNED_FACTOR times as many.
 """
 
@@ -11,28 +12,30 @@ from collections.abc import Sequence
 
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.prune.rules import is_prunable
+from ssa_operator.reconcile.renames.memory import Renames
 from ssa_operator.reconcile.step import Step, without_creations
 
 UNPRUNED_FACTOR = 2
 """How many times as many children a parent may have while some of them are not pruned yet: a template may rename all of
-them."""
+them.
+"""
 
 
 def within_child_limit(observed: Observed, steps: Sequence[Step]) -> list[Step]:
     """The steps. If they create more children than the folder's settings allow, their creations are refused."""
     rendered = {step.identity for step in steps}
-    limit, own = observed.max_children, observed.children.own
+    limit, own = observed.settings.max_children, observed.children.own
     if len(rendered) + len(own) <= limit or not any(step.creates for step in steps):
         return [*steps]
-    # What is pruned doesn't count, unless its kind gets new names again and again.
+    # Pruned children don't count, unless their kind gets new names again and again.
     staying = {
         live.identity
         for live in own
         if live.owned_fields()
-        and (live.identity.group_kind in observed.history.renames or not is_prunable(observed, live))
+        and (live.identity.group_kind in observed.history[Renames].by_kind or not is_prunable(observed, live))
     }
     count = len(rendered | staying)
-    # A prune may be held up for as long as the parent's author likes, by a manifest that waits or fails.
+    # The parent's author can delay a prune for any time, by a manifest that waits or fails.
     unpruned = len(rendered | {live.identity for live in own if live.owned_fields()})
     if count > limit:
         return without_creations(steps, _too_many(count, limit))

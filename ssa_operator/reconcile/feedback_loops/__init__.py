@@ -1,1 +1,1 @@
-"""Templates that answer their own changes are slowed down, and the fields that go back and forth are named."""
+"""The operator slows down templates that react to their own changes, and names the objects that they read."""

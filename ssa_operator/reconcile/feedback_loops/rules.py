@@ -1,10 +1,10 @@
 """Slows down feedback loops: a child whose template reads an object that is derived from the child.
 
 Promises:
-- The operator slows down only a child that is part of a loop: it is made of what templates render, and they read it, or
-  it reads itself. A chain of children is no loop, and neither are repeated changes by others.
-- If another manager changes a field of a child and the templates follow, that is no change of the operator's. The child
-  and those in a loop with it begin a new series.
+- The operator slows down only a child that is part of a loop: templates read objects that are derived from the child to
+  render it, or it reads itself. A chain of children is no loop, and neither are repeated changes by others.
+- If another manager changes a field of a child and the templates follow, that change does not count. The child and
+  those in a loop with it begin a new series.
 - A loop may lead through several parents of this process, if their templates read each other's children or each other's
   parents by name: a parent's status follows from its children.
 - A child in a loop may change ALLOWED_CHANGES times without a pause. Then each pause is twice as long as the last.
@@ -76,7 +76,7 @@ class FeedbackLoop(ChangeSeries, frozen=True, kw_only=True):
     """The successive changes of one child that is part of a loop: how often applying the child changed it."""
 
     reads: Question
-    """What the child reads that is derived from it."""
+    """The object that the child reads and that is derived from it."""
 
     def text(self, identity: Identity) -> str:
         """The message about the loop."""
@@ -95,11 +95,11 @@ def without_settled(feedback_loops: Mapping[Identity, FeedbackLoop], now: float)
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """The children that a reconcile changed, and what the children of all parents read."""
+    """The children that a reconcile changed, and the objects that the children of all parents read."""
 
     changed: Collection[Identity]
     followed: Collection[Identity] = ()
-    """Those of them in which the operator took over what another manager wrote."""
+    """The changed children in which the operator took over another manager's values."""
     lives: Sequence[LiveObject]
     """All children that exist."""
     read_by: Mapping[Identity, Collection[Identity]] = NOTHING
@@ -107,7 +107,9 @@ class Changes(Struct, frozen=True, kw_only=True):
 
 
 def follows_others(record: ApplyRecord | None, before: LiveObject | None, after: LiveObject) -> bool:
-    """Whether an apply left each field as another manager had changed it since the recorded apply, and there is one."""
+    """Whether other managers changed fields since the recorded apply, and the apply left all of these as they were
+    changed.
+    """
     if record is None or before is None or record.uid != before.uid:
         return False
     fields = split_entry(record.own_entry)[1]
@@ -224,7 +226,7 @@ def _named(query: Question, children: Mapping[Reference, Sequence[Identity]]) ->
 def _query_that_leads_back(
     identity: Identity, dependencies: Iterable[Dependency], cycles: Mapping[Identity, int]
 ) -> Question | None:
-    """The lookup of a child that reads an object which is derived from the child, None where it has none. `cycles` has
+    """The lookup of a child that reads an object which is derived from the child, None if it has none. `cycles` has
     the cycle of each object that is in one.
     """
     cycle = cycles.get(identity)

@@ -1,1 +1,3 @@
-"""A field that another manager changes back is named. The operator reverts it ever more slowly, and never stops."""
+"""The operator names a field that another manager keeps changing. It reverts the field ever more slowly, and never
+stops.
+"""

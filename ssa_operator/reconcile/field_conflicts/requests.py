@@ -1,13 +1,13 @@
-"""Looks for what others changed in a parent's children: in a thread if these are large.
+"""Finds other managers' changes in a parent's children: in a thread if the children are large.
 
-Whoever may write a child may fill it up to the API server's limit, and change it again and again. To find the changed
-fields takes time that is linear in the sizes of the child before and after.
+A client that may write a child may fill it up to the API server's limit, and change it again and again. Finding the
+changed fields takes time that is linear in the sizes of the child before and after.
 
 Promises:
 - On the event loop, LARGE bytes are compared at most.
-- The comparison shows the children as the caches have them when it ends. If one changes during each of ATTEMPTS
+- The comparison shows the state of the caches when it ends. If one changes during each of ATTEMPTS
   comparisons, it shows that child as it was before the last one; the next reconcile has its change.
-- A child that is as its last apply left it is compared once for each of its versions.
+- A child that still equals the result of its last apply is compared once for each of its versions.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from functools import partial
 from ssa_operator.informers.children import ChildInformers
 from ssa_operator.reconcile.child_history import ChildHistory
 from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren
+from ssa_operator.reconcile.resync.memory import ApplyRecords
 
 LARGE = 2**16
 """Bytes of encoded objects. Comparing them takes some 20 milliseconds, usual children a twentieth of that."""
@@ -31,7 +32,7 @@ InThread = Callable[[Callable[[], ChildHistory]], Awaitable[ChildHistory]]
 async def observe_foreign_changes(
     look: Callable[[], AppliedChildren], observe: Callable[[AppliedChildren], ChildHistory], in_thread: InThread
 ) -> ChildHistory:
-    """What `observe` gives for the children. `look` gives them as they are when it is called."""
+    """The result of `observe` for the children. `look` returns their present state."""
     seen = look()
     for _ in range(ATTEMPTS):
         if seen.compared_bytes <= LARGE:
@@ -45,10 +46,11 @@ async def observe_foreign_changes(
 
 
 def applied_children(history: ChildHistory, children: ChildInformers, parent_uid: str) -> AppliedChildren:
-    """A parent's children as the last applies left them, and as the caches show them now. Every thread may read it."""
-    live, synced = children.of(parent_uid), frozenset(filter(children.has_synced, history.apply_records))
+    """A parent's children after their last applies, and in the present caches. Every thread may read it."""
+    records = history[ApplyRecords].by_child
+    live, synced = children.of(parent_uid), frozenset(filter(children.has_synced, records))
     return AppliedChildren(
-        apply_records=history.apply_records,
+        apply_records=records,
         live={identity: found for identity in synced if (found := live.get(identity)) is not None},
         synced=synced.__contains__,
     )

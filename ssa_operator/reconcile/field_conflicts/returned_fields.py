@@ -1,13 +1,14 @@
 """Fields that a template stops writing, and that come back because the API server has them by another name.
 
 The API server writes `serviceAccountName` of a pod as `serviceAccount` too, and reads either. The template's manager
-owns the one that it wrote, nobody the other one: without the first, the API server restores it from the second
-(kubernetes/kubernetes#108208).
+owns the field that it wrote, and no manager owns the other one: if the first is removed, the API server restores it
+from the second (kubernetes/kubernetes#108208).
 
 Promises:
 - A field came back only if an apply would leave it with its old value, no manager would own it, and a new object of the
-  manifest would not have it. A default is none.
-- Only fields of the same mapping that no manager owns, or one that gives them up, may make way for that.
+  manifest would not have it. A default is not such a field.
+- To remove it, only fields of the same mapping may make way, and only if no manager owns them or their manager gives
+  them up.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def returned_fields(
 def as_refused(
     manifest: Manifest, live: LiveObject, returned: Sequence[Path], former: AbstractSet[str]
 ) -> RefusedApply:
-    """An apply after which these fields would be back, as one whose fields were refused."""
+    """An apply after which these fields would be back, in the form of a refused apply."""
     names = (tuple(step[2:] for step in path if step.startswith("f:")) for path in returned)
     return RefusedApply(
         manifest=manifest,

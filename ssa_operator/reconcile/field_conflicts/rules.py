@@ -5,9 +5,10 @@ Promises:
   the same field manager wrote, or the object was deleted. The message names the manager and the fields, as far as
   managedFields do.
 - The operator reverts a few changes of a field at once. Past the limits of `ConflictPolicy` it is a conflict: the
-  pauses between reverts grow to a cap. Reverting never ends, and the operator writes last once the other is quiet.
-- A conflict is over when the other left a revert alone for longer than it ever took before. Another manifest for the
-  object starts without history.
+  pauses between reverts grow to a cap. The operator never stops reverting, and has the last word when the other manager
+  is quiet.
+- A conflict is over when the other manager has left a revert alone for longer than its slowest answer. A changed
+  manifest starts without history.
 - Time is an argument, in seconds on the monotonic clock.
 """
 
@@ -38,8 +39,8 @@ _LISTED_FIELDS = 4
 """Fields that a message names."""
 
 RECORDED_FIELDS = 100
-"""Fields that a change by one manager records. The others change with them, as all fields of an object that is written
-whole do.
+"""Fields that are recorded of a change by one manager. Further fields change with them, for example if a manager writes
+the whole object.
 """
 
 _RECORDED_CHANGES = 20
@@ -47,7 +48,7 @@ _RECORDED_CHANGES = 20
 
 
 class ConflictPolicy(Struct, frozen=True, kw_only=True):
-    """Which foreign changes are a conflict, and how the operator backs off in one. Times are in seconds."""
+    """Which foreign changes are a conflict, and how the operator then backs off. Times are in seconds."""
 
     allowed_changes: int = 5
     """Changes of one field within `window` that the operator reverts at once."""
@@ -61,10 +62,10 @@ class ConflictPolicy(Struct, frozen=True, kw_only=True):
 
 
 class ConflictingChange(Struct, frozen=True, kw_only=True):
-    """The fields of the operator's that one other manager changed or removed."""
+    """The operator's fields that one other manager changed or removed."""
 
     manager: str = ""
-    """'' where no manager owns the fields any more: they were removed."""
+    """'' if no manager owns the fields any more: they were removed."""
     operation: str = ""
     subresource: str = ""
     fields: tuple[str, ...] = ()
@@ -147,8 +148,8 @@ class ConflictHistory(Struct, frozen=True, kw_only=True):
     def again_at(self, reconciled_at: float) -> float | None:
         """When the operator must reconcile the object without an event: for the next revert, or to end the conflict.
 
-        `reconciled_at` is when the last reconcile began. A revert that was due then and isn't done has failed, so that
-        retries are up to the failure.
+        `reconciled_at` is when the last reconcile began. A revert that was due then and isn't done has failed, and the
+        failure has its own retries.
         """
         if not self.in_conflict:
             return None
@@ -204,7 +205,7 @@ class ConflictHistory(Struct, frozen=True, kw_only=True):
 
 
 def find_foreign_change(record: ApplyRecord, live: LiveObject | None) -> ForeignChange:
-    """What others did to an object since the recorded apply. `live` is the object now, None where it is gone."""
+    """What others did to an object since the recorded apply. `live` is the object now, None if it is gone."""
     if live is None or live.uid != record.uid:
         return ForeignChange()
     return ForeignChange(find_field_changes(record.own_entry, record.applied, live))
@@ -300,7 +301,7 @@ class AppliedChildren(Struct, frozen=True, kw_only=True):
         )
 
     def newest(self) -> AppliedChildren:
-        """The same children. The records of those that are as they were applied have their newest versions."""
+        """The same children. The records of unchanged children have their newest versions."""
         records = {
             identity: with_newest(record, live)
             for identity, record in self.apply_records.items()

@@ -1,4 +1,5 @@
-"""Decides what a parent never deletes because it lives in it, and which objects' ends wait for the parent's own end.
+"""Decides which objects a parent never deletes because it lives in them, and which deletions wait for the parent's own
+deletion.
 
 Promises:
 - The namespace that a parent lives in, the CRD of its kind, and the parent itself are never deleted by it: neither with
@@ -29,7 +30,7 @@ CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
 def why_kept(identity: Identity, parents: Iterable[Identity], crds: Mapping[GroupKind, str]) -> str:
-    """Why an object is never deleted by a parent, '' where it may be; the text is a sentence about "it".
+    """Why an object is never deleted by a parent, '' if it may be; the text is a sentence about "it".
 
     `parents` are the parent and those above it, `crds` has the name of the CRD of each of their kinds.
     """
@@ -45,7 +46,7 @@ def why_kept(identity: Identity, parents: Iterable[Identity], crds: Mapping[Grou
 
 
 FIRST_PAUSE, LAST_PAUSE = 2.0, 30.0
-"""Seconds between two looks at what an object in deletion waits for."""
+"""Seconds between two checks of what an object in deletion waits for."""
 
 
 def may_wait_for_parents(live: LiveObject) -> bool:
@@ -77,7 +78,7 @@ _WITH_FINALIZER = re.compile(rf"{re.escape(FINALIZER)} in (\d{{1,9}}) resource i
 
 
 def remaining(namespace: LiveObject) -> Remaining | None:
-    """What a namespace reports, None where it reports no object with the finalizer. Kubernetes' namespace controller
+    """What a namespace reports, None if it reports no object with the finalizer. Kubernetes' namespace controller
     writes these messages
     (https://github.com/kubernetes/kubernetes/blob/master/pkg/controller/namespace/deletion/namespaced_resources_deleter.go).
     """
@@ -104,7 +105,7 @@ def deletion_messages(namespace: LiveObject) -> dict[str, str]:
 def waiting_path(
     start: Identity, parent: Identity, awaited_by: Callable[[Identity], Iterable[Identity]]
 ) -> tuple[Identity, ...]:
-    """The objects over which the end of `start` waits for the end of the parent, both included; () where it doesn't.
+    """The objects over which the end of `start` waits for the end of the parent, both included; () if it doesn't.
     `awaited_by` returns what the end of an object waits for.
     """
     before: dict[Identity, Identity | None] = {start: None}
@@ -125,6 +126,6 @@ def waiting_path(
 def cycles(
     starts: Iterable[Identity], parent: Identity, awaited_by: Callable[[Identity], Iterable[Identity]]
 ) -> dict[Identity, str]:
-    """Those of these objects whose end waits for the end of the parent, each with the path as a text."""
+    """The objects whose end waits for the end of the parent, each with the path as a text."""
     paths = {start: waiting_path(start, parent, awaited_by) for start in starts}
     return {start: " -> ".join(map(str, path)) for start, path in paths.items() if path}

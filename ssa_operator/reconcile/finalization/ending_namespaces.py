@@ -3,7 +3,8 @@
 Promises:
 - In a namespace that is gone, or that was created again after the parent's deletion began, nothing of the parent is
   left.
-- What can't be read or deleted in a namespace that is being deleted goes with the namespace: nothing waits for it.
+- What can't be read or deleted in a namespace that is being deleted goes with the namespace: nothing waits for it. No
+  finalize hook runs there (reconcile.finalization.hooks).
 
 An account whose permissions are a RoleBinding in a namespace loses them when the namespace is deleted, often before
 its objects are (kubernetes/kubernetes#115070).
@@ -24,13 +25,13 @@ class EndingNamespace(Struct, frozen=True, kw_only=True):
     reason: str
     """A text that follows "which": `is being deleted`."""
     is_gone: bool = False
-    """Whether nothing that was in it exists any more."""
+    """Whether all of its former objects are gone."""
     accepts_objects: bool = False
     """Whether new objects can be created in the namespace that has its name now."""
 
 
 def namespace_end(found: LiveObject | None, parent: LiveObject) -> EndingNamespace | None:
-    """How a namespace of a parent's children ends, None where it doesn't. `found` is the namespace, None where there is
+    """How a namespace of a parent's children ends, None if it doesn't. `found` is the namespace, None if there is
     none.
     """
     if found is None:

@@ -2,7 +2,7 @@
 (reconcile.finalization.ending_namespaces).
 
 Promises:
-- A namespace is read only where its end would end a wait, and by the operator itself.
+- A namespace is read only if its end would end a wait, and with the operator's own permissions.
 - Without the permission to read a namespace, nothing is known of its end.
 """
 
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.act import run_all
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.finalization.deletion_cycles import NAMESPACE
 from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace, namespace_end
 from ssa_operator.reconcile.outcome import Outcome, Result
@@ -26,7 +26,7 @@ log = logging.getLogger("ssa_operator")
 
 
 async def ending_namespaces(
-    names: Iterable[str], parent: LiveObject, cluster: ClusterAccess
+    names: Iterable[str], parent: LiveObject, cluster: SharedCluster
 ) -> dict[str, EndingNamespace]:
     """Those of these namespaces that end or have ended. Raises ApiError and CredentialsError."""
     names = sorted({*names} - {""})
@@ -34,7 +34,7 @@ async def ending_namespaces(
     return {name: end for name, end in zip(names, ends, strict=True) if end is not None}
 
 
-async def _end(name: str, parent: LiveObject, cluster: ClusterAccess) -> EndingNamespace | None:
+async def _end(name: str, parent: LiveObject, cluster: SharedCluster) -> EndingNamespace | None:
     resource = await cluster.children.resource(NAMESPACE, "v1")
     try:
         found = await cluster.operator_client.find(resource, name)
@@ -47,7 +47,7 @@ async def _end(name: str, parent: LiveObject, cluster: ClusterAccess) -> EndingN
 
 
 async def without_failures_in_ending_namespaces(
-    outcomes: Sequence[Outcome], parent: LiveObject, cluster: ClusterAccess
+    outcomes: Sequence[Outcome], parent: LiveObject, cluster: SharedCluster
 ) -> tuple[Outcome, ...]:
     """The outcomes of a deletion. An object that may not be deleted goes with its namespace, if that ends."""
     failed = [each for each in outcomes if _failed_deletion(each) and each.step.identity.namespace]

@@ -3,15 +3,35 @@ collector doesn't delete.
 
 Promises:
 - A reconcile of a deletion applies no ordinary manifest.
-- The finalize hooks are applied while the other children still exist. Each must become ready, and a Job complete. A
-  failed Job is recreated after a backoff.
+- The finalize hooks (reconcile.finalization.hooks) are applied while the other children still exist.
 - After the hooks, the operator deletes the objects of the inventory in the reverse order of their creation, and only
   those that still carry our label.
+- The finalizer goes when each hook is done or skipped, and no object of the inventory is left that the operator has to
+  delete.
 - Another reconcile follows at once only where this one completed a step that the next one waits for.
 - A template that can't be rendered doesn't block the deletion: its hooks are skipped.
-- What the parent lives in is not deleted. An object whose end waits for the parent is deleted, and its end not awaited.
-- What can't be read or created in a namespace that ends doesn't block the deletion.
+- Objects that the parent lives in are not deleted. An object whose end waits for the parent is deleted, but its end is
+  not awaited.
+- Objects that can't be read or created in a namespace that ends don't block the deletion.
 - Children that the garbage collector has orphaned are left behind (reconcile.orphaning.rules).
+
+How it works:
+No phase of the deletion is stored. Each reconcile makes the whole plan again from the objects that exist and from two
+records on the parent: the inventory, and the hooks that are done. So a process that takes over goes on at the same
+point.
+
+1. While a hook is not done, the hooks have the steps of ordinary manifests, and every object that has to be deleted is
+   kept. A hook that can't run any more is left out. A Job that failed is recreated when its backoff has passed.
+2. When all hooks are done, they are recorded as done before anything is deleted, because the object of a hook may
+   disappear by itself. Then an object gets the action PRUNE once nothing needs it: no dependent of it exists, and, for
+   objects without an order of the templates, none of a later wave.
+3. When the hooks are done and no such object is left, nothing keeps the parent.
+
+An object leaves the plan only when a watch that has synced, or a read, shows that it is gone or has lost the label of
+the parent, or when the cluster no longer serves its kind. An object that may exist is waited for. Three cases end this
+wait nevertheless, because it would have no end: the deletion of the object waits for the parent itself (`cycles`), its
+namespace has ended, or it can't be read in a namespace that ends. If the operator may not read what decides this, the
+wait goes on and `needs_person` says so.
 """
 
 from __future__ import annotations
@@ -23,33 +43,24 @@ from collections.abc import Set as AbstractSet
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ssa_operator.kube.api.backoff import backoff, earliest
-from ssa_operator.objects.annotations import Reference
+from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.objects.dependency_graph import graph
-from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.kind_state import KindState
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.readiness.rules import ReadinessState, readiness
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.objects.timestamps import seconds_of
 from ssa_operator.reconcile.decide import identity_of, step_for_document, step_for_wait
 from ssa_operator.reconcile.finalization.deletion_cycles import may_wait_for_parents
+from ssa_operator.reconcile.finalization.hooks import DONE, is_done, is_failed_job, order_hooks, plan_hooks
 from ssa_operator.reconcile.finalization.stuck_deletions import deletion_text
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.ordering import order_steps
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.rules import HOOK, ParentRecords, identity_key
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.prune.rules import is_owned
 from ssa_operator.reconcile.step import Action, FailureReason, Step
 
-HOOK_BACKOFF_OFFSET = 5
-"""Failures that the backoff of a failed hook starts with, so that its first pause is 8 s: the Job has retried by its
-own backoffLimit before."""
-
-_JOB = GroupKind("batch", "Job")
 _AFTER_HOOKS = "is deleted after the finalize hooks"
-_DONE = "done"
 
 
 class Finalization(Struct, frozen=True, kw_only=True):
@@ -88,12 +99,12 @@ class DeletionContext(Struct, frozen=True, kw_only=True):
 
 
 def make_finalization(observed: Observed, rendered: Rendered, context: DeletionContext) -> Finalization:
-    """The plan of one reconcile; `rendered` is everything that the templates gave."""
+    """The plan of one reconcile; `rendered` is the whole render of the templates."""
     standing, rendered = rendered.without_hooks, rendered.finalizing
     unreadable = observed.children.unreadable
-    hooks, again_at = _hook_steps(observed, rendered, context)
-    hooks, skipped = _skip_impossible(observed, hooks)
-    undone = [step for step in hooks if step.reason != _DONE]
+    planned_hooks = plan_hooks(observed, rendered, context.now, context.failures)
+    hooks = planned_hooks.steps
+    undone = [step for step in hooks if step.reason != DONE]
     hooks_done = not undone
     deletions = _deletion_steps(observed, standing, hooks_done, {step.identity for step in hooks}, context)
     to_delete = {step.identity for step in deletions}
@@ -104,8 +115,8 @@ def make_finalization(observed: Observed, rendered: Rendered, context: DeletionC
         if live.identity not in planned
     ]
     running = [step for step in hooks if step.identity not in to_delete]
-    running = _order_hooks(running, [*deletions, *others], rendered)
-    rendered = dataclasses.replace(rendered, again_at=earliest(rendered.again_at, again_at))
+    running = order_hooks(running, [*deletions, *others], rendered)
+    rendered = dataclasses.replace(rendered, again_at=earliest(rendered.again_at, planned_hooks.again_at))
     after_hooks = [step for step in deletions if step.reason == _AFTER_HOOKS]
     awaited = [f"{step.identity} {step.reason}" for step in (*undone, *deletions) if step not in after_hooks]
     unknown = [step for step in deletions if step.action is Action.REFUSE or step.identity in unreadable]
@@ -117,7 +128,7 @@ def make_finalization(observed: Observed, rendered: Rendered, context: DeletionC
         hooks_done=hooks_done,
         finished=hooks_done and not deletions,
         awaited="; ".join(awaited),
-        skipped_hooks=skipped,
+        skipped_hooks=planned_hooks.skipped,
         blocking_namespaces=frozenset(step.identity.namespace for step in (*undone, *unknown)) - {""},
         awaited_ends=tuple(
             live
@@ -155,123 +166,10 @@ def advances_deletion(outcomes: Iterable[Outcome], now: float) -> bool:
             and outcome.result is not Result.WAITING
             and outcome.live is not None
             and not outcome.live.deleting
-            and (_is_done(outcome.step, outcome.live, now) or _is_failed_job(outcome.live, now))
+            and (is_done(outcome.step, outcome.live, now) or is_failed_job(outcome.live, now))
         )
         for outcome in outcomes
     )
-
-
-def _hook_steps(observed: Observed, rendered: Rendered, context: DeletionContext) -> tuple[list[Step], float | None]:
-    """The step of each hook, and when the next one has to be planned again."""
-    found = [_hook_step(observed, step_for_document(observed, document), context) for document in rendered.documents]
-    waiting = [
-        _keep_if_done(observed, step_for_wait(observed, wait, wait.identity))
-        for wait in rendered.waits
-        if wait.identity is not None
-    ]
-    return [*(step for step, _ in found), *waiting], earliest(*(again_at for _, again_at in found))
-
-
-def _order_hooks(hooks: Sequence[Step], others: Sequence[Step], rendered: Rendered) -> list[Step]:
-    """The hooks, each with the steps that come before it: other hooks, or children that still exist."""
-    dependencies = {
-        (each.body["kind"], each.body["metadata"]["name"]): each.dependencies for each in rendered.documents
-    }
-    dependencies |= {
-        (each.identity.kind, each.identity.name): each.dependencies for each in rendered.waits if each.identity
-    }
-    own = [dependencies.get((step.identity.kind, step.identity.name), ()) for step in hooks]
-    found = order_steps([*hooks, *others], [*own, *(() for _ in others)], rendered)[: len(hooks)]
-    # A child that doesn't exist is not created any more, so nothing waits for it.
-    return [replace(step, order=replace(step.order, missing=())) for step in found]
-
-
-def _skip_impossible(observed: Observed, hooks: Sequence[Step]) -> tuple[list[Step], tuple[str, ...]]:
-    """The hooks that can run, and why the others can't: no ordinary child is created any more, and nothing at all in a
-    namespace that is being deleted.
-    """
-    skipped: dict[Identity, str] = {}
-    for step in hooks:
-        namespace = step.identity.namespace
-        ending = observed.ending_namespaces.get(namespace)
-        if ending is not None and not ending.accepts_objects and step.reason != _DONE:
-            skipped[step.identity] = f"nothing can be created in namespace {namespace}, which {ending.reason}"
-    existing = {(live.identity.kind, live.identity.name) for live in observed.children.own if not live.deleting}
-    while True:
-        possible = [step for step in hooks if step.identity not in skipped]
-        available = existing | {(step.identity.kind, step.identity.name) for step in possible}
-        missing = {step.identity: child for step in possible if (child := _missing_input(observed, step, available))}
-        if not missing:
-            return possible, tuple(f"{identity}: {reason}" for identity, reason in skipped.items())
-        skipped |= {identity: f"it reads {child}, which does not exist" for identity, child in missing.items()}
-
-
-def _missing_input(observed: Observed, step: Step, available: AbstractSet[tuple[str, str]]) -> str:
-    """The child that a waiting hook reads and that will never exist, '' where there is none."""
-    if step.action is not Action.WAIT:
-        return ""
-    children = [each.query for each in step.order.awaited if isinstance(each.query, Reference)]
-    missing = (child for child in children if (child.kind, child.name) not in available)
-    return next((str(child) for child in missing if _is_synced(observed, child.kind)), "")
-
-
-def _is_synced(observed: Observed, name: str) -> bool:
-    """Whether the watches of all kinds of that name have synced. Before that, a child that no cache shows may exist."""
-    states = [state for kind, state in observed.children.kinds.items() if kind.kind == name]
-    return bool(states) and all(state.synced for state in states)
-
-
-def _keep_if_done(observed: Observed, step: Step) -> Step:
-    """The step of a hook. A hook that is recorded as done is not applied again."""
-    if observed.records.once_records.get(HOOK + identity_key(step.identity)) != _DONE:
-        return step
-    return replace(step, action=Action.KEEP, reason=_DONE)
-
-
-def _hook_step(observed: Observed, step: Step, context: DeletionContext) -> tuple[Step, float | None]:
-    """The step of a hook, and when it has to be planned again."""
-    now, done = context.now, _keep_if_done(observed, step)
-    if done is not step:
-        return done, None
-    live = step.live
-    if step.manifest is None or live is None or live.deleting or live.parent_uid != observed.parent.uid:
-        return step, None
-    if step.action not in (Action.APPLY, Action.UNCHANGED):
-        return step, None
-    if _is_done(step, live, now):
-        return replace(step, action=Action.UNCHANGED, reason=_DONE), None
-    found = step.readiness_of(live, now)
-    if not _is_failed_job(live, now):
-        # The condition of the parent reports the readiness of the hook.
-        return replace(step, reason=found.message or step.reason), found.again_at
-    reason = f"{found.message}; it is recreated"
-    due = _failed_at(live.body, now) + backoff(context.failures.get(step.identity, 0) + HOOK_BACKOFF_OFFSET, 0.0)
-    if now < due:
-        return replace(step, action=Action.UNCHANGED, reason=reason), due
-    return replace(step, action=Action.RECREATE, reason=reason), None
-
-
-def _is_done(step: Step, live: LiveObject, now: float) -> bool:
-    """Whether a hook is done: its object is ready, or its manifest says `wait: "false"`."""
-    if step.manifest is not None and not step.manifest.instructions.wait:
-        return True
-    return step.readiness_of(live, now).state is ReadinessState.CURRENT
-
-
-def _is_failed_job(live: LiveObject, now: float) -> bool:
-    """Whether a hook's object is a failed Job, which has to be recreated."""
-    return live.identity.group_kind == _JOB and readiness(live.body, now).state is ReadinessState.FAILED
-
-
-def _failed_at(body: Mapping[str, object], now: float) -> float:
-    """When a Job failed; `now` where its condition doesn't report it."""
-    status = body.get("status")
-    conditions = status.get("conditions") if isinstance(status, Mapping) else None
-    for condition in conditions if isinstance(conditions, list) else ():
-        if isinstance(condition, Mapping) and condition.get("type") == "Failed":
-            failed_at = seconds_of(condition.get("lastTransitionTime"))
-            return now if failed_at is None else failed_at
-    return now
 
 
 def _deletion_steps(
@@ -353,7 +251,7 @@ def _keep(step: Step, reason: str) -> Step:
 
 
 def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
-    """The step of one object that has to be deleted, None where the parent has no such object any more."""
+    """The step of one object that has to be deleted, None if the parent has no such object any more."""
     kind = observed.children.kinds.get(identity.group_kind)
     if kind is None:
         return None  # The cluster no longer serves the kind, so it has no object of it.
@@ -414,6 +312,6 @@ def _records_before_acting(observed: Observed, hooks: Sequence[Step], *, hooks_d
         step.identity for step in hooks if step.manifest is not None and step.manifest.deleted_by_operator
     )
     if hooks_done:
-        done = {HOOK + identity_key(step.identity): _DONE for step in hooks}
+        done = {HOOK + identity_key(step.identity): DONE for step in hooks}
         records = replace(records, once_records={**records.once_records, **done})
     return records

@@ -1,4 +1,4 @@
-"""Says what keeps an object in deletion, and how a person ends a deletion that no event may end.
+"""Reports what keeps an object in deletion, and how a person ends a deletion that no event may end.
 
 Promises:
 - The message about an object in deletion names its finalizers, and what a namespace still has to delete.
@@ -81,6 +81,6 @@ def remove_finalizer(live: LiveObject, finalizer: str) -> str:
 
 
 def _remaining(live: LiveObject) -> str:
-    """What a namespace reports on what keeps it, '' where it reports nothing yet."""
+    """What a namespace reports on what keeps it, '' if it reports nothing yet."""
     messages = deletion_messages(live)
     return "; ".join(messages[name] for name in _NAMESPACE_CONDITIONS if messages.get(name))

@@ -1,16 +1,15 @@
-"""What the ends of namespaces, CRDs and parents wait for, as far as the operator's own parents make them wait.
+"""What the deletions of namespaces, CRDs and parents wait for because of the operator's own parents.
 
 Promises:
 - Only a parent with the operator's finalizer makes its namespace and its CRD wait, and only for what the finalizer
   deletes.
-- An answer costs a look at each parent in the namespaces and of the CRDs on the way, and at no other one.
+- An answer reads each parent in the namespaces and of the CRDs on the path, and no other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from ssa_operator.informers.children import ChildInformers
 from ssa_operator.objects.finalizers import FINALIZER
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
@@ -20,14 +19,17 @@ from ssa_operator.reconcile.parent_records.rules import read_parent_records
 
 
 class DeletionWaits:
-    """The parents that exist, by what they live in. `find` returns a parent by its uid."""
+    """The parents that exist, by what they live in. `find` returns a parent by its uid, `children_of` its children."""
 
-    children: ChildInformers
-
-    def __init__(self, find: Callable[[str], LiveObject | None]) -> None:
+    def __init__(
+        self,
+        find: Callable[[str], LiveObject | None] = lambda _: None,
+        children_of: Callable[[str], Iterable[LiveObject]] = lambda _: (),
+    ) -> None:
         self.crds: dict[GroupKind, str] = {}
         """The name of the CRD of each kind of parents."""
         self._find = find
+        self._children_of = children_of
         self._uids: dict[Identity, str] = {}
         self._within: dict[Identity, set[str]] = {}
         """The uids of the parents in each namespace and of each CRD."""
@@ -51,7 +53,7 @@ class DeletionWaits:
                 self._within.pop(place, None)
 
     def find(self, identity: Identity) -> LiveObject | None:
-        """A parent of this process, None where it is none."""
+        """A parent of this process, None if there is none with this uid."""
         uid = self._uids.get(identity, "")
         return self._find(uid) if uid else None
 
@@ -63,7 +65,7 @@ class DeletionWaits:
         return cycles(starts, parent.identity, self.awaited_by)
 
     def _places(self, identity: Identity) -> Iterator[Identity]:
-        """What a parent lives in."""
+        """The objects that a parent lives in."""
         if identity.namespace:
             yield Identity(*NAMESPACE, "", identity.namespace)
         yield Identity(*CRD, "", self.crds[identity.group_kind])
@@ -82,4 +84,4 @@ class DeletionWaits:
         if FINALIZER in finalizers:
             yield from read_parent_records(parent).inventory
         if FINALIZER in finalizers or FOREGROUND in finalizers:
-            yield from (live.identity for live in self.children.by_parent(parent.uid) if live.identity in self._uids)
+            yield from (live.identity for live in self._children_of(parent.uid) if live.identity in self._uids)

@@ -4,9 +4,9 @@ other shards, and operators that watch other namespaces or have other folders.
 Promises:
 - A deletion waits for no end that waits for the parent, whichever process the parents on the way belong to: their
   finalizers and records in the cluster decide.
-- Nothing is read but for an object in deletion that the parent waits for and that parents may keep, and no object
-  without the operator's finalizer is kept in memory.
-- What the operator may not read is reported: a person has to judge whether that waits for the parent.
+- The operator reads only for objects in deletion that the parent waits for and that parents may keep, and keeps no
+  object without the operator's finalizer in memory.
+- The operator reports what it may not read, and a person has to judge whether that waits for the parent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ssa_operator.objects.finalizers import FINALIZER
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.reconcile.act import run_all
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.finalization.deletion_cycles import (
     CRD,
     NAMESPACE,
@@ -42,16 +42,16 @@ READ_LIMIT = 1000
 
 
 class WaitsOfOthers(Struct, frozen=True, kw_only=True):
-    """What the ends that a parent waits for wait for themselves."""
+    """What the objects that a parent waits for wait for themselves."""
 
     cycles: Mapping[Identity, str] = struct_field(default_factory=dict)
-    """Those that wait for the end of the parent, each with the path as a text."""
+    """The objects that wait for the end of the parent, each with the path as a text."""
     unread: Mapping[Identity, str] = struct_field(default_factory=dict)
-    """Those that may wait for it, each with the reason why that is unknown."""
+    """The objects that may wait for it, each with the reason why that is unknown."""
 
 
 async def waits_of_others(
-    ends: Iterable[LiveObject], parent: Identity, cluster: ClusterAccess, waits: DeletionWaits
+    ends: Iterable[LiveObject], parent: Identity, cluster: SharedCluster, waits: DeletionWaits
 ) -> WaitsOfOthers:
     """What these objects in deletion wait for. Raises ApiError and CredentialsError."""
     starts = tuple(ends)
@@ -66,7 +66,7 @@ async def waits_of_others(
 class _Reading:
     """What one reconcile reads."""
 
-    cluster: ClusterAccess
+    cluster: SharedCluster
     waits: DeletionWaits
     _edges: dict[Identity, tuple[Identity, ...]] = field(default_factory=dict)
     """What the end of each object that was read waits for."""
@@ -82,7 +82,7 @@ class _Reading:
         return (*self._edges.get(identity, ()), *self.waits.awaited_by(identity))
 
     def why_unknown(self, start: Identity) -> str:
-        """Why it is unknown whether the end of an object waits for that of the parent, '' where it is known."""
+        """Why it is unknown whether the end of an object waits for that of the parent, '' if it is known."""
         return next((why for each, why in self._unread.items() if waiting_path(start, each, self.awaited_by)), "")
 
     async def follow(self, starts: Iterable[LiveObject], parent: Identity) -> None:
@@ -102,12 +102,12 @@ class _Reading:
         return identity.group_kind in (NAMESPACE, CRD) or self._parent(identity) is not None
 
     def _parent(self, identity: Identity) -> LiveObject | None:
-        """A parent with the operator's finalizer, of this process or another one, None where none is known."""
+        """A parent with the operator's finalizer, of this process or another one, None if none is known."""
         found = self._live.get(identity) or self.waits.find(identity)
         return found if found is not None and _has_finalizer(found) else None
 
     async def _read(self, identity: Identity) -> tuple[Identity, ...]:
-        """What the end of an object waits for. What may not be read is recorded as that."""
+        """What the end of an object waits for. Objects that may not be read are recorded as such."""
         try:
             if identity.group_kind == NAMESPACE:
                 return await self._in_namespace(identity)
@@ -145,7 +145,7 @@ class _Reading:
         return tuple(await self._parents(identity.name, "")) if await self._ending(identity) is not None else ()
 
     async def _ending(self, identity: Identity) -> LiveObject | None:
-        """A namespace or a CRD as it is now, None where it is gone or not being deleted."""
+        """A namespace or a CRD that is being deleted, None if it is gone or not being deleted."""
         if identity not in self._live:
             resource = await self.cluster.children.resource(identity.group_kind, "v1")
             found = await self.cluster.operator_client.find(resource, identity.name)

@@ -1,5 +1,5 @@
-"""Writing, reading and deleting what keeps generated values, and the numbers of replicas that others set, while the
-operator recreates their objects.
+"""Writes, reads and deletes the records of generated values, and of numbers of replicas that others set, while the
+operator recreates the objects.
 
 Promises:
 - An object with generated values is deleted only after the API server has stored its values in a Secret.
@@ -27,8 +27,9 @@ from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.generated_values.rules import obsolete_values, read_secret, secret_body, secret_identity
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.requests import save_parent_records
-from ssa_operator.reconcile.parent_records.rules import MANAGER, read_parent_records
+from ssa_operator.reconcile.parent_records.rules import MANAGER
 from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.recreate.memory import Recreations
 from ssa_operator.reconcile.replicas.rules import OthersReplicas
 from ssa_operator.reconcile.step import Action
 from ssa_operator.reconcile.turn import Turn
@@ -44,7 +45,6 @@ class UnkeepableValuesError(ValueError):
 class ValueKeeper:
     """Keeps generated values and numbers of replicas for one reconcile."""
 
-    cluster: ClusterAccess
     turn: Turn
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -54,16 +54,16 @@ class ValueKeeper:
         Raises ApiError, ParentRecordsError or UnkeepableValuesError if they can't be stored.
         """
         async with self._lock:  # the parent's annotation is one for all objects
-            parent = self.turn.parent
-            secret = secret_identity(parent.live, live.identity)
+            turn = self.turn
+            secret = secret_identity(turn.parent.live, live.identity)
             if secret is None:
                 raise UnkeepableValuesError("neither it nor its parent has a namespace for a Secret that keeps them")
-            records = read_parent_records(parent.live)
-            records = replace(records, kept_values=records.kept_values | {live.identity})
-            self.turn.parent = parent = await save_parent_records(self.cluster, parent, records)
+            kept_values = turn.records.kept_values | {live.identity}
+            await save_parent_records(turn, replace(turn.records, kept_values=kept_values))
+            parent = turn.parent
         body = encode(secret_body(parent.live, secret, live, why))
         options = ApplyOptions(manager=MANAGER)
-        await self.cluster.client.apply(_SECRET, secret.namespace, secret.name, body, options)
+        await turn.cluster.client.apply(_SECRET, secret.namespace, secret.name, body, options)
 
     async def keep_replicas(self, identity: Identity, replicas: OthersReplicas) -> None:
         """Record the number of replicas that others set in an object that is deleted next.
@@ -71,19 +71,19 @@ class ValueKeeper:
         Raises ApiError, or ParentRecordsError if it can't be recorded.
         """
         async with self._lock:
-            parent = self.turn.parent
-            records = read_parent_records(parent.live)
+            records = self.turn.records
             if records.replicas.get(identity) != replicas:
                 records = replace(records, replicas={**records.replicas, identity: replicas})
-                self.turn.parent = await save_parent_records(self.cluster, parent, records)
+                await save_parent_records(self.turn, records)
 
 
-async def restore_kept_values(cluster: ClusterAccess, turn: Turn) -> None:
+async def restore_kept_values(turn: Turn) -> None:
     """Remember the recreations that a former process began, with the objects as they were. Raises ApiError."""
-    parent, history = turn.parent.live, turn.state.children
-    recreations = dict(history.recreations)
-    # A parent has no more children than that, and whoever may edit it may write any number of names.
-    for identity in sorted(read_parent_records(parent).kept_values)[: turn.parent.folder.settings.max_children]:
+    cluster, parent, history = turn.cluster, turn.parent.live, turn.state.children
+    known = history[Recreations].by_child
+    recreations = dict(known)
+    # A parent has no more children than that, but users who may edit it may write any number of names.
+    for identity in sorted(turn.records.kept_values)[: turn.parent.folder.settings.max_children]:
         if identity in recreations or identity in cluster.children:
             continue
         secret = secret_identity(parent, identity)
@@ -93,15 +93,14 @@ async def restore_kept_values(cluster: ClusterAccess, turn: Turn) -> None:
         recreation = read_secret(parent, identity, found) if found is not None else None
         if recreation is not None:
             recreations[identity] = recreation
-    if recreations.keys() != history.recreations.keys():
-        turn.state = replace(turn.state, children=replace(history, recreations=recreations))
+    if recreations.keys() != known.keys():
+        turn.state = replace(turn.state, children=history.remember(Recreations(recreations)))
 
 
-async def delete_kept_values(
-    cluster: ClusterAccess, turn: Turn, plan: Plan, outcomes: Iterable[Outcome]
-) -> frozenset[Identity]:
+async def delete_kept_values(turn: Turn, plan: Plan, outcomes: Iterable[Outcome]) -> frozenset[Identity]:
     """Delete the Secrets of values that need no record any more. Returns the objects that had these values."""
-    kept = sorted(read_parent_records(turn.parent.live).kept_values)[: turn.parent.folder.settings.max_children]
+    cluster = turn.cluster
+    kept = sorted(turn.records.kept_values)[: turn.parent.folder.settings.max_children]
     if not kept:
         return frozenset()
     obsolete = _obsolete(kept, cluster, plan, outcomes)
@@ -115,12 +114,10 @@ async def delete_kept_values(
     return obsolete
 
 
-def obsolete_replicas(
-    cluster: ClusterAccess, turn: Turn, plan: Plan, outcomes: Iterable[Outcome]
-) -> frozenset[Identity]:
+def obsolete_replicas(turn: Turn, plan: Plan, outcomes: Iterable[Outcome]) -> frozenset[Identity]:
     """The objects whose number of replicas needs no record any more."""
-    kept = read_parent_records(turn.parent.live).replicas
-    return _obsolete(kept, cluster, plan, outcomes) if kept else frozenset()
+    kept = turn.records.replicas
+    return _obsolete(kept, turn.cluster, plan, outcomes) if kept else frozenset()
 
 
 def _obsolete(

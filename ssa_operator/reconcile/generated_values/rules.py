@@ -7,9 +7,9 @@ parent, by which the next process finds the Secret.
 Promises:
 - The values are in a Secret and nowhere else: not in an annotation, a status or a ConfigMap.
 - The annotation is written before the Secret is created, and removed after the Secret is deleted: no Secret is left
-  behind, at whatever moment the process dies.
+  behind, whenever the process dies.
 - The garbage collector deletes the Secret with the parent.
-- A Secret that is not the parent's own record of this very object is not read.
+- A Secret is read only if it is the parent's own record of this very object.
 - The record stays until the API server has accepted an apply of the object, or the object is no longer rendered and is
   gone.
 """
@@ -39,7 +39,7 @@ _WHY = "why"
 
 
 def secret_identity(parent: LiveObject, identity: Identity) -> Identity | None:
-    """The Secret that keeps the values of an object of this parent; None where no namespace can hold one, because
+    """The Secret that keeps the values of an object of this parent; None if no namespace can hold one, because
     neither the parent nor the object is in a namespace.
     """
     namespace = parent.identity.namespace or identity.namespace
@@ -50,7 +50,7 @@ def secret_identity(parent: LiveObject, identity: Identity) -> Identity | None:
 
 
 def secret_body(parent: LiveObject, secret: Identity, live: LiveObject, why: str) -> dict[str, Any]:
-    """The body of the apply that puts the values of a live object on record."""
+    """The body of the apply that records the values of a live object."""
     metadata = {key: value for key, value in live.body["metadata"].items() if key != "managedFields"}
     kept = {key: value for key, value in live.body.items() if key != "status"} | {"metadata": metadata}
     data = {_KEY: encode(kept), _WHY: why.encode()}
@@ -69,7 +69,7 @@ def secret_body(parent: LiveObject, secret: Identity, live: LiveObject, why: str
 
 
 def read_secret(parent: LiveObject, identity: Identity, secret: LiveObject) -> Recreation | None:
-    """The recreation of an object that a former process began, with the object as it was; None where the Secret is no
+    """The recreation of an object that a former process began, with the object as it was; None if the Secret is no
     such record.
     """
     data = secret.body.get("data")
@@ -92,7 +92,7 @@ def obsolete_values(
     existing: Container[Identity],
 ) -> frozenset[Identity]:
     """The objects whose values need no record any more. `applied` are those that this reconcile applied, `rendered`
-    those that the templates render (None where that is not known completely), `existing` those that exist.
+    those that the templates render (None if that is not known completely), `existing` those that exist.
     """
     return frozenset(
         identity

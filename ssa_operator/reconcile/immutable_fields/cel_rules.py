@@ -1,8 +1,8 @@
 """The validation rules (CEL) of a CRD's schema, and which of them are transition rules.
 
 Promises:
-- A failed rule is found by the field that the API server names, whether the rule stands at that field, or above it with
-  a `fieldPath`.
+- A failed rule is found by the field that the API server names, whether the rule is at that field, or above it with a
+  `fieldPath`.
 - A rule is a transition rule only if its expression reads `oldSelf`; the word inside a string does not count.
 
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#validation-rules
@@ -51,12 +51,12 @@ class CELRule(Struct, frozen=True, kw_only=True):
 
     @property
     def old_field(self) -> FieldPath:
-        """The only field of the old object that it reads; () where it reads none, or several."""
+        """The only field of the old object that it reads; () if it reads none, or several."""
         fields = set(_OLD_FIELD.findall(self.expression))
         return (*self.at, *_field_names(fields.pop())) if len(fields) == 1 else ()
 
     def matches(self, label: str, message: str) -> bool:
-        """Whether a refusal with this label and message comes from this rule, also where the rule failed because it
+        """Whether a refusal with this label and message comes from this rule, even if the rule failed because it
         reads a field that is missing.
         """
         if self.label == "Duplicate value" == label:

@@ -95,14 +95,14 @@ _MUTABLE: Mapping[GroupKind, frozenset[str]] = {
 
 
 def immutable_field(kind: GroupKind, refusals: Sequence[FieldRefusal], schema: Mapping[str, Any] | None = None) -> str:
-    """The first of `immutable_fields`, '' where there is none."""
+    """The first of `immutable_fields`, '' if there is none."""
     return next(iter(immutable_fields(kind, refusals, schema)), "")
 
 
 def immutable_fields(
     kind: GroupKind, refusals: Sequence[FieldRefusal], schema: Mapping[str, Any] | None = None
 ) -> tuple[str, ...]:
-    """The immutable fields among the refusals, () where the API server refused for other reasons.
+    """The immutable fields among the refusals, () if the API server refused for other reasons.
 
     `refusals` are the causes of an Invalid (422) answer. `schema` is the openAPIV3Schema of a custom resource: there a
     field is immutable if a transition rule failed
@@ -128,7 +128,7 @@ def immutable_fields(
 def changed_field(kind: GroupKind, fields: Sequence[str], wanted: Mapping[str, Any], live: Mapping[str, Any]) -> str:
     """The first field at or below refused ones in which the manifest differs from the live object.
 
-    The first refused field itself where no difference is found, for example if the manifest no longer has the field.
+    If there is no difference, for example because the manifest no longer has the field, the first refused field itself.
     """
     for field in fields:
         path = parse_field(spelled(field), wanted)
@@ -149,7 +149,7 @@ def spelled(field: str) -> str:
     return _SPELLINGS.get(field, field)
 
 
-# Fields that the API server names otherwise than manifests write them.
+# Fields that the API server spells differently from manifests.
 _SPELLINGS = {
     "spec.attachedRequired": "spec.attachRequired",
     "spec.clusterIPs[0]": "spec.clusterIP",

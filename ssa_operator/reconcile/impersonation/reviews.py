@@ -1,10 +1,11 @@
-"""What accounts may read, as the API server answered: a SubjectAccessReview for each account and permission.
+"""What accounts may read, by the API server's answers: a SubjectAccessReview for each account and permission.
 
 The informers read with the operator's permissions, for all accounts. Before a template of an impersonated parent gets
 an answer from their caches, the API server has to allow that answer to the parent's account.
 
 Promises:
-- An answer counts for ANSWER_LIFETIME seconds, whether it allows or denies. A withdrawn permission ends after them.
+- An answer is valid for ANSWER_LIFETIME seconds, whether it allows or denies. A withdrawn permission ends after this
+  time.
 - Without an answer, nothing is allowed.
 - At most ANSWERS_LIMIT answers are kept, and PARALLEL reviews are in progress.
 """
@@ -24,7 +25,7 @@ from ssa_operator.objects.permission import Permission
 from ssa_operator.reconcile.impersonation.rules import denied, not_reviewed
 
 ANSWER_LIFETIME = 30.0
-"""Seconds for which an answer of the API server counts."""
+"""Seconds for which an answer of the API server is valid."""
 
 FAILURE_LIFETIME = 5.0
 """Seconds after which a review that failed is repeated."""
@@ -48,7 +49,7 @@ class AccountReviews:
         self._slots = asyncio.Semaphore(PARALLEL)
 
     def answer(self, account: str, permission: Permission) -> AccessReview | None:
-        """The answer that still counts, None where there is none."""
+        """The answer that is still valid, None without one."""
         known = self._answers.get((account, permission))
         return known[1] if known is not None and self._clock.monotonic() < known[0] else None
 

@@ -1,4 +1,5 @@
-"""The rules of impersonation: which account the operator acts as for a parent, and what that account has to be allowed.
+"""The rules of impersonation: which account the operator acts as for a parent, and which permissions that account
+needs.
 
 Promises:
 - The account belongs to the parent's namespace. No field of the parent, and no template, chooses it.
@@ -15,14 +16,14 @@ from ssa_operator.objects.permission import Permission, ServedKind
 
 
 def account_of(name: str, parent: Identity) -> str:
-    """The user name of the service account `name` in the parent's namespace; '' where `name` is '', and for a
+    """The user name of the service account `name` in the parent's namespace; '' if `name` is '', and for a
     cluster-scoped parent.
     """
     return f"system:serviceaccount:{parent.namespace}:{name}" if name and parent.namespace else ""
 
 
 def refusal(name: str, parent: Identity, *, cluster_scope: bool) -> str:
-    """Why the operator applies nothing for a parent while it impersonates `name`, '' where it may."""
+    """Why the operator applies nothing for a parent while it impersonates `name`, '' if it may."""
     if not name or parent.namespace or cluster_scope:
         return ""
     return (

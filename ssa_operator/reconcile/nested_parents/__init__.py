@@ -1,1 +1,1 @@
-"""Parents that create parents end at a bound, even over shards and after a restart."""
+"""Parents that create parents stop at a limit, even across shards and after a restart."""

@@ -1,10 +1,10 @@
-"""Bounds how deep parents may be nested: templates may create parents, of their own kind or of other kinds that have a
-folder, and these create parents again, without an end.
+"""Limits how deep parents may be nested: templates may create parents, of their own kind or of other kinds that have a
+folder, and these may create parents again, without end.
 
 Promises:
 - A parent with as many parents above it as the `maxDepth` of its folder allows creates nothing, and its condition
   names them.
-  What exists is applied all the same, and nothing is pruned because of the bound.
+  Existing children are still applied, and none is pruned because of the limit.
 - While the operator does not know all parents yet, a parent that an unknown one created creates nothing.
 """
 
@@ -25,8 +25,8 @@ _UNKNOWN = "waits: it isn't known yet how many parents are above its parent"
 def within_depth(observed: Observed, steps: Sequence[Step]) -> list[Step]:
     """The steps. Below too many parents their creations are refused; while it is not known how many, they wait."""
     above = observed.parents.ancestors
-    if len(above.line) >= observed.max_depth:
-        return without_creations(steps, _too_deep(above.line, observed.parent.identity, observed.max_depth))
+    if len(above.line) >= observed.settings.max_depth:
+        return without_creations(steps, _too_deep(above.line, observed.parent.identity, observed.settings.max_depth))
     if above.missing and not observed.parents.all_parents_known:
         return [replace(step, action=Action.WAIT, reason=_UNKNOWN) if step.creates else step for step in steps]
     return [*steps]

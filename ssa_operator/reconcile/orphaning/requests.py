@@ -1,10 +1,10 @@
-"""Taking away the owner references that children got back while their parent was deleted without them
+"""Removes the owner references that children got back while their parent was deleted without them
 (reconcile.orphaning.rules).
 
 Promises:
 - Before the operator's finalizer goes, every child is read, and loses an owner reference to the parent.
 - A child that may not be read because its namespace is being deleted goes with the namespace.
-- Where another client changes a child meanwhile, the child is read again. Nothing of that change is lost.
+- If another client changes a child meanwhile, the child is read again, and that change is kept.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ ATTEMPTS = 3
 async def release_children(
     cluster: ClusterAccess, parent: LiveObject, only: Callable[[Identity], object] = lambda _: True
 ) -> None:
-    """Take away every owner reference to this parent, or those of some children. No apply is on its way, because
-    reconciles of a parent follow each other, so none comes back. Raises ApiError and CredentialsError.
+    """Remove every owner reference to this parent, or those of some children. No apply is in flight, because reconciles
+    of a parent follow each other, so no reference comes back. Raises ApiError and CredentialsError.
     """
     children = [live for live in cluster.children.by_parent(parent.uid) if only(live.identity)]
     await run_all(_release(live, parent, cluster) for live in children)

@@ -3,10 +3,10 @@
 Promises:
 - While the parent has Kubernetes' finalizer `orphan`, and after any process has seen it there, none of its children is
   deleted and none of its finalize hooks runs.
-- Where the operator's finalizer holds the parent, no child keeps an owner reference that an apply gave back. Such an
-  apply was on its way when the garbage collector orphaned the child.
-- A process that starts after the garbage collector has removed that finalizer sees it by the children: the garbage
-  collector has removed the owner references that the operator gave them.
+- If the parent has the operator's finalizer, no child keeps an owner reference that an apply gave back. Such an apply
+  was in flight when the garbage collector orphaned the child.
+- A process that starts after the garbage collector has removed that finalizer recognizes the orphaning by the children:
+  they have lost the owner references that the operator gave them.
 
 The garbage collector removes the owner references of the children, and then its finalizer from the parent, within
 milliseconds (https://kubernetes.io/docs/concepts/architecture/garbage-collection/#orphaned-dependents).
@@ -20,8 +20,8 @@ from ssa_operator.objects.live_object import LiveObject
 
 
 def orphan_patch(live: LiveObject, parent_uid: str) -> bytes | None:
-    """The JSON patch that takes an object's owner reference to a parent away, None where it has none. The patch tests
-    that the object and the owner are those that were read.
+    """The JSON patch that removes an object's owner reference to a parent, None if it has none. The patch tests that
+    the object and the owner are those that were read.
     """
     for position, owner in enumerate(live.owner_references):
         if owner.uid == parent_uid:

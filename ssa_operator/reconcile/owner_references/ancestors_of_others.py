@@ -4,8 +4,9 @@
 Promises:
 - The namespaces and the CRDs that the parents above a parent live in are kept, even if other shards, or operators that
   watch other namespaces, reconcile these parents.
-- Nothing is read but for a parent that another one created and that renders, records or has a Namespace or a CRD.
-- What was read counts for some seconds. A parent that may not be read counts as absent.
+- The operator reads only for a parent that another parent created and that renders, records or has a Namespace or a
+  CRD.
+- Answers are valid for some seconds. A parent that may not be read counts as absent.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.objects.identity import Identity
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE
 from ssa_operator.reconcile.nested_parents.ancestors import CreatedParent
 from ssa_operator.reconcile.object_claims import ObjectClaims
@@ -28,16 +29,16 @@ from ssa_operator.reconcile.observed import Observed
 log = logging.getLogger("ssa_operator")
 
 DEPTH_LIMIT = 100
-"""Parents above a parent that are read."""
+"""Number of parents above a parent that are read."""
 
 REMEMBERED_SECONDS = 30.0
-"""How long it counts who is above a parent."""
+"""Seconds for which the parents above a parent are remembered."""
 
 
 class AncestorsOfOthers:
     """The parents of other processes that created parents of this one. `monotonic` is in seconds."""
 
-    def __init__(self, cluster: ClusterAccess, claims: ObjectClaims, monotonic: Callable[[], float]) -> None:
+    def __init__(self, cluster: SharedCluster, claims: ObjectClaims, monotonic: Callable[[], float]) -> None:
         self._cluster = cluster
         self._claims = claims
         self._monotonic = monotonic
@@ -60,7 +61,7 @@ class AncestorsOfOthers:
         return replace(observed, parents=replace(observed.parents, ancestors=above)) if elsewhere else observed
 
     async def _find(self, uid: str) -> CreatedParent | None:
-        """A parent of another process, None where it is gone."""
+        """A parent of another process, None if it is gone."""
         oldest = self._monotonic() - REMEMBERED_SECONDS
         self._found = {uid: each for uid, each in self._found.items() if each[1] > oldest}
         if uid not in self._found:

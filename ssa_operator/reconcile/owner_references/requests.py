@@ -1,5 +1,10 @@
 """Keeping an object as it is, but for its owner reference to the parent: the reference names a version that is served
 (reconcile.owner_references.rules), and what the parent lives in has none (reconcile.finalization.deletion_cycles).
+
+Promises:
+- The patch changes the owner reference and nothing else, and only of the very object that was read.
+- An object that is kept, and that is being deleted, is not written, nor is one of a parent that is being deleted.
+- A dry run writes nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +46,7 @@ async def disown_kept(outcome: Outcome, observed: Observed, cluster: ClusterAcce
 
 
 async def _patched(outcome: Outcome, live: LiveObject, patch: bytes, cluster: ClusterAccess) -> Outcome:
-    """The outcome with the object as the patch leaves it, or a failure."""
+    """The outcome with the patched object, or a failure."""
     step, identity = outcome.step, live.identity
     try:
         resource = await cluster.children.resource(identity.group_kind, live.version)

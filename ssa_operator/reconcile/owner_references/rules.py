@@ -1,8 +1,8 @@
 """Decides when the owner reference of an object that is not applied any more has to name another version of its owner.
 
 Promises:
-- An object that is kept as it is (`apply: Once`, `IfNotPresent`, a held prune) names its parent in the version in which
-  the operator reads the parent. It gets no other change.
+- An object that is kept unchanged (`apply: Once`, `IfNotPresent`, a held prune) names its parent in the version in
+  which the operator reads the parent. It gets no other change.
 
 The garbage collector resolves an owner by the version in the reference. If the cluster no longer serves that version,
 it never deletes the object.
@@ -18,8 +18,8 @@ from ssa_operator.objects.live_object import LiveObject
 
 
 def owner_version_patch(live: LiveObject, parent: LiveObject) -> bytes | None:
-    """The JSON patch that has an object name its parent in the parent's version, None where it does or has no such
-    owner reference. The patch tests that the object is the one that was read.
+    """The JSON patch that changes an object's owner reference to the parent's version, None if it has that version or
+    no such reference. The patch tests that the object is the one that was read.
     """
     wanted = join_api_version(parent.identity.group, parent.version)
     for position, owner in enumerate(live.owner_references):

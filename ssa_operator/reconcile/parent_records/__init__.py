@@ -1,1 +1,1 @@
-"""What must outlive the process is recorded in annotations of the parent before the object is created."""
+"""Facts that must outlive the process are recorded in annotations of the parent before the object is created."""

@@ -85,7 +85,7 @@ class RecordFormat(Struct, Generic[_Value], frozen=True):
     decode: Callable[[bytes], _Value]
 
     def read(self, text: str, problems: list[str]) -> _Value | None:
-        """The value of the annotation with this text, None if it is empty or can't be read, which is a problem."""
+        """The value of the annotation with this text, None if it is empty or can't be read. The latter is a problem."""
         if not text:
             return None
         try:

@@ -1,13 +1,13 @@
 """Decides whether another client removed the operator's records from a parent by mistake.
 
-`kubectl replace` and Argo CD with `Replace=true` write a parent as its manifest has it: without the finalizer and the
+`kubectl replace` and Argo CD with `Replace=true` overwrite a parent with its manifest: without the finalizer and the
 annotations of the operator.
 
 Promises:
-- Records that one write removed altogether are put back from memory. A record that is gone while others are there was
-  removed on purpose, as the documentation describes it.
-- A process that has no memory, because it has just started, knows a parent whose records were lost by the children that
-  it has. What was applied once for it counts as applied: whether it has to be applied again is for a user to say.
+- If one write removed all records, the operator restores them from memory. If only some records are gone, a user
+  removed them on purpose, as the documentation describes.
+- A process without memory, because it has just started, recognizes a parent that has lost its records by its children.
+  Manifests that were applied once count as applied; a user decides whether to apply them again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHOWN_SECONDS = 600.0
 
 
 class RecordsNotice(Struct, frozen=True):
-    """What the status says of a loss, and until when, by the monotonic clock."""
+    """What the status reports about a loss, and until when, by the monotonic clock."""
 
     message: str = ""
     until: float = 0.0

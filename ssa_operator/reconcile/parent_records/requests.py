@@ -1,12 +1,13 @@
-"""Writing what the operator records on a parent: the inventory, what was applied once, held prunes, the finalizer.
+"""Writes the operator's records on a parent: the inventory, manifests that were applied once, held prunes, the
+finalizer.
 
 Promises:
-- The operator writes no record that the parent has already. What was applied is one write for a new parent, and one for
-  each change of its templates, unless they add a kind.
+- The operator writes no record that the parent already has. The record of what was applied costs one write for a new
+  parent and one for each change of its templates, unless the templates add a kind.
 - The operator's own write requeues no parent, and never recreates a parent that is gone.
-- The operator removes records that the parent no longer needs, also where other field managers own them.
+- The operator removes records that the parent no longer needs, even if other field managers own them.
 - A manifest that has to be recorded before it is applied, and can't be, is not applied.
-- Records that another client removed altogether are written again before anything else is done.
+- If another client removed all records, they are written again before anything else is done.
 """
 
 from __future__ import annotations
@@ -49,31 +50,31 @@ from ssa_operator.reconcile.turn import Turn
 
 ATTEMPTS = 4
 """How often a reconcile sends a removal to a parent that others change meanwhile. After that, the next reconcile sends
-it."""
+it.
+"""
 
 
-async def restore_parent_records(cluster: ClusterAccess, turn: Turn, now: float) -> None:
-    """Write the records again that another client removed altogether since the last reconcile. Raises ApiError."""
+async def restore_parent_records(turn: Turn, now: float) -> None:
+    """Write the records again if another client removed all of them since the last reconcile. Raises ApiError."""
     known, live = turn.state.records, turn.parent.live
     if not are_lost(known, live):
         return
-    turn.parent = await _apply(cluster, turn.parent, restoring_body(live, known))
+    turn.take_parent(await _apply(turn.cluster, turn.parent, restoring_body(live, known)))
     turn.state = replace(turn.state, records_notice=restored_notice(known, now))
 
 
-async def save_parent_records(cluster: ClusterAccess, parent: Parent, records: ParentRecords) -> Parent:
-    """Write these records to the parent; returns the parent as it is then.
+async def save_parent_records(turn: Turn, records: ParentRecords) -> None:
+    """Write these records to the parent, unless it has them.
 
-    Raises ApiError (`not_found` or `conflict` where the parent is gone, `conflict` also where others keep changing it),
+    Raises ApiError (`not_found` or `conflict` if the parent is gone, `conflict` if others keep changing it),
     and ParentRecordsError if they can't be recorded.
     """
-    live = parent.live
-    if read_parent_records(live) == records:
-        return parent
-    body = parent_records_body(live, records)
-    if not is_written(live, body):
-        parent = await _apply(cluster, parent, body)
-    return await _remove(cluster, parent, records)
+    if turn.records == records:
+        return
+    body = parent_records_body(turn.parent.live, records)
+    if not is_written(turn.parent.live, body):
+        turn.take_parent(await _apply(turn.cluster, turn.parent, body))
+    turn.take_parent(await _remove(turn.cluster, turn.parent, turn.records, records))
 
 
 async def _apply(cluster: ClusterAccess, parent: Parent, body: Mapping[str, Any]) -> Parent:
@@ -85,9 +86,10 @@ async def _apply(cluster: ClusterAccess, parent: Parent, body: Mapping[str, Any]
         return _updated(parent, applied.live)
 
 
-async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords) -> Parent:
-    """Remove from the parent what these records don't need. If the parent is gone, there is nothing to remove."""
-    known = read_parent_records(parent.live)
+async def _remove(cluster: ClusterAccess, parent: Parent, known: ParentRecords, records: ParentRecords) -> Parent:
+    """Remove what `records` don't need from a parent that has the `known` ones. If it is gone, there is nothing to
+    remove.
+    """
     namespace, name = parent.live.identity.namespace, parent.live.identity.name
     for _ in range(ATTEMPTS):
         patch = removal(parent.live, records)
@@ -120,7 +122,7 @@ async def _remove(cluster: ClusterAccess, parent: Parent, records: ParentRecords
 
 
 async def read_again(cluster: ClusterAccess, parent: Parent) -> LiveObject | None:
-    """The parent as the API server has it now, None where it is gone."""
+    """The current parent from the API server, None if it is gone."""
     identity = parent.live.identity
     live = await cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
     return live if live is not None and live.uid == parent.live.uid else None
@@ -133,12 +135,12 @@ def _updated(parent: Parent, live: LiveObject) -> Parent:
     return replace(parent, live=live)
 
 
-async def record_before_apply(cluster: ClusterAccess, turn: Turn, plan: Plan) -> Plan:
-    """Record on the parent what has to outlive the process, before it is applied. The returned plan refuses what can't
-    be recorded.
+async def record_before_apply(turn: Turn, plan: Plan) -> Plan:
+    """Record on the parent the facts that have to outlive the process, before anything is applied. The returned plan
+    refuses the manifests that can't be recorded.
     """
     try:
-        turn.parent = await save_parent_records(cluster, turn.parent, _records_of(plan))
+        await save_parent_records(turn, _records_of(plan))
     except (ApiError, ParentRecordsError) as error:
         if isinstance(error, ApiError) and not (error.forbidden or error.too_large):
             raise
@@ -147,7 +149,7 @@ async def record_before_apply(cluster: ClusterAccess, turn: Turn, plan: Plan) ->
 
 
 def without_unrecordable(plan: Plan, parent: Parent) -> Plan:
-    """The plan that refuses what doesn't fit on the parent. Nothing is recorded."""
+    """The plan that refuses the manifests whose records don't fit on the parent. Nothing is recorded."""
     try:
         parent_records_body(parent.live, _records_of(plan))
     except ParentRecordsError as error:
@@ -179,7 +181,7 @@ def _waiting_kinds(plan: Plan) -> set[GroupKind]:
 
 
 def _without_unrecorded(plan: Plan, parent: Parent, error: Exception) -> Plan:
-    """The plan that refuses what can't be recorded."""
+    """The plan that refuses the manifests that can't be recorded."""
     reason = f"can't be recorded on its parent before it is created: {error}"
     steps = [
         _refused(step, reason) if step.manifest is not None and step.manifest.deleted_by_operator else step
@@ -193,21 +195,18 @@ def _without_unrecorded(plan: Plan, parent: Parent, error: Exception) -> Plan:
 
 
 async def record_once(
-    cluster: ClusterAccess, turn: Turn, records: ParentRecords, outcomes: tuple[Outcome, ...], now: float
+    turn: Turn, records: ParentRecords, outcomes: tuple[Outcome, ...], now: float
 ) -> tuple[Outcome, ...]:
     """Record on the parent the manifests that were applied once. A crash before that leads to another apply."""
-    live = turn.parent.live
+    live, before = turn.parent.live, turn.records
     for outcome in outcomes:
-        if not once_outcomes.is_found(records, outcome) or await _exists(cluster.for_parent(live), outcome):
+        if not once_outcomes.is_found(records, outcome) or await _exists(turn.cluster, outcome):
             records = once_outcomes.record_outcome(records, outcome, live, now)
-    before = read_parent_records(live)
     if records.once_records != before.once_records:
         turn.state = replace(turn.state, unrecorded_once=records.once_records)
         records = apply_once.trim_once_records(records, [outcome.step.identity for outcome in outcomes])
         try:
-            turn.parent = await save_parent_records(
-                cluster, turn.parent, replace(before, once_records=records.once_records)
-            )
+            await save_parent_records(turn, replace(before, once_records=records.once_records))
         except (ApiError, ParentRecordsError) as error:
             if isinstance(error, ApiError) and not (error.forbidden or error.too_large):
                 raise
@@ -236,7 +235,6 @@ async def _exists(cluster: ClusterAccess, outcome: Outcome) -> bool:
 
 
 async def trim_records(
-    cluster: ClusterAccess,
     turn: Turn,
     plan: Plan,
     outcomes: tuple[Outcome, ...],
@@ -246,7 +244,7 @@ async def trim_records(
     """Remove from the records the children that are gone, a prune that is no longer held, the objects whose generated
     values no Secret keeps any more, and the numbers of replicas that the new objects have.
     """
-    records = read_parent_records(turn.parent.live)
+    records, shown = turn.records, turn.cluster.children
     if obsolete_replicas:
         left = {each: kept for each, kept in records.replicas.items() if each not in obsolete_replicas}
         records = replace(records, replicas=left)
@@ -261,7 +259,7 @@ async def trim_records(
             identity
             for identity in records.inventory.keys() - rendered - children.unreadable.keys()
             if identity.group_kind in children.kinds
-            and not cluster.children.is_awaited(identity, turn.uid)
+            and not shown.is_awaited(identity, turn.uid)
             and identity not in children.objects
         ]
         unrendered = records.inventory.keys() - rendered
@@ -269,9 +267,9 @@ async def trim_records(
         records = with_manifests(records.without_children(gone), (), hooks=plan.has_hooks)
     if records.applied is not None:
         pruned = {each.step.identity for each in outcomes if each.result is Result.PRUNED}
-        deleted = {identity for identity in pruned if identity not in cluster.children}
+        deleted = {identity for identity in pruned if identity not in shown}
         records = replace(records, applied=_what_was_applied(turn, plan, deleted, records.applied))
-    turn.parent = await save_parent_records(cluster, turn.parent, records)
+    await save_parent_records(turn, records)
 
 
 def _what_was_applied(turn: Turn, plan: Plan, deleted: AbstractSet[Identity], before: AppliedRecord) -> AppliedRecord:

@@ -2,8 +2,7 @@
 
 Promises:
 - Before the operator creates a child that Kubernetes can't collect with its parent, it records the child in the
-  inventory, in the same write that adds the finalizer. At whatever moment the process dies, the record leads to the
-  object.
+  inventory, in the same write that adds the finalizer. Whenever the process dies, the record leads to the object.
 - An inventory entry is removed only when its object is known to be gone. The parent has the finalizer only while
   something needs it.
 - A record or finalizer that is no longer needed is removed whichever field managers own it, and only if the parent is
@@ -13,8 +12,8 @@ Promises:
   that still wait. So another process finds the objects of kinds that no template renders any more, and knows the
   template set that rendered them.
 - An object waits for no other object of its own or of a later wave; the waves are deleted in reverse order.
-- A record in a format that this version doesn't read is reported. It never counts as an absent one.
-- A parent with the finalizer names the selector of its operator, so that another one leaves its deletion alone.
+- A record in a format that this version can't read is reported. It never counts as absent.
+- A parent with the finalizer names the selector of its operator, so that other operators leave its deletion alone.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ APPLIED_ANNOTATION = f"{PREFIX}applied"
 
 SELECTOR_ANNOTATION = f"{PREFIX}selector"
 """The annotation with the `--selector` of the operator that gave the parent its finalizer. That operator finalizes the
-parent also if its labels no longer match.
+parent even if its labels no longer match.
 """
 
 _NAMES = (
@@ -82,6 +81,8 @@ _NAMES = (
     APPLIED_ANNOTATION,
     SELECTOR_ANNOTATION,
 )
+
+_NO_TEXTS = ("",) * len(_NAMES)
 
 RECORD_ANNOTATIONS = frozenset(_NAMES)
 """The annotations in which the operator records something on a parent."""
@@ -123,12 +124,12 @@ class HeldPrune(Struct, frozen=True):
 
 
 class AppliedRecord(Struct, frozen=True, kw_only=True):
-    """What was applied for a parent; KEP-3659 records the kinds of an ApplySet likewise."""
+    """What was applied for a parent; KEP-3659 records the kinds of an ApplySet in the same way."""
 
     kinds: frozenset[GroupKind]
     """The kinds of the children with an owner reference that exist or are going to."""
     templates: str = ""
-    """The digest of the template set that was applied completely and rendered all of them, '' where that is unknown."""
+    """The digest of the template set that was applied completely and rendered all of them, '' if that is unknown."""
 
 
 class ParentRecords(Struct, frozen=True, kw_only=True):
@@ -145,7 +146,7 @@ class ParentRecords(Struct, frozen=True, kw_only=True):
     replicas: Mapping[Identity, OthersReplicas] = field(default_factory=dict)
     """The children that are being recreated, each with the number of replicas that others have set."""
     applied: AppliedRecord | None = None
-    """What was applied, None where nothing was."""
+    """What was applied, None if nothing was."""
     has_finalizer: bool = False
     """Whether the parent has the operator's finalizer."""
     selector: str = ""
@@ -238,7 +239,7 @@ def is_left_by_selector(parent: LiveObject, selector: str) -> bool:
 
 
 def unreadable_records_message(parent: LiveObject) -> str:
-    """Why records on a live parent can't be read, '' where all can.
+    """Why records on a live parent can't be read, '' if all can.
 
     Without its records, the operator would run again what is applied once, or forget children. So it does nothing.
     """
@@ -255,7 +256,7 @@ def parent_records_body(parent: LiveObject, records: ParentRecords) -> dict[str,
     """The body of the apply (as MANAGER) after which the parent has exactly these records.
 
     The uid prevents the apply from creating a parent, and from changing one that was recreated under the same name.
-    Raises ParentRecordsError where the records don't fit on an object.
+    Raises ParentRecordsError if the records don't fit on an object.
     """
     annotations = {}
     if records.inventory:
@@ -310,7 +311,7 @@ def is_written(parent: LiveObject, body: Mapping[str, Any]) -> bool:
 
 
 def removal(parent: LiveObject, records: ParentRecords) -> bytes | None:
-    """The JSON patch that removes from a parent what these records don't need; None where there is nothing to remove.
+    """The JSON patch that removes from a parent what these records don't need; None if there is nothing to remove.
 
     An apply doesn't remove a field that another field manager owns, too, for example `kubectl` after it restored a
     backup. The patch tests that the parent is the one that was read, unchanged.
@@ -376,10 +377,11 @@ class _Decoded(Struct, frozen=True):
 
 
 def _decoded(parent: LiveObject) -> _Decoded:
-    annotations = parent.metadata.annotations
-    texts = tuple([annotations.get(name, "") for name in _NAMES])
+    metadata = parent.metadata
+    # As one tuple by C code, because each reconcile comes here some twenty times.
+    texts = tuple(map(metadata.annotations.get, _NAMES, _NO_TEXTS))
     decode = _decode if sum(map(len, texts)) <= _SHARED_LENGTH else _decode.__wrapped__
-    return decode(texts, FINALIZER in parent.metadata.finalizers)
+    return decode(texts, FINALIZER in metadata.finalizers)
 
 
 @lru_cache(maxsize=1000)

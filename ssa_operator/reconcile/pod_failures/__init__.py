@@ -1,1 +1,1 @@
-"""A child that is not ready says why: by its pods, and by its newest Warning Event."""
+"""The status says why a child is not ready: by its pods, and by its newest Warning Event."""

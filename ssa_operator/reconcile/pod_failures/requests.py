@@ -1,5 +1,5 @@
-"""Why children don't become ready: the operator lists the pods of workloads, and where none shows a failure, the Events
-of one object: of the workload if it lacks pods, or of a pod that isn't ready; for other kinds, of the child.
+"""Finds out why children don't become ready. The operator lists the pods of workloads, and if no pod shows a failure,
+the Events of one object: of the workload if it lacks pods, or of a pod that isn't ready; for other kinds, of the child.
 
 Promises:
 - Pods and Events are listed only for a child that has been unready for a while: one list of each at most.

@@ -52,7 +52,7 @@ class PodCheck(Struct, frozen=True):
 
 
 def pod_check(live: LiveObject, before: PodCheck | None, found: Readiness, monotonic: float) -> PodCheck | None:
-    """The checks of a live object's pods or Events; None where it is ready or paused, its own status has the cause, or
+    """The checks of a live object's pods or Events; None if it is ready or paused, its own status has the cause, or
     its kind has none. `found` is its readiness, `monotonic` is in seconds on the process's monotonic clock.
     """
     if live.identity.group_kind in WORKLOADS:
@@ -69,7 +69,7 @@ def pod_check(live: LiveObject, before: PodCheck | None, found: Readiness, monot
 
 
 def selector(live: LiveObject) -> str:
-    """The label selector of a workload's pods, '' where the workload has none, or one with expressions."""
+    """The label selector of a workload's pods, '' if the workload has none, or one with expressions."""
     spec_selector: Any = (live.body.get("spec") or {}).get("selector") or {}
     labels = spec_selector.get("matchLabels")
     if spec_selector.get("matchExpressions") or not isinstance(labels, Mapping):

@@ -2,8 +2,8 @@
 
 Promises:
 - The operator never watches Events. It lists those of one object, by its uid, in one request.
-- If the Events can't be listed, no cause is reported and no verdict changes. That the permission is missing is logged
-  once a namespace.
+- If the Events can't be listed, no cause is reported and no verdict changes. A missing permission is logged once for
+  each namespace.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger("ssa_operator")
 EVENT = GroupKind("", "Event")
 
 LIMIT = 500
-"""Events that are read of one object at most. Its controller aggregates them, so there are a few."""
+"""The most Events that are read of one object. Its controller aggregates them, so there are only a few."""
 
 _NAMESPACES = 1000
 """The most namespaces whose missing permission is remembered."""
@@ -47,7 +47,7 @@ class WorkloadEvents:
         self._forbidden: set[tuple[str, str]] = set()
 
     async def cause(self, live: LiveObject, cluster: ClusterAccess, reported: str) -> str:
-        """Why an object isn't ready, by its newest Warning Event; '' where that is unknown. `reported` is the cause
+        """Why an object isn't ready, by its newest Warning Event; '' if that is unknown. `reported` is the cause
         that was found before.
         """
         namespace = live.identity.namespace or CLUSTER_SCOPED

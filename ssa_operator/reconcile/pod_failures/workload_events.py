@@ -1,8 +1,8 @@
 """Finds why an object isn't ready by its Events: many controllers write the reason into a Warning Event only.
 
 Promises:
-- The newest Warning Event is the cause. Of a claim that has none it is the newest Event: that it waits for its first
-  pod, or for an external provisioner, is a Normal one.
+- The newest Warning Event is the cause. For a claim without one, the cause is its newest Event: a Normal Event says
+  that it waits for its first pod, or for an external provisioner.
 - Only an object that isn't ready has a cause, and a workload only if no pod of it shows a failure. A paused or
   suspended one has none.
 - The text of an Event is foreign text: it is one line, without control characters, and has a limit.
@@ -71,7 +71,7 @@ class ObjectEvent(Struct, frozen=True, rename="camel"):
 
     @property
     def time(self) -> str:
-        """When it occurred last, to the second; '' where that is unknown."""
+        """When it occurred last, to the second; '' if that is unknown."""
         last = self.series.last_observed_time if self.series is not None else None
         times = (last, self.last_timestamp, self.event_time, self.metadata.creation_timestamp)
         # RFC 3339 in UTC sorts as text, and only some of these times have fractions.
@@ -111,7 +111,7 @@ def events_selector(live: LiveObject) -> str:
 
 
 def is_paused(body: Mapping[str, Any]) -> bool:
-    """Whether an object is not ready because its author wants it so."""
+    """Whether an object is not ready because its author paused it."""
     spec = _mapping(body.get("spec"))
     return bool(spec.get("paused") or spec.get("suspend"))
 

@@ -1,13 +1,13 @@
-"""Decides whether the operator knows a parent as the API server has it, before it deletes by what it knows.
+"""Decides whether the operator's view of a parent is current, before the operator deletes anything based on it.
 
-A watch may be behind: an API server of several serves it from a cache that lags, or events are withheld. An apply from
-an old parent is corrected by the next reconcile. A deletion is not.
+A watch may be behind: one of several API servers may serve it from a lagging cache, or events may be delayed. The next
+reconcile corrects an apply that is based on an old parent, but no deletion.
 
 Promises:
 - A change of the parent that templates or the operator could act on makes the view outdated. A change of its status
   alone does not, because every reconcile writes it.
-- The parent that the templates rendered is the known one, also where the operator has recorded something on it since
-  and so received a newer state.
+- The comparison uses the state of the parent that the templates rendered, even if the operator has written records on
+  it since and so received a newer state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WRITTEN_BY_STATUS_UPDATES = ("resourceVersion", "managedFields")
 
 
 def is_outdated(known: LiveObject, current: LiveObject) -> bool:
-    """Whether a parent that was read is another one than the current one of its name, or an older state of it."""
+    """Whether the known parent is not the current object of its name, or is an older state of it."""
     return known.uid != current.uid or _acted_on(known) != _acted_on(current)
 
 
@@ -41,7 +41,7 @@ def _without_records(parent: LiveObject) -> dict[str, Any]:
 
 
 def _acted_on(parent: LiveObject) -> dict[str, Any]:
-    """What templates and the operator act on."""
+    """The parts that templates and the operator act on."""
     body = {field: value for field, value in parent.body.items() if field != "status"}
     metadata = body.get("metadata", {})
     body["metadata"] = {field: value for field, value in metadata.items() if field not in _WRITTEN_BY_STATUS_UPDATES}

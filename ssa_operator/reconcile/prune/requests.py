@@ -1,12 +1,13 @@
-"""Reads the parent and what its templates read of the cluster before the first deletion of a reconcile, to delete
-nothing by old knowledge. Reads the parent before the first creation of an object that Kubernetes doesn't collect with
-it, or that was deleted lately.
+"""Before the first deletion of a reconcile, reads the parent again, and the objects that its templates read, so that
+nothing is deleted based on stale data. Also reads the parent before the first creation of an object that Kubernetes
+doesn't collect with it, or that was deleted recently.
 
 Promises:
 - A reconcile that deletes nothing and creates no such object sends no such request. Any other sends one for the parent;
   one that deletes and whose parent is not outdated, one for each `child`, `live` and lookup of its templates, however
-  many objects it deletes, and also if such a request fails.
-- A child that this reconcile itself has changed is another one than the templates read: the next reconcile deletes.
+  many objects it deletes, and even if such a request fails.
+- If this reconcile itself has changed a child, the templates have read an earlier state of it: only the next reconcile
+  deletes.
 - The answers come from etcd and not from a watch cache of the API server.
 """
 
@@ -26,7 +27,6 @@ from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.cluster_view import Query
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.prune.outdated_view import is_outdated, is_outdated_but_for_records
 from ssa_operator.reconcile.turn import Turn
@@ -34,7 +34,7 @@ from ssa_operator.reconcile.turn import Turn
 
 @dataclass(slots=True)
 class _AskedOnce:
-    """A question that is asked once. All who ask get its answer, or the error that it failed with."""
+    """A question that is sent once. All callers get its answer, or its error."""
 
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _answer: str | ApiError | None = None
@@ -53,10 +53,9 @@ class _AskedOnce:
 
 
 class ViewCheck:
-    """Checks what one reconcile knows of its parent, and of what its templates look up."""
+    """Checks whether one reconcile's view of its parent, and of the objects that its templates look up, is current."""
 
-    def __init__(self, cluster: ClusterAccess, turn: Turn, plan: Plan) -> None:
-        self.cluster = cluster
+    def __init__(self, turn: Turn, plan: Plan) -> None:
         self.turn = turn
         self.plan = plan
         # They don't refer back to this object: the cycle would keep the whole reconcile until a garbage collection.
@@ -64,7 +63,7 @@ class ViewCheck:
         self._everything = _AskedOnce()
 
     async def why_outdated(self) -> str:
-        """Why the operator must not delete by what it knows, '' where it may. Raises ApiError."""
+        """Why the operator's view is outdated, so that it must not delete; '' if it is current. Raises ApiError."""
         return await self._everything.answer(self._why_parent_or_read)
 
     async def why_parent_outdated(self) -> str:
@@ -77,7 +76,7 @@ class ViewCheck:
     async def _why_parent(self) -> str:
         parent = self.turn.parent
         identity = parent.live.identity
-        current = await self.cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
+        current = await self.turn.cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
         if current is None:
             return f"{identity} is gone, and its watch is behind"
         rendered = self.plan.observed.parent
@@ -95,9 +94,9 @@ class ViewCheck:
         return f"{name} has changed since the templates read it"
 
     async def _is_outdated(self, query: Query) -> bool:
-        """Whether the API server has another answer than the one that the templates read."""
+        """Whether the API server's answer differs from the one that the templates read."""
         if not isinstance(query, Reference):
-            return await self.cluster.lookups.is_outdated(query, Dependent(self.turn.uid, Cause.TEMPLATE))
+            return await self.turn.cluster.lookups.is_outdated(query, Dependent(self.turn.uid, Cause.TEMPLATE))
         answers = self._read_by_name.get(query, ())
         identities = {live.identity for live in answers} or self._possible_identities(query)
         current = await asyncio.gather(*(self._find(identity) for identity in identities))
@@ -131,10 +130,10 @@ class ViewCheck:
     async def _find(self, identity: Identity) -> LiveObject | None:
         """The parent's child of that name as it is now. Raises ApiError."""
         try:
-            resource = await self.cluster.children.resource(identity.group_kind)
+            resource = await self.turn.cluster.children.resource(identity.group_kind)
         except UnknownKind:
             return None
-        live = await self.cluster.client.find(resource, identity.name, identity.namespace)
+        live = await self.turn.cluster.client.find(resource, identity.name, identity.namespace)
         return live if live is not None and self._is_child(live) else None
 
     def _is_child(self, live: LiveObject) -> bool:

@@ -1,12 +1,13 @@
 """Plans the prune: a step for each object that no template renders any more.
 
 Promises:
-- An object is pruned only if it carries our label and our managedFields, and only while every template is rendered, no
-  step is refused or waits, and every watch has synced.
+- An object is pruned only if it carries the operator's label and has fields of the operator, and only while every
+  template is rendered, no step is refused or waits, and every watch has synced.
 - A recorded child in a namespace that can't be watched is refused and not forgotten, because it may exist; so is a
   recorded kind of children that can't be watched and that no template renders any more.
-- What the parent lives in is kept, and its step says why.
-- A changed template set that deletes almost all children is held until a user confirms it, also over restarts.
+- Objects that the parent lives in are kept, and their steps say why.
+- If a changed template set deletes almost all children, the prune is held until a user confirms it, even across
+  restarts.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ class PrunePlan(Struct, frozen=True, kw_only=True):
 
     steps: tuple[Step, ...]
     hold_message: str = ""
-    """Why the objects are kept until a user confirms, '' where nothing is held."""
+    """Why the objects are kept until a user confirms, '' if nothing is held."""
     blocked: str = ""
-    """Why the objects are kept for now, '' where nothing blocks the prune."""
+    """Why the objects are kept for now, '' if nothing blocks the prune."""
     held_prune: HeldPrune | None = None
     """The record of the held prune that the parent has to keep."""
 
@@ -58,8 +59,7 @@ def plan_prune(
     pruned = [live for live in unrendered if not live.deleting]
     successors = _Successors(observed, steps) if pruned else None
     prunes = [_prune_step(live, successors.of(live)) for live in pruned if successors is not None]
-    # The question of the hold comes first: a prune that a template or a watch blocks now must still be held when the
-    # blockage is over.
+    # Whether to hold is decided first: a prune that a template or a watch blocks now must still be held after that.
     hold = observed.records.held_prune
     if prunes and _must_be_held(observed, rendered, prunes, planned):
         hold = HeldPrune.of(hold.reconcile_at if hold else observed.reconcile_at, (step.identity for step in prunes))
@@ -219,10 +219,10 @@ def _must_be_held(
 ) -> bool:
     """Whether the prune deletes (almost) all children and may be the fault of the templates.
 
-    The data caused the prune, and it isn't held, if this very template set rendered the children before or was applied
-    completely to this parent. A process that has just started knows neither. A changed spec is no proof either, because
-    the templates may have changed as well. A prune that is held stays held, also if other children have taken the place
-    of those that it deletes.
+    If this very template set rendered the children before, or was applied completely to this parent, the data caused
+    the prune, and the prune isn't held. A process that has just started knows neither. A changed spec is no proof
+    either, because the templates may have changed as well. A prune that is held stays held, even if other children have
+    taken the place of those that it deletes.
     """
     if observed.confirmed or not rendered.complete or observed.renders.applied_digest == rendered.digest:
         return False

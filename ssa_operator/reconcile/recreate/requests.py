@@ -1,4 +1,4 @@
-"""Deleting an object whose immutable field changed, to recreate it.
+"""Deletes an object whose immutable field changed, to recreate it.
 
 Before the deletion, the operator checks that the object is its own, that the new manifest is valid (by a dry run under
 another name), and that the volumes of a StatefulSet can grow. It does not wait for the end of the deletion: the watch
@@ -6,13 +6,13 @@ event requeues the parent, and the next reconcile recreates the object. After a 
 
 Promises:
 - Without the annotation `recreate` in the manifest, nothing is deleted.
-- If a check or a request fails, the old object stays as it is, and the outcome names what failed and why.
-- An object is deleted only as the operator knows it: an object that took its name meanwhile stays, and a changed one is
-  judged again.
-- Nothing is deleted while the operator's view of the parent is old.
+- If a check or a request fails, the old object stays unchanged, and the outcome names the failure and its reason.
+- An object is deleted only in the state that the operator knows: an object that took its name meanwhile stays, and a
+  changed one is judged again.
+- Nothing is deleted while the operator's view of the parent is outdated.
 - An object with generated values is deleted only after they are on record, for the case that this process dies.
 - An object with a number of replicas that others set is deleted only after the parent has recorded the number.
-- In a dry run, the outcome has the new object as the checks showed it.
+- In a dry run, the outcome has the new object that the checks returned.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ImmutableChange(Struct, frozen=True, kw_only=True):
     error: ApiError
     """The refusal."""
     schema: Mapping[str, Any] | None
-    """The schema of the object's CRD, None where there is none."""
+    """The schema of the object's CRD, None without one."""
     field: str
     """The path of the immutable field."""
     note: str = ""
@@ -221,17 +221,16 @@ async def _delete(
         old=live if has_generated_values else None,
     )
     step = replace(change.step, history=replace(change.step.history, recreation=pending, replicas=replicas))
-    why = await cluster.why_outdated() if cluster.why_outdated is not None else ""
-    if why:
+    if why := await cluster.guard.why_outdated():
         return _waits(change.step, live, f"{pending.why}; {why}")
-    if has_generated_values and cluster.keep_values is not None:
+    if has_generated_values:
         try:
-            await cluster.keep_values(live, pending.why)
+            await cluster.guard.keep_values(live, pending.why)
         except ValueError as error:
             return _conflict(change, f"{_kept(change)}: its generated values could be lost: {error}")
-    if replicas is not None and cluster.keep_replicas is not None:
+    if replicas is not None:
         try:
-            await cluster.keep_replicas(identity, replicas)
+            await cluster.guard.keep_replicas(identity, replicas)
         except ValueError as error:
             return _waits(change.step, live, f"{_kept(change)}: its replicas could be lost: {error}")
     with cluster.writing(identity):
@@ -239,7 +238,7 @@ async def _delete(
             options = calls.DeleteOptions(
                 uid=live.uid,
                 propagation=propagation(change.manifest).value,
-                # What keeps the object, and its generated values, must be as they were when the operator decided.
+                # The object's finalizers and its generated values must be unchanged since the operator decided.
                 resource_version=live.resource_version,
             )
             remaining = await cluster.client.delete(change.resource, identity.namespace, identity.name, options)

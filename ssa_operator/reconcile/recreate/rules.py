@@ -3,10 +3,15 @@
 Promises:
 - The operator deletes an object only if its own applies created it for this parent, and no other controller controls
   it.
-- The operator deletes no data: no kind that holds data or other objects, and no volume of a StatefulSet.
+- The operator deletes no data: it recreates no PersistentVolumeClaim and no other kind that holds data or other objects
+  (NEVER_RECREATED), and deletes no volume of a StatefulSet.
+- The annotation's value is the propagation policy of the deletion, as of `kubectl delete --cascade`: with `Orphan` the
+  dependents of the old object, such as the Pods of a StatefulSet, stay. A Secret or a ConfigMap goes at once instead of
+  in the foreground.
 - The operator proves the new manifest valid by a dry run under another name, without the values that only the old
   object can hold (addresses, ports).
-- The operator keeps an object whose generated values could be lost: it deletes such an object only if it goes at once.
+- The operator keeps an object whose generated values could be lost: it deletes such an object only if it disappears at
+  once.
 - The operator doesn't loop: if the API server refuses the manifest of a recreated object again, the object stays. If
   the very object is back that the operator deleted, etcd was restored, and the operator recreates it again.
 """
@@ -57,7 +62,7 @@ class Recreation:
     why: str = ""
     """The reason, for messages."""
     old: LiveObject | None = field(default=None, compare=False, repr=False)
-    """The deleted object, where it held generated values: the new object gets them."""
+    """The deleted object, if it held generated values: the new object gets them."""
 
 
 def is_refused_again(recreation: Recreation | None, manifest: Manifest, live: LiveObject | None) -> bool:
@@ -125,7 +130,7 @@ def _identity_of(owner: Mapping[str, Any]) -> Identity:
 
 
 def reason_to_keep(manifest: Manifest, live: LiveObject) -> str:
-    """Why the operator may not delete and recreate an object, '' where it may."""
+    """Why the operator may not delete and recreate an object, '' if it may."""
     parent_uid = manifest.body["metadata"]["labels"][PARENT_UID_LABEL]
     if live.parent_uid != parent_uid:
         return f"it was not created for this parent; {_deletion_advice(live.identity)}, or choose another name"
@@ -154,8 +159,8 @@ def _deletion_advice(identity: Identity) -> str:
 
 
 def propagation(manifest: Manifest) -> Recreate:
-    """The propagation policy of the deletion. A Secret or a ConfigMap goes at once, because its dependents, if there
-    are any, need not go first.
+    """The propagation policy of the deletion. A Secret or a ConfigMap is deleted at once, because its dependents need
+    not be deleted first.
     """
     asked = manifest.instructions.recreate
     needless = manifest.identity.group_kind in _WITHOUT_DEPENDENTS and asked is Recreate.FOREGROUND
@@ -163,10 +168,10 @@ def propagation(manifest: Manifest) -> Recreate:
 
 
 def _generated_values_at_risk(manifest: Manifest, live: LiveObject) -> str:
-    """Why the generated values of an object could be lost if it was deleted, '' where the new object surely gets them.
+    """Why the generated values of an object could be lost if it was deleted, '' if the new object surely gets them.
 
-    During a slow deletion others may still write the object, and its record (generated_values) has the values
-    of before.
+    During a slow deletion others may still write the object, while its record (generated_values) has the earlier
+    values.
     """
     if propagation(manifest) is not Recreate.BACKGROUND:
         return f"its generated values could be lost while it is being deleted; set {ANNOTATION} to Background"
@@ -207,8 +212,8 @@ def probe(manifest: Manifest, live: LiveObject) -> TrialManifest:
 def refusal_is_about_trial(
     probed: TrialManifest, refusals: Sequence[FieldRefusal], message: str, schema: Mapping[str, Any] | None
 ) -> bool:
-    """Whether a refusal of the probe doesn't disprove the manifest: it is about the probe's name, or about the number
-    of objects.
+    """Whether the dry run failed for reasons unrelated to the manifest: it is about the probe's name, or about the
+    number of objects.
     """
     if refusals:
         return all(is_about_name(refusal, probed.name, schema) for refusal in refusals)
@@ -221,7 +226,7 @@ _COUNTED = re.compile(r"(?:count/\S+|configmaps|pods|replicationcontrollers|reso
 
 
 def _unused_name(name: str, salt: str) -> str:
-    """A name that begins as the given one does. It is as long where that is long, so that it exceeds no limit."""
+    """An unused name with the same prefix. Long names are truncated, not extended."""
     suffix = hashlib.blake2b(salt.encode(), digest_size=4).hexdigest()
     return f"{name[: -len(suffix)]}{suffix}" if len(name) >= 24 else f"{name}-{suffix}"
 

@@ -1,1 +1,3 @@
-"""A refused apply is read with the live object and its managedFields before anything is said or deleted."""
+"""Before the operator reports a refused apply or deletes anything, it compares the apply with the live object and its
+managedFields.
+"""

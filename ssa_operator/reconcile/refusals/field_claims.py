@@ -1,8 +1,9 @@
 """Claims single fields of a live object in its managedFields, so that the operator's next apply removes them.
 
 Promises:
-- A claim changes no content, and is refused where the object is not as it was read any more.
-- Only fields that no manager owns, or one that gives them up, change their owner: every other manager keeps its fields.
+- A claim changes no content, and is refused if the object has changed since it was read.
+- Only fields that no manager owns, or whose manager gives them up, change their owner: every other manager keeps its
+  fields.
 """
 
 from __future__ import annotations
@@ -90,6 +91,6 @@ def _split(tree: Tree, path: Path) -> tuple[Tree, Tree]:
     below, taken = _split(tree[first], rest)
     if not taken:
         return tree, {}
-    # Who owns nothing but the keys of an item would keep an empty item when the manifest drops it.
+    # A manager that owns only the keys of an item would keep an empty item when the manifest drops it.
     bare = first.startswith("k:") and below.keys() <= {".", *(f"f:{key}" for key in keys_of(first))}
     return (others if bare or not below else {**others, first: below}), {first: taken}

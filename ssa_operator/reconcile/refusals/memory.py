@@ -1,196 +1,31 @@
-"""What a process remembers of an apply that the API server refuses although the manifest is not at fault: the values
-that stay as others made them, or what admission changes.
+"""What the API server refuses of the children's manifests, although these are not at fault.
 
 Promises:
-- A value that stays is left out of the manifest, so that resyncs write nothing and the other manager keeps the field.
-- What is remembered holds for one manifest and one object only. A process that loses it finds it again.
-- The status names what stays and the template's value, or what admission changes, in a bounded text. It quotes no value
-  that may be a Secret's content.
+- It is remembered as long as the child is rendered and exists.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Self
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.json_encoding import encode
-from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.managed_fields import Path, path_text
-from ssa_operator.objects.manifest import Manifest
-from ssa_operator.objects.merge_keys import IndexedBody
-from ssa_operator.objects.messages import bounded, shortened
-from ssa_operator.objects.quantity import amounts
-from ssa_operator.objects.secret_fields import SecretFields
-from ssa_operator.objects.source_location import FieldPath
-
-DENIAL_LIMIT = 300
-"""Characters of a denial in a message."""
-
-VALUE_LIMIT = 80
-"""Characters of a value in a message."""
-
-FIELD_LIMIT = 160
-"""Characters of a field in a message."""
-
-LISTED = 4
-"""Fields in one message."""
-
-_SECRET = GroupKind("", "Secret")
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.reconcile.child_history import CarriedOut, NoMemory
+from ssa_operator.reconcile.refusals.known_refusals import KnownRefusal
 
 
-class KeptValue(Struct, frozen=True, kw_only=True):
-    """A value of a manifest that gives way to the live one."""
+class Refusals(NoMemory, frozen=True):
+    """What is refused, by child."""
 
-    path: FieldPath
-    """Its place in the manifest."""
-    steps: Path
-    """Its place in the object, as managedFields name it."""
-    wanted: Any
-    """The manifest's value."""
+    by_child: Mapping[Identity, KnownRefusal] = NOTHING
 
+    def after(self, done: CarriedOut, /) -> Self:
+        steps = (each.step for each in done.outcomes if each.step.manifest is not None and each.live is not None)
+        return replace(self, by_child={step.identity: known for step in steps if (known := step.history.refusal)})
 
-class KnownRefusal(Struct, frozen=True, kw_only=True):
-    """How an apply was refused, and what the operator does since."""
-
-    digest: bytes
-    """The digest of the manifest."""
-    uid: str
-    """The uid of the object."""
-    kept: tuple[KeptValue, ...] = ()
-    """What is left out of the manifest."""
-    denial: str = ""
-    """How admission denies the values that are left out, '' where the API server itself refuses them."""
-    admission: str = ""
-    """What admission changes in each apply, '' where something else is refused."""
-
-
-def recalled(
-    known: KnownRefusal | None, manifest: Manifest, live: LiveObject | None, *, resyncs: bool
-) -> KnownRefusal | None:
-    """What is known, None where it is about another manifest, another object, or a value that has changed back. A
-    resync (`resyncs`) tries again what admission denied: no event tells when a policy is gone.
-    """
-    if known is None or live is None or (known.digest, known.uid) != (manifest.digest, live.uid):
-        return None
-    if known.denial and resyncs:
-        return None
-    body = IndexedBody(live.body)
-    stands = all(_is_moved(each.wanted, body.value_at(each.steps)) for each in known.kept)
-    return known if stands else None
-
-
-def _is_moved(wanted: object, live: object) -> bool:
-    found = amounts(wanted, live)
-    return found is not None and found[0] != found[1]
-
-
-def without_kept(manifest: Manifest, kept: Sequence[KeptValue]) -> Manifest:
-    """The manifest without the values that stay as they are. It counts as the same one."""
-    if not kept:
-        return manifest
-    body: Any = manifest.body
-    for each in kept:
-        body = _without(body, each.path)
-    return replace(manifest, body=body, encoded=encode(body))
-
-
-def _without(value: Any, path: FieldPath) -> Any:
-    """A part of a body without one field, and without the mappings that only this field filled."""
-    first, rest = path[0], path[1:]
-    below = _without(value[first], rest) if rest else None
-    if isinstance(value, list):
-        return [below if at == first else item for at, item in enumerate(value)]
-    others = {key: item for key, item in value.items() if key != first}
-    return {**others, first: below} if below else others
-
-
-def refusal_notice(known: KnownRefusal | None, manifest: Manifest | None, live: LiveObject | None) -> str:
-    """What the status says beside the readiness of the object, '' where there is nothing to say."""
-    if known is None or manifest is None or live is None:
-        return ""
-    if known.admission:
-        return known.admission
-    body = IndexedBody(live.body)
-    notices = [_stays(each, body.value_at(each.steps), manifest) for each in known.kept[:LISTED]]
-    more = len(known.kept) - LISTED
-    text = "; ".join([*notices, *([f"and {more} more"] if more > 0 else [])])
-    return f"{text}, because admission denies the template's ({known.denial})" if known.denial else text
-
-
-def _stays(kept: KeptValue, live: object, manifest: Manifest) -> str:
-    found = amounts(kept.wanted, live)
-    than = "larger" if found is not None and found[1] > found[0] else "smaller"
-    field = field_shown(kept.steps)
-    if is_confidential(manifest.identity, manifest.document.secret, field):
-        return f"{field}: the live value, {than} than the template's, stays"
-    return f"{field}: {value_shown(live)}, {than} than the template's {value_shown(kept.wanted)}, stays"
-
-
-def is_confidential(identity: Identity, secret: SecretFields, field: str) -> bool:
-    """Whether a message must not quote the value of a field."""
-    return identity.group_kind == _SECRET or secret.covers(field)
-
-
-def field_shown(path: Path) -> str:
-    """A field as a message shows it."""
-    return shortened(path_text(path), FIELD_LIMIT)
-
-
-def value_shown(value: object) -> str:
-    """A value as a message shows it."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return shortened(text, VALUE_LIMIT)
-
-
-def admission_notice(manifest: Manifest, field: str, changes: Sequence[tuple[Path, Any, Any]], causes: str) -> str:
-    """The message about a change that admission makes within each apply. `changes` are fields with the manifest's value
-    and admission's, as far as a dry run shows them; `causes` are the API server's words.
-    """
-    secret, identity = manifest.document.secret, manifest.identity
-    # Admission may copy content into any field, and the API server quotes what it refuses.
-    quotes = not secret and identity.group_kind != _SECRET
-    shown = []
-    for path, wanted, made in changes[:LISTED]:
-        where = secret.shown(field_shown(path))
-        if not quotes:
-            shown.append(where)
-        elif wanted is None:
-            shown.append(f"{where} to {value_shown(made)}")
-        else:
-            shown.append(f"{where} from {value_shown(wanted)} to {value_shown(made)}")
-    more = f" and {len(changes) - LISTED} more" if len(changes) > LISTED else ""
-    immutable = bounded(field, FIELD_LIMIT)
-    changed = (
-        f"changes {', '.join(shown)}{more} in each apply"
-        if shown
-        else f"changes something in {immutable} in each apply, or a rule refuses every update"
-    )
-    said = f" ({causes})" if quotes else ""
-    return (
-        f"admission (a mutating policy or webhook) {changed}: the API server refuses it, because {immutable} is "
-        "immutable; the manifest changes nothing there, so the object stays as it is; exempt it from the "
-        f"policy{said}"
-    )
-
-
-def field_of(steps: Path, index: IndexedBody) -> FieldPath | None:
-    """The place in a body that steps of managedFields name, None where the body lacks it."""
-    found: list[str | int] = []
-    at: Any = index.body
-    for step in steps:
-        if isinstance(at, list):
-            positions = index.index(at).selected(step)
-            if not positions:
-                return None
-            found.append(positions[0])
-        elif isinstance(at, Mapping) and step.startswith("f:") and step[2:] in at:
-            found.append(step[2:])
-        else:
-            return None
-        at = at[found[-1]]
-    return tuple(found)
+    @property
+    def at_rest(self) -> bool:
+        return not self.by_child

@@ -1,9 +1,10 @@
-"""What follows from a refused apply: reconcile.refusals.rules reads it, and dry runs tell what the API server accepts.
+"""Reacts to a refused apply: reconcile.refusals.rules interprets it, and dry runs show what the API server accepts.
 
 Promises:
-- Before anything is said or deleted, a refusal is read with the live object and its managedFields.
+- Before the operator reports a refusal or deletes anything, it compares the manifest with the live object and its
+  managedFields.
 - Nothing is written before a dry run was accepted. Then one patch of managedFields claims the fields that make way, and
-  the next apply removes them together with its change: at whatever moment the process dies, the next one continues.
+  the next apply removes them together with its change: whenever the process dies, the next one continues.
 - A value that stays, and what admission changes, are remembered, so that resyncs write nothing and try nothing. Only
   what admission denies is tried again by resyncs.
 - In a dry run, the outcome has the object as the accepted trial showed it.
@@ -32,7 +33,7 @@ from ssa_operator.reconcile.field_conflicts.returned_fields import as_refused, d
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.recreate.rules import probe, refusal_is_about_trial
 from ssa_operator.reconcile.refusals.field_claims import Claim, claim
-from ssa_operator.reconcile.refusals.memory import DENIAL_LIMIT, KnownRefusal, admission_notice
+from ssa_operator.reconcile.refusals.known_refusals import DENIAL_LIMIT, KnownRefusal, admission_notice
 from ssa_operator.reconcile.refusals.rules import (
     Candidate,
     RefusedApply,
@@ -113,7 +114,7 @@ class _Trials(Struct, frozen=True, kw_only=True):
     """The fields that the object must not have after an apply that is accepted."""
     cluster: ClusterAccess
     denial: str = ""
-    """How admission denied the manifest, '' where the API server refused it."""
+    """How admission denied the manifest, '' if the API server refused it."""
 
     async def fresh(self) -> tuple[LiveObject | None, bool]:
         """The object that the manifest would become under another name, and whether the manifest is valid as far as
@@ -127,7 +128,7 @@ class _Trials(Struct, frozen=True, kw_only=True):
             return None, error.terminal and refusal_is_about_trial(probed, refusals_of(error), words, self.schema)
 
     async def as_it_is(self) -> LiveObject | None:
-        """The object as an apply of the manifest leaves it, None where the API server refuses it."""
+        """The object after an apply of the manifest, None if the API server refuses it."""
         return await self._accepted(())
 
     async def choose(self, candidates: Sequence[Candidate]) -> tuple[tuple[Candidate, ...], LiveObject] | None:
@@ -151,7 +152,7 @@ class _Trials(Struct, frozen=True, kw_only=True):
         return found if found is not None and is_gone(self.returned, found) else None
 
     async def _accepted(self, chosen: tuple[Candidate, ...]) -> LiveObject | None:
-        """The object as an apply without these candidates leaves it, None where one of them is needless or refused."""
+        """The object after an apply without these candidates, None if one of them is needless or refused."""
         found = await self._unless_refused(self._try(chosen))
         if found is None or not (self.refused.immutable or self.denial):
             return found
@@ -202,7 +203,7 @@ def _claimed(refused: RefusedApply, fields: Sequence[Path]) -> Claim:
 
 
 async def _carry_out(step: Step, trials: _Trials, chosen: tuple[Candidate, ...], answer: LiveObject) -> Step | Outcome:
-    """Claim what makes way, and have the manifest applied without what stays."""
+    """Claim the fields that make way. Returns the step that applies the manifest without the values that stay."""
     refused, cluster = trials.refused, trials.cluster
     dropped, kept = [each for each in chosen if each.kept is None], [each.kept for each in chosen if each.kept]
     digest, uid = refused.manifest.digest, refused.live.uid
@@ -253,7 +254,7 @@ async def answer_returned_fields(
     step: Step, manifest: Manifest, resource: Resource, cluster: ClusterAccess
 ) -> Step | Outcome | None:
     """The step to apply instead, or the outcome of a dry run, where fields that the manifest no longer has would be
-    back after its apply. None where none would, or where nothing helps. Raises ApiError and CredentialsError.
+    back after its apply. None if none would, or where nothing helps. Raises ApiError and CredentialsError.
     """
     live = step.live
     if live is None or live.deleting or step.unchanged or step.history.refusal_answered:

@@ -1,7 +1,8 @@
-"""Reads a refused apply with the live object and its managedFields: what refuses it, and what the operator may try.
+"""Interprets a refused apply by the live object and its managedFields: why it is refused, and what the operator may
+try.
 
-An apply merges a manifest into what is there already: defaults of an earlier manifest, fields of other managers, what
-admission changes. The API server then refuses the whole, though the manifest is valid. The same manifest under another
+An apply merges a manifest into the existing object: defaults of an earlier manifest, fields of other managers, changes
+by admission. The API server may then refuse the whole although the manifest is valid. The same manifest under another
 name (`fresh`, a dry run) shows what the object would be without all that.
 
 Promises:
@@ -10,7 +11,7 @@ Promises:
 - Only a field beside or below a refused one makes way for the manifest, only if the new object would not have it, and
   only if no manager owns it, or one does that an adoption takes fields from or that is kubectl's hand.
 - A value stays only if others moved it, and the API server or admission refuses the way back and not the way on.
-- What admission denies of a new object, or of the value itself, is no way back.
+- If admission denies a new object, or the value itself, that is not a denied way back.
 - A field of any other manager stays, and the message names that manager, since when, and what ends it.
 - The number of trials is bounded, and a trial takes no more than is needed.
 """
@@ -36,7 +37,7 @@ from ssa_operator.reconcile.field_changes import ChangedFieldOwner, Others, cove
 from ssa_operator.reconcile.immutable_fields.rules import ROOT, immutable_fields, mutable_fields, spelled
 from ssa_operator.reconcile.merged_outcomes import merged
 from ssa_operator.reconcile.refusals.field_claims import gives_up
-from ssa_operator.reconcile.refusals.memory import LISTED, KeptValue, field_of, field_shown, without_kept
+from ssa_operator.reconcile.refusals.known_refusals import LISTED, KeptValue, field_of, field_shown, without_kept
 
 TRIALS = 8
 """Candidates at most. Each costs a dry run or two, once for each manifest that is refused."""
@@ -99,7 +100,7 @@ def read_refusal(
     schema: Mapping[str, Any] | None,
     former: AbstractSet[str],
 ) -> RefusedApply | None:
-    """The refused apply, None where the API server refuses the metadata alone. `schema` is that of the object's CRD."""
+    """The refused apply, None if the API server refuses the metadata alone. `schema` is that of the object's CRD."""
     fields = [each.field for each in refusals if each.field and not each.field.startswith(("metadata", "status"))]
     if not fields:
         return None
@@ -270,7 +271,7 @@ def beyond(candidate: Candidate, manifest: Manifest) -> bytes:
 
 def short_of(candidate: Candidate, manifest: Manifest) -> bytes | None:
     """The manifest with a value a bit back from the live one, to tell a value that goes one way from one that has a
-    limit. None where nothing is between the two values.
+    limit. None if nothing is between the two values.
     """
     kept, (live, wanted) = _amounts(candidate)
     if live % 1 or wanted % 1:

@@ -1,1 +1,1 @@
-"""The number of replicas that others set stays: during a recreation, a crash, and after a template stops writing it."""
+"""The number of replicas that others set survives a recreation, a crash, and a template that stops writing it."""

@@ -1,4 +1,4 @@
-"""Handing over the number of replicas that a manifest leaves to others.
+"""Hands over the number of replicas that a manifest leaves to others.
 
 Promises:
 - An object gets the other owners after it was created with the number, or before a manifest without it is applied. A
@@ -15,7 +15,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.adoption.rules import depends_on_known
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import ClusterAccess, SharedCluster
 from ssa_operator.reconcile.prune.outdated_view import is_outdated
 from ssa_operator.reconcile.replicas.rules import SPEC_REPLICAS, OthersReplicas, ScalePaths, find_handover
 
@@ -25,7 +25,7 @@ ATTEMPTS = 5
 """How often a reconcile sends the patch to an object that others change meanwhile."""
 
 
-def scale_paths(resource: Resource, cluster: ClusterAccess) -> ScalePaths:
+def scale_paths(resource: Resource, cluster: SharedCluster) -> ScalePaths:
     """The field of the number of replicas in each version of a resource. Where the operator may not read CRDs, it is
     that of built-in kinds.
     """
@@ -40,8 +40,8 @@ async def hand_over(
     manifest: Manifest, live: LiveObject, resource: Resource, cluster: ClusterAccess, replicas: OthersReplicas | None
 ) -> LiveObject:
     """Give the number of a live object other owners, if a manifest leaves it to them. `replicas` is what the object's
-    predecessor had. Returns the object as it is then; as it was read where the manifest must not be applied to what is
-    there by now. Raises ApiError.
+    predecessor had. Returns the patched object, or the object that was read if the manifest must not be applied to the
+    present one. Raises ApiError.
     """
     paths, known, identity = scale_paths(resource, cluster), live, manifest.identity
     for attempt in range(1, ATTEMPTS + 1):

@@ -9,12 +9,13 @@ managedFields does that, because it changes the owner and neither the number nor
 Promises:
 - It holds for each kind with the subresource `scale`, and for the field that this subresource writes.
 - A number that only the operator owns, and that the manifest lacks, goes to HANDOVER_MANAGER. That is an owner by
-  Update, which nobody applies as: whoever writes the field next takes it, as from any other owner.
-- The object that takes the place of a deleted one has its number, and the owners that the number had there. Where the
-  operator was the only one, that is HANDOVER_MANAGER.
+  Update that no client applies as: the next manager that writes the field takes it, as from any other owner.
+- The object that takes the place of a deleted one has its number, and the owners that the number had there. If the
+  operator was the only owner, HANDOVER_MANAGER owns it.
 - What others set while the old object is being deleted counts, too, as far as a process of the operator sees its end.
 - A number in the manifest wins.
-- The patch has the resourceVersion that was read: a number that another manager has written meanwhile is its own.
+- The patch has the resourceVersion that was read: a number that another manager has written meanwhile stays that
+  manager's.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class OthersReplicas(Struct, frozen=True):
 
     number: int
     owners: tuple[ReplicasOwner, ...] = ()
-    """Its owners, none if nobody owned it."""
+    """Its owners, empty if it had none."""
 
 
 class Handover(Struct, frozen=True, kw_only=True):
@@ -107,7 +108,9 @@ class Handover(Struct, frozen=True, kw_only=True):
 
 
 def without_operator(replicas: OthersReplicas) -> OthersReplicas:
-    """The number without the operator among its owners: who may edit a parent may write anything into the record."""
+    """The number without the operator among its owners: users who may edit a parent may write anything into the
+    record.
+    """
     return replace(replicas, owners=tuple(each for each in replicas.owners[:OWNERS_LIMIT] if each != _OPERATOR))
 
 
@@ -128,7 +131,7 @@ def last_replicas(
     manifest: Manifest, recorded: OthersReplicas | None, gone: LiveObject | None, paths: ScalePaths
 ) -> OthersReplicas | None:
     """What the object that takes the place of a deleted one gets: what others set in that one last, if its end was
-    seen. `recorded` is what they had set before the operator deleted it, None where it recorded nothing.
+    seen. `recorded` is what they had set before the operator deleted it, None if it recorded nothing.
     """
     if recorded is None or gone is None or not gone.deleting:
         return recorded

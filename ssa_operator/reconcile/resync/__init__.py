@@ -1,1 +1,3 @@
-"""A resync repeats all applies of a parent, without a render if possible. What is proven unchanged is left out."""
+"""A resync repeats all applies of a parent, without a render if possible. Manifests that are proven unchanged are left
+out.
+"""

@@ -3,7 +3,7 @@
 Promises:
 - Every manifest that such a reconcile applied is applied again. Only the render, the plan and the report are saved.
 - A reconcile that created, changed, refused, kept or pruned an object, or that waits for one, is not repeated.
-- Nothing is kept of manifests that are large together.
+- If a parent's manifests are large in total, none are kept.
 - A reconcile that took a decision by what the process remembers (a conflict, a feedback loop, a refusal, a recreation,
   new names, a warning of the API server) is not repeated.
 """
@@ -49,7 +49,7 @@ class RepeatableApply:
 def repeatable_applies(
     plan: Plan, outcomes: Sequence[Outcome], history: ChildHistory, examples: Examples
 ) -> tuple[RepeatableApply, ...] | None:
-    """The applies of a reconcile, None where it is not repeated. `history` is that after the reconcile. They are
+    """The applies of a reconcile, None if it is not repeated. `history` is that after the reconcile. They are
     compressed by `examples`, which learn from them.
     """
     observed = plan.observed
@@ -64,7 +64,7 @@ def repeatable_applies(
         or observed.records.kept_values
         or observed.records.replicas
         or observed.records.held_prune
-        or _is_remembered(history)
+        or not history.at_rest
     ):
         return None
     if not all(_changes_nothing(outcome, observed.parent.uid) for outcome in outcomes):
@@ -96,18 +96,4 @@ def _changes_nothing(outcome: Outcome, parent_uid: str) -> bool:
         and live is not None
         and live.resource_version == step.live.resource_version
         and live.parent_uid == parent_uid
-    )
-
-
-def _is_remembered(history: ChildHistory) -> bool:
-    """Whether the next reconcile may follow from what the process remembers, and not only from what is rendered."""
-    return bool(
-        history.recreations
-        or history.refusals
-        or any(each.in_conflict or each.reverted_at is None for each in history.conflicts.values())
-        or history.shown_warnings
-        or history.feedback_loops
-        or history.renames
-        or history.follow_ups.count
-        or history.hook_failures
     )

@@ -1,7 +1,7 @@
 """Resyncs of parents that are at rest: the applies of the last resync are sent again, without a render.
 
 Promises:
-- A resync repeats the last one only while everything that it followed from is the same: the parent, its folder, the
+- A resync repeats the last one only while all of its inputs are the same: the parent, its folder, the
   CRD, the children, what its templates look up, the kinds that the cluster serves and its version; and before the time
   at which the render or the report may change, or at which the permissions of the parent's account are reviewed again.
 - Any other cause renders: a change of the parent, of its templates, of a child or of a looked-up object, and a retry.
@@ -28,12 +28,13 @@ from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.compression import Examples
 from ssa_operator.reconcile.act import run_all
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import Stage, stage
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_state import KindInputs, RepeatableResync, ResyncInputs
 from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.resync.repeatable import RepeatableApply, repeatable_applies
 from ssa_operator.reconcile.resync.unchanged import is_same_apply
 from ssa_operator.reconcile.settings import ApplyMode, ReconcileSettings
@@ -45,14 +46,14 @@ from ssa_operator.reconcile.turn import Turn
 class Repeater:
     """Repeats the applies of resyncs."""
 
-    def __init__(self, cluster: ClusterAccess, settings: ReconcileSettings, clock: Clock) -> None:
+    def __init__(self, cluster: SharedCluster, settings: ReconcileSettings, clock: Clock) -> None:
         self._cluster = cluster
         self._examples: Examples = {}
         self._always = settings.apply is ApplyMode.ALWAYS
         self._clock = clock
 
     def inputs(self, turn: Turn) -> ResyncInputs | None:
-        """Everything but time that a resync follows from, None if this reconcile is no resync."""
+        """All inputs of a resync but time, None if this reconcile is no resync."""
         if not self._always or turn.causes != Cause.RESYNC:
             return None
         children, lookups = self._cluster.children, self._cluster.lookups
@@ -87,8 +88,8 @@ class Repeater:
         return None if applies is None else RepeatableResync(inputs=inputs, applies=applies, until=until)
 
     async def repeat(self, turn: Turn) -> bool:
-        """Repeat the applies of the last resync, if nothing that it followed from has changed. Returns whether that
-        changed nothing; if it returns False, a render has to follow. Raises ApiError if the API server is too busy.
+        """Repeat the applies of the last resync, if none of its inputs has changed. Returns whether the applies changed
+        nothing; if it returns False, a render has to follow. Raises ApiError if the API server is too busy.
         """
         known, report = turn.state.repeatable, turn.state.status.report
         if known is None or report is None or _is_due(report.again_at, self._clock.now()):
@@ -107,12 +108,12 @@ class Repeater:
         return all(result is Result.UNCHANGED for result in results) and not turn.repeated
 
     def _are_current(self, turn: Turn, inputs: ResyncInputs) -> bool:
-        """Whether everything that a resync follows from is as in `inputs`."""
+        """Whether all inputs of a resync still equal `inputs`."""
         return self.inputs(turn) == inputs and self._cluster.lookups.is_current(turn.uid)
 
     async def _repeat(self, turn: Turn, apply: RepeatableApply) -> Result:
         """Repeat one apply. What the process has to learn from the answer goes to the turn."""
-        cluster, identity = self._cluster.for_parent(turn.parent.live), apply.identity
+        cluster, identity = turn.cluster, apply.identity
         before = cluster.children.get(identity)
         if before is None or turn.parent.leaves:
             return Result.FAILED
@@ -143,8 +144,9 @@ class Repeater:
     def _record(self, turn: Turn, apply: RepeatableApply, applied: Applied) -> None:
         """Record what an apply left behind, as after any other apply."""
         history, identity, live = turn.state.children, apply.identity, applied.live
-        record = replace(history.apply_records[identity], applied=live)
-        history = replace(history, apply_records={**history.apply_records, identity: record})
+        records = history[ApplyRecords].by_child
+        record = replace(records[identity], applied=live)
+        history = history.remember(ApplyRecords({**records, identity: record}))
         turn.state = replace(turn.state, children=history)
 
 

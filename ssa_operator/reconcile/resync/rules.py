@@ -24,7 +24,8 @@ def next_resync(uid: str, interval: float, now: float) -> float:
     phase = int.from_bytes(hashlib.blake2b(uid.encode(), digest_size=4).digest(), "big") / 2**32 * interval
     periods = (now - phase) // interval + 1
     due = phase + periods * interval
-    # A resync less than a tenth of the interval away would follow at once on the reconcile that schedules it.
+    # A resync that is less than a tenth of the interval away would follow too soon after the reconcile that schedules
+    # it.
     return due if due - now > interval / 10 else due + interval
 
 
@@ -61,7 +62,7 @@ class ResyncBudget(Generic[Key]):
         self._free_at = max(self._free_at, now - 1.0) + self.withdraw(key) / self._rate
 
     def turn(self, now: float) -> tuple[Key, float] | None:
-        """The key that is next, and the seconds until then; None where no key waits."""
+        """The key that is next, and the seconds until then; None if no key waits."""
         first = next(iter(self._requests), None)
         return None if first is None else (first, max(0.0, self._free_at - now))
 

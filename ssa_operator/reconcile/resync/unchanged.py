@@ -1,4 +1,4 @@
-"""Whether a child is still what the operator's last apply made it, by the child's managedFields.
+"""Whether a child is unchanged since the operator's last apply, by the child's managedFields.
 
 Promises:
 - A manifest counts as unchanged only if it is the one that was applied last, to the same object (uid), and the
@@ -8,12 +8,12 @@ Promises:
   unchanged. A write that leaves the operator's fields alone leaves the entry alone
   (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management; seen on 1.36.3).
 - Another operator with the same field manager that writes within the second of the apply leaves an entry that looks the
-  same. So where the object's content may differ, the operator compares the values of its fields, too.
+  same. So if the object's content may differ, the operator compares the values of its fields, too.
 - The values of two versions of an object are not compared: an API server that converts may write a field under another
   name.
 - An apply that changed nothing but generation and managedFields times, and that the API server counted as a change
-  nevertheless, is not repeated while the object has the version that this apply left. Any later change of the object,
-  by whomever and of whichever field, ends that.
+  nevertheless, is not repeated while the object has the version that this apply left. Any later change of any field by
+  any client ends that.
 - Without an apply by this process no manifest counts as unchanged: after a restart the first reconcile applies
   everything.
 """

@@ -1,1 +1,1 @@
-"""What failed is tried again, with growing delays."""
+"""Failures are retried with growing delays."""

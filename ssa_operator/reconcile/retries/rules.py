@@ -5,7 +5,7 @@ Promises:
   backoff.
 - The same error is logged once in a row.
 - However many parents have a child that admission denies, their retries have a common limit. A reconcile that created
-  another child begins their pauses anew.
+  another child resets their pauses.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NONE = Retries()
 
 
 def after_error(retries: Retries, error: str, *, terminal: bool, not_before: float = 0.0) -> Retries:
-    """The retries after a reconcile that did not; a terminal error is not tried again, and not counted."""
+    """The retries after a reconcile that did not come to its end; a terminal error is not retried, and not counted."""
     unfinished = retries.unfinished + (0 if terminal else 1)
     return replace(retries, error=error, unfinished=unfinished, not_before=not_before)
 

@@ -1,13 +1,14 @@
-"""Which fields of an object hold a Secret's content, in a manifest and in the live object that was made of it.
+"""Which fields of an object hold a Secret's content, in a manifest and in its live object.
 
 Promises:
-- A field is hidden by where its value comes from, never by what it says: the text of a parent that equals a Secret is
-  shown.
+- Whether a field is hidden depends on the origin of its value, never on its text: a parent's text that equals a Secret
+  is shown.
 - An item of a live list is the manifest's item of that name. Where items have no names, all of a list are hidden if one
   is.
 - A Secret's data are hidden whatever rendered them.
-- What an earlier render wrote and this one does not is hidden if the templates read Secrets: it may be content.
-- Of an object that holds content, messages in the status and the annotation `last-applied-configuration` are hidden:
+- A field that an earlier render wrote and this one does not is hidden if the templates read Secrets, because it may be
+  content.
+- If an object holds content, messages in its status and its annotation `last-applied-configuration` are hidden, because
   they may quote it.
 """
 
@@ -40,7 +41,7 @@ _OPERATORS = (
     ("metadata", "labels", MANAGED_BY_LABEL),
     ("metadata", "labels", PARENT_UID_LABEL),
 )
-"""What the operator writes into each child by itself."""
+"""The fields that the operator itself writes into each child."""
 
 
 class ContentFields(Struct, frozen=True, kw_only=True):
@@ -84,7 +85,7 @@ def hidden_in_live(live: LiveObject, fields: ContentFields) -> HiddenPaths:
     if secret or fields.reads:
         paths = frozenset(secret.paths)
         for each in attribute(live, fields.manifest):
-            # Of what nobody or another manager owns, the place in a list says nothing.
+            # For fields that no manager or another manager owns, the position in a list means nothing.
             ours = each.writer is Writer.TEMPLATE and each.sent_path is not None
             left = fields.reads and each.writer is Writer.EARLIER_TEMPLATE and not _is_operators(each.path)
             if left or (ours and prefix_of(each.sent_path or (), paths) is not None):
@@ -93,13 +94,13 @@ def hidden_in_live(live: LiveObject, fields: ContentFields) -> HiddenPaths:
 
 
 def prefix_of(path: FieldPath, hidden: HiddenPaths) -> FieldPath | None:
-    """The hidden field that a field is, or is below; None where it is shown."""
+    """The hidden field that a field is, or is below; None if it is shown."""
     return next((path[:end] for end in range(1, len(path) + 1) if path[:end] in hidden), None)
 
 
 def replaced(body: Mapping[str, Any], hidden: HiddenPaths, hide: Callable[[FieldPath, Any], Any]) -> dict[str, Any]:
-    """A body with what `hide` gives for each hidden field. In its path, items of lists are named by their `name`, so
-    that a field has the same path before and after a list changes.
+    """A body with the result of `hide` in place of each hidden field. In its path, items of lists are named by their
+    `name`, so that a field has the same path before and after a list changes.
     """
     if not hidden:
         return dict(body)
@@ -169,7 +170,7 @@ def _patterns(secret: SecretFields, body: Any) -> _Pattern:
     root, named = _Pattern(), frozenset(path for path in secret.paths if path[-1:] == ("name",))
     for path in secret.paths:
         if path in ((), ("metadata",)):
-            # An object is still one where all of it is content.
+            # An object stays an object even if all of it is content.
             above = body if not path else body.get("metadata")
             for key in above if isinstance(above, Mapping) else ():
                 if (*path, key) != ("metadata",):

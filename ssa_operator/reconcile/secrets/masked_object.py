@@ -1,9 +1,9 @@
-"""An object as a diff may show it: without the content of Secrets, and so that a change of it is still seen.
+"""An object that a diff may show: without the content of Secrets, but so that a change of it is still visible.
 
 Promises:
 - Each value of a Secret, and each field that holds content, is replaced by a short hash.
-- Hashes of two fields or of two objects tell nothing of each other: equal values of one field have equal hashes, and no
-  others. Without the mask's salt, a hash says nothing about its value.
+- Only equal values of the same field have equal hashes: hashes of two fields or two objects reveal nothing about each
+  other. Without the mask's salt, a hash says nothing about its value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ssa_operator.reconcile.secrets.content_fields import HiddenPaths, replaced
 _HASH_BYTES = 4
 
 HASH = re.compile(r"\(hash [0-9a-f]{8}\)")
-"""What stands for a hidden value."""
+"""The placeholder for a hidden value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,9 @@
 """Where the renders of a parent put the contents of Secrets, for the operator and for the commands.
 
 Promises:
-- A field that held content stays one as long as the child exists and the process remembers it: the API server and other
-  controllers may still quote the former value.
-- Nothing of a content is remembered, only where it is.
+- A field that held content counts as content as long as the child exists and the process remembers it: the API server
+  and other controllers may still quote the former value.
+- Only the places of content are remembered, never the content.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SECRET = GroupKind("", "Secret")
 
 
 def secrets_of(rendered: Rendered, parent: LiveObject, namespaced: Callable[[GroupKind], bool | None]) -> ParentSecrets:
-    """What is known after one render; `namespaced` tells of a kind whether its objects are in namespaces."""
+    """What is known after one render; `namespaced` returns whether the objects of a kind are in namespaces."""
     found: dict[Identity, SecretFields] = {}
     results: list[Document | Wait] = [*rendered.documents, *rendered.waits]
     for each in results:

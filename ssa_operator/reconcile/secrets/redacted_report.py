@@ -1,10 +1,9 @@
-"""Removes the content of Secrets from what a report is made of.
+"""Removes the content of Secrets from the inputs of a report.
 
 Promises:
-- What is hidden depends on where the render put content, and never on what a text says: a right guess looks like a
-  wrong one.
-- An object that a content names is not named, and no message that may name it is shown.
-- Of a child that holds content, the messages of other controllers are not shown: they may quote it.
+- What is hidden depends only on where the render put content, never on a text: a right guess looks like a wrong one.
+- If content names an object, the name is not shown, and neither is a message that may contain it.
+- If a child holds content, messages of other controllers about it are not shown, because they may quote it.
 - The fields and conditions of the author's status template are not changed: `rendering` leaves out those that are made
   of content.
 """

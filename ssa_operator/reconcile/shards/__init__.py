@@ -1,1 +1,1 @@
-"""A parent is reconciled by the shard of its bucket. What one process knows of all parents, a shard asks for."""
+"""A parent is reconciled by the shard of its bucket. A process without shards knows all parents; a shard has to ask."""

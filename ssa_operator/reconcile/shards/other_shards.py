@@ -2,8 +2,8 @@
 parents other parents created.
 
 Promises:
-- No parent of another shard is kept in memory but those whose objects this shard wants to apply, and for some seconds
-  those that parents created.
+- The only parents of other shards in memory are those whose objects this shard wants to apply, and for some seconds
+  those that other parents created.
 - A parent counts as gone only by a list that began after its object was read, and as created by none only by a list
   that began after it was asked for.
 - Reconciles that ask at the same time share one list, of metadata only.
@@ -55,11 +55,11 @@ class OtherShards:
         self._created_lock = asyncio.Lock()
 
     def their_uids(self, uids: Iterable[str]) -> frozenset[str]:
-        """Those of these uids of parents that belong to another shard."""
+        """The uids of parents that belong to another shard."""
         return frozenset(uid for uid in uids if uid and not self._shard.owns(uid))
 
     async def existing(self, uids: AbstractSet[str]) -> Mapping[str, Identity]:
-        """Those of these parents of other shards that exist, by uid. Raises ApiError and CredentialsError."""
+        """The existing parents of other shards among these, by uid. Raises ApiError and CredentialsError."""
         oldest = self._now() - REMEMBERED_SECONDS
         self._found = {uid: found for uid, found in self._found.items() if found[1] > oldest}
         # Kept here, because another call may forget them while this one waits.

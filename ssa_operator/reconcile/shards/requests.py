@@ -1,10 +1,10 @@
-"""Observing the parents of other shards whose label an object carries, before a manifest is applied to the object, and
-those that are above a parent, before it creates children.
+"""Observes the parents of other shards: those whose label an object carries, before a manifest is applied to the
+object; and those above a parent, before the operator creates children of it.
 
 Promises:
 - Without `--shard`, nothing is read: the informers know all parents. Nothing is read for a parent that no other parent
   created, either.
-- While the parents above a parent can't be read, it creates nothing.
+- While the parents above a parent can't be read, no child of it is created.
 - An object of another shard's parent is not adopted while that parent exists, or while that is not known.
 """
 
@@ -54,7 +54,7 @@ async def with_ancestors_in_other_shards(
     parents = observed.parents
     try:
         above = claims.ancestors(observed.parent, await other_shards.created(missing))
-        if above.missing and len(above.line) + 1 >= observed.max_depth:
+        if above.missing and len(above.line) + 1 >= observed.settings.max_depth:
             # The first one, which no parent created, is not among the created ones. Only here it makes a difference.
             first = await other_shards.existing({above.missing})
             above = Ancestors(line=(*first.values(), *above.line), missing="" if first else above.missing)

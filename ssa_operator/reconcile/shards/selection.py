@@ -1,4 +1,10 @@
-"""Which parents an operator reconciles: those of its shard, and those that `--selector` selects."""
+"""Which parents an operator reconciles: those of its shard, and those that `--selector` selects.
+
+Promises:
+- A parent of another shard is not reconciled, whether the API server filters by shard or not.
+- A parent that is being deleted, and that has the finalizer of an operator with this very `--selector`, is reconciled
+  to its end, even if its labels no longer match.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +19,7 @@ from ssa_operator.reconcile.parent_records.rules import is_left_by_selector
 def kept_parents(shard: Shard | None, selector: str) -> Callable[[LiveObject], bool] | None:
     """Whether a parent is one of a shard (None: of all), and selected by labels; None if all are."""
     if not selector:
-        # Also if the API server filters them: another one of the same cluster may not.
+        # Even if the API server filters them, because another server of the same cluster may not.
         return None if shard is None else lambda live: shard.owns(live.uid)
     wanted = label_selector(selector)
 

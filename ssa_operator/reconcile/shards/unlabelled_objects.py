@@ -1,8 +1,8 @@
-"""Reading objects that may exist without the operator's label, before a manifest of their name is applied.
+"""Reads objects that may exist without the operator's label, before a manifest of their name is applied.
 
 Promises:
 - They are read one by one, and only those that a reconcile names. An object that an informer holds is not read.
-- An object that can't be read is not taken for one that doesn't exist.
+- An object that can't be read does not count as absent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class UnlabelledObjects(Struct, frozen=True):
     unreadable: Mapping[Identity, str] = field(default_factory=dict)
     """Why other objects could not be read."""
     forbidden: frozenset[Identity] = frozenset()
-    """Those of these that may not be read."""
+    """The unreadable objects that the operator may not read."""
 
     def __bool__(self) -> bool:
         return bool(self.objects or self.unreadable)
@@ -47,7 +47,7 @@ NO_OBJECTS = UnlabelledObjects()
 async def get_unlabelled(
     versions: Mapping[Identity, str | None], client: Client, children: ChildInformers
 ) -> UnlabelledObjects:
-    """Read those of these objects that no informer holds, each in its version (None: the preferred one)."""
+    """Read the objects that no informer holds, each in its version (None: the preferred one)."""
     unwatched = [identity for identity in versions if identity not in children]
     if not unwatched:
         return NO_OBJECTS
@@ -63,7 +63,7 @@ async def get_unlabelled(
 async def _get(
     identity: Identity, version: str | None, client: Client, children: ChildInformers
 ) -> LiveObject | UnknownKind | CredentialsError | ApiError | None:
-    """The object, None where there is none, or why it can't be read."""
+    """The object, None without one, or why it can't be read."""
     try:
         resource = await children.resource(identity.group_kind, version)
         return await client.find(resource, identity.name, identity.namespace)

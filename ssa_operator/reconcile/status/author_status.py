@@ -1,10 +1,10 @@
-"""The author's part of a status: the fields and conditions of `_status.yaml.j2`, and what is dropped of them.
+"""The author's part of a status: the fields and conditions of `_status.yaml.j2`, and those of them that are dropped.
 
 Promises:
 - The author's fields never replace `conditions`, `observedGeneration` or `resources`, and the author's conditions never
   replace those of the operator.
 - A condition that Kubernetes would refuse is dropped alone. Each dropped field has a reason and a template line.
-- While the template fails, the author's fields and conditions stay as they were.
+- While the template fails, the author's fields and conditions stay unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ssa_operator.objects.source_location import FieldPath, SourceLocation, fiel
 from ssa_operator.schema.crd_schema import MISFIT, declared
 
 RESERVED = ("conditions", "observedGeneration", "resources")
-"""The fields of a status that are the operator's; the author's conditions are added to its list."""
+"""The fields of a status that belong to the operator; the author's conditions are added to its list."""
 
 
 class ConditionType(StrEnum):
@@ -38,10 +38,13 @@ class ConditionType(StrEnum):
     STALLED = "Stalled"
     """Only a change by a user can help. It exists only while it is true."""
     SUSPENDED = "Suspended"
-    """Nothing is applied or deleted, as an annotation or the folder says. It exists only while it is true."""
+    """Nothing is applied or deleted, because of an annotation or a setting of the folder. It exists only while it is
+    true.
+    """
     STATUS_TRUNCATED = "StatusTruncated"
     """The object would be too large with its whole status. The message names what is left out. It exists only while it
-    is true."""
+    is true.
+    """
 
 
 OPERATOR_TYPES = tuple(each.value for each in ConditionType)
@@ -90,7 +93,7 @@ class AuthorStatus(Struct, frozen=True, kw_only=True):
 
 
 def author_status(parent: LiveObject, own: StatusFields) -> AuthorStatus:
-    """The author's part of the status of a parent, from what the status template rendered."""
+    """The author's part of the status of a parent, from the result of the status template."""
     if own.problems:
         return last_status(parent)
     dropped = [

@@ -20,7 +20,7 @@ from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.objects.secret_fields import ParentSecrets
 from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.refusals.memory import refusal_notice
+from ssa_operator.reconcile.refusals.known_refusals import refusal_notice
 from ssa_operator.reconcile.step import Action, Step
 
 CAUSE_LIMIT = 256
@@ -36,7 +36,7 @@ class ChildStatus(Struct, frozen=True, kw_only=True):
 
     identity: Identity
     uid: str
-    """The uid of the object, '' where there is none."""
+    """The uid of the object, '' if there is none."""
     readiness: Readiness
     counts: bool = True
     """Whether the parent is ready only if this child is."""
@@ -159,7 +159,7 @@ def _waiting_text(step: Step, children: Mapping[Identity, ChildStatus]) -> str:
 
 
 def _cause(child: ChildStatus) -> str:
-    """Why a child isn't ready, in the message of a child that waits for it; '' where the reason adds nothing."""
+    """Why a child isn't ready, in the message of a child that waits for it; '' if the reason adds nothing."""
     message = child.readiness.message
     match child.readiness.state:
         case ReadinessState.FAILED:

@@ -50,7 +50,7 @@ def make_status(
 
 
 def _reported_generation(parent: LiveObject) -> int | None:
-    """The `observedGeneration` of the live status, None where it has none."""
+    """The `observedGeneration` of the live status, None if it has none."""
     status = parent.body.get("status")
     generation = status.get("observedGeneration") if isinstance(status, Mapping) else None
     return generation if isinstance(generation, int) else None
@@ -96,7 +96,7 @@ def with_transition_time(parent: LiveObject, condition: Mapping[str, Any], now: 
 
 
 def live_condition(parent: LiveObject, kind: str) -> Mapping[str, Any] | None:
-    """The condition of a type in the live status, None where there is none."""
+    """The condition of a type in the live status, None without one."""
     status = parent.body.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
     if isinstance(conditions, list):

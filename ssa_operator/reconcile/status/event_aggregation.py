@@ -9,7 +9,7 @@ Promises:
 - A parent has `PARENT_BURST` Events at once and then one every `PARENT_INTERVAL`. All parents together have `BURST` and
   then `RATE` a second; the last quarter of the burst is for warnings. Any Event beyond that is dropped.
 - The caches of series and of token buckets are bounded.
-- Time is an argument. Intervals are those of the monotonic clock, so that a wall clock that is set drops no Event.
+- Time is an argument. Intervals are those of the monotonic clock, so that a change of the wall clock drops no Event.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BURST = 100
 RATE = 10.0
 
 MAX_LRU_CACHE_ENTRIES = 4096
-"""Series that are kept, and token buckets of parents. The least recently used one goes first."""
+"""Series that are kept, and token buckets of parents. The least recently used one is dropped first."""
 
 
 class Moment(NamedTuple):
@@ -112,7 +112,7 @@ class EventCorrelator:
         self._bucket = TokenBucket(BURST, RATE, BURST, now)
 
     def correlate(self, parent: LiveObject, event: Event, moment: Moment) -> Write | None:
-        """The request for an Event, None where it is only counted. Raises EventDropped if a token bucket is empty."""
+        """The request for an Event, None if it is only counted. Raises EventDropped if a token bucket is empty."""
         now = moment.monotonic
         key = EventKey(parent.uid, event.warning, event.reason, event.action, event.note)
         series = self._series.get(key)

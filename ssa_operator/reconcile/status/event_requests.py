@@ -48,7 +48,7 @@ FORBIDDEN_PAUSE = 600.0
 class Recorder:
     """Writes Events on parents. `run` writes them until `close`, each when `until_queue_empty` returns.
 
-    `count` is called with what became of each: `written`, `failed` or `dropped`.
+    `count` is called with the result of each: `written`, `failed` or `dropped`.
     """
 
     def __init__(

@@ -32,7 +32,8 @@ _NAMES_LIMIT = 20
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _TRANSIENT = frozenset({"Progressing", "WaitingForDependency", "Deleting"})
 """Reasons of Ready that come and go by themselves, or that a user asked for. No Event has them, with two exceptions in
-`_verdict_event`."""
+`_verdict_event`.
+"""
 
 
 class Event(Struct, frozen=True, kw_only=True):
@@ -47,7 +48,7 @@ class Event(Struct, frozen=True, kw_only=True):
     warning: bool = False
     """Whether the type is Warning instead of Normal."""
     about: LiveObject | None = None
-    """The child that the Event is about, None where it is about several or the parent."""
+    """The child that the Event is about, None if it is about several or the parent."""
 
 
 class EventSeries(Struct, frozen=True):
@@ -80,8 +81,8 @@ def events(before: Report | None, parent: LiveObject, report: Report, *, shown: 
 
 
 def newly_kept(before: Report | None, report: Report) -> list[Outcome]:
-    """The children that the parent never deletes, because it lives in them, and that the last report did not have as
-    such. The first reconcile of a process has those that it changed.
+    """The children that the parent never deletes because it lives in them, without those that the last report already
+    had as such. The first reconcile of a process has those that it changed.
     """
     known = {outcome.step.identity for outcome in before.outcomes if outcome.step.why_kept} if before else set()
     changed = (Result.CREATED, Result.CONFIGURED)
@@ -195,7 +196,7 @@ def _warning_events(outcomes: Sequence[Outcome]) -> Iterator[Event]:
 
 
 def _about(outcome: Outcome) -> LiveObject | None:
-    """The object of an outcome, None where its name is hidden: the Event would show it."""
+    """The object of an outcome, None if its name is hidden: the Event would show it."""
     live = outcome.live
     return live if live is not None and live.identity == outcome.step.identity else None
 
@@ -217,7 +218,7 @@ def _verdict_event(before: Verdict | None, after: Verdict, *, shown: bool) -> Ev
 
 
 def reported_verdict(parent: LiveObject) -> Verdict | None:
-    """The verdict in the parent's status, None where there is none."""
+    """The verdict in the parent's status, None without one."""
     condition = live_condition(parent, "Ready")
     if condition is None:
         return None

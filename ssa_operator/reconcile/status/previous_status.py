@@ -1,7 +1,7 @@
-"""Reads what an earlier process reported of a parent's children, from the parent's status.
+"""Reads an earlier process's report on a parent's children from the parent's status.
 
 Promises:
-- The status is a hint and no proof, because any client may have written it. No content of it is an error.
+- The status is a hint, not a proof, because any client may have written it. None of its content causes an error.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from ssa_operator.reconcile.parent_records.rules import read_parent_records
 
 KEPT_UNTIL = "kept until"
 """The words in the message of a child that is kept until its successor is ready. They are how the next process finds
-it."""
+it.
+"""
 
 
 def reported_kinds(parent: LiveObject) -> set[GroupKind]:
-    """The kinds of the children in the parent's status. Their objects must be found also where no template renders
+    """The kinds of the children in the parent's status. Their objects must be found even if no template renders
     them now.
     """
     return {kind for entry in _reported(parent) if (kind := read_group_kind(entry)) is not None}
@@ -38,7 +39,7 @@ def reported_successors(parent: LiveObject, own: Iterable[LiveObject]) -> dict[I
 
 
 def reported_children(parent: LiveObject) -> list[Mapping[str, object]] | None:
-    """The entries of `status.resources`; None where the status has none, or where the operator did not write them."""
+    """The entries of `status.resources`; None if the status has none, or if the operator did not write them."""
     status = parent.body.get("status")
     if not isinstance(status, Mapping) or not isinstance(status.get("resources"), list):
         return None

@@ -21,7 +21,7 @@ from ssa_operator.reconcile.finalization.rules import Finalization
 from ssa_operator.reconcile.finalization.stuck_deletions import removal_advice
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan
-from ssa_operator.reconcile.refusals.memory import refusal_notice
+from ssa_operator.reconcile.refusals.known_refusals import refusal_notice
 from ssa_operator.reconcile.status.author_status import OPERATOR_TYPES, AuthorStatus, author_status, last_status
 from ssa_operator.reconcile.status.child_status import ChildStatus, child_statuses, existing_child, with_waiting_causes
 from ssa_operator.reconcile.status.conditions import make_status
@@ -58,14 +58,14 @@ class Report(Struct, frozen=True, kw_only=True):
     seconds since the epoch.
     """
     due: float | None = None
-    """The same because of what this process remembers, in seconds on its monotonic clock."""
+    """The same because of the process's memory, in seconds on its monotonic clock."""
 
     notice: str = ""
-    """The message of a status conflict, '' where no other client writes the status."""
+    """The message of a status conflict, '' if no other client writes the status."""
     records_notice: str = ""
-    """The message of records that another client removed, '' where none were."""
+    """The message of records that another client removed, '' if none were."""
     feedback_loop: str = ""
-    """The message of the children that change each time they are applied, '' where there are none."""
+    """The message of the children that change each time they are applied, '' if there are none."""
     suspended: bool = False
     """Whether the parent is suspended."""
     author_status: AuthorStatus = field(default_factory=AuthorStatus)
@@ -94,7 +94,7 @@ def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own
 
 
 def _refusal_notices(outcomes: Sequence[Outcome]) -> list[str]:
-    """What the API server refuses of manifests that are not at fault. A step that failed says so itself."""
+    """The API server's refusals of manifests that are not at fault. A failed step has its own message."""
     return [
         f"{outcome.step.identity}: {notice}"
         for outcome in outcomes

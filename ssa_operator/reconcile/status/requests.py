@@ -3,10 +3,10 @@
 Promises:
 - A status is written only when it differs, and never to a parent that was recreated meanwhile. If the API server
   refuses it, an Event reports that.
-- What a CRD or a reserved name keeps out of the author's status is logged once, with its template line.
-- A deferred status is written as it was reported last.
-- A status that does not fit into its parent is written without `resources`, and once: the API server is not asked again
-  for what it refused (`reconcile/status/truncated_status.py`).
+- Fields of the author's status that a CRD or a reserved name excludes are logged once, with their template line.
+- A deferred status is written as it was last reported.
+- A status that does not fit into its parent is written without `resources`. The whole status is not sent again after it
+  was refused (`reconcile/status/truncated_status.py`).
 - If another manager rewrites the status each time, the report names that manager, and the pauses between writes grow.
 """
 
@@ -25,8 +25,8 @@ from ssa_operator.objects.json_encoding import encode, encoded_once
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.status_diff import differs
-from ssa_operator.reconcile.child_history import next_revert_at
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
+from ssa_operator.reconcile.field_conflicts.memory import Conflicts
 from ssa_operator.reconcile.field_conflicts.rules import ConflictPolicy
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.status.author_status import AuthorStatus, undeclared_fields
@@ -50,7 +50,7 @@ class Publisher:
     since the epoch.
     """
 
-    def __init__(self, cluster: ClusterAccess, conflict_policy: ConflictPolicy, now: Callable[[], float]) -> None:
+    def __init__(self, cluster: SharedCluster, conflict_policy: ConflictPolicy, now: Callable[[], float]) -> None:
         self._cluster = cluster
         self._now = now
         self._conflict_policy = conflict_policy
@@ -61,7 +61,7 @@ class Publisher:
         """Emit Events and write the status, or with `later` leave the status to `write_status`. `now` is in seconds
         on the process's monotonic clock.
 
-        Raises ApiError where the status can't be written.
+        Raises ApiError if the status can't be written.
         """
         parent = turn.parent
         history = observe_status(turn.state.status, parent.live, now, self._conflict_policy)
@@ -79,12 +79,12 @@ class Publisher:
             turn.state = replace(turn.state, status=replace(turn.state.status, deferred=status))
             if not later:
                 await self.write_status(turn, now)
-        report = replace(report, due=earliest(report.due, next_conflict_at(turn.state)))
+        report = replace(report, due=earliest(report.due, next_conflict_at(turn.state, now)))
         turn.state = replace(turn.state, status=replace(turn.state.status, report=_kept(report, turn.state)))
         return report
 
     async def write_status(self, turn: Turn, now: float) -> None:
-        """Write the deferred status, or what fits of it. Raises ApiError where it can't be written."""
+        """Write the deferred status, or what fits of it. Raises ApiError if it can't be written."""
         parent, status = turn.parent, turn.state.status.deferred
         assert status is not None
         while True:
@@ -164,6 +164,6 @@ def _kept(report: Report, state: ParentState) -> Report:
 _NO_STATUS, _NO_FIELDS = AuthorStatus(), StatusFields()
 
 
-def next_conflict_at(state: ParentState) -> float | None:
+def next_conflict_at(state: ParentState, now: float) -> float | None:
     """When a foreign change has to be reverted, or a conflict ends."""
-    return earliest(next_revert_at(state.children), next_status_at(state.status))
+    return earliest(state.children[Conflicts].due_at(now), next_status_at(state.status))

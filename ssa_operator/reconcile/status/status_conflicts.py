@@ -54,7 +54,7 @@ def update_status_history(
     if parent.body.get("status") == before.body.get("status") or not differs(parent, written.desired):
         return history
     if differs(before, written.desired):
-        # The API server stores the written status otherwise, so the difference is not another writer's.
+        # The API server stores the written status in another form, so the difference does not come from another writer.
         return history
     found = find_field_changes(before.own_entry("status"), before, parent, "status")
     # Changes of a status count together, whichever of its fields they are about.

@@ -34,7 +34,7 @@ class StatusHistory(Struct, frozen=True, kw_only=True):
     conflict: ConflictHistory | None = None
     """What other managers changed in the status."""
     truncation: Truncation | None = None
-    """The whole status that did not fit into the parent, None where it does."""
+    """The whole status that did not fit into the parent, None if it does."""
     observed_at: float = 0.0
     """When a reconcile last looked for foreign changes."""
 
@@ -45,7 +45,7 @@ class StatusHistory(Struct, frozen=True, kw_only=True):
 
     @property
     def paused(self) -> bool:
-        """Whether the status stays as others wrote it, for now."""
+        """Whether the operator leaves another writer's status in place for now."""
         return self.conflict is not None and self.conflict.revert_delayed(self.observed_at)
 
 
@@ -56,7 +56,7 @@ def observe_status(history: StatusHistory, parent: LiveObject, now: float, polic
 
 
 def after_match(history: StatusHistory, now: float) -> StatusHistory:
-    """The history after the live status was found to be as it is reported."""
+    """The history after the live status was found to equal the reported one."""
     if history.conflict is None:
         return history
     return replace(history, conflict=with_revert(history.conflict, now))

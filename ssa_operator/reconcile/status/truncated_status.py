@@ -3,7 +3,8 @@
 Promises:
 - `resources` is left out first, and only then the author's fields and conditions. The operator's conditions stay.
 - The condition `StatusTruncated` names what is left out, and what to do.
-- A status is tried whole again when the parent's spec has changed, or when it is smaller than the one that didn't fit.
+- The whole status is tried again when the parent's spec has changed, or when the status is smaller than the one that
+  didn't fit.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Omission(IntEnum):
     RESOURCES = 1
     """The field `resources`."""
     AUTHOR = 2
-    """Also the fields and conditions of the author."""
+    """The fields and conditions of the author, too."""
 
 
 class Truncation(Struct, frozen=True, kw_only=True):
@@ -42,7 +43,7 @@ class Truncation(Struct, frozen=True, kw_only=True):
 
 
 def fitting(status: Mapping[str, Any], known: Truncation | None, parent: LiveObject, now: float) -> Mapping[str, Any]:
-    """The status, or what is left of it where it is known not to fit; `now` is in seconds since the epoch."""
+    """The status, or the rest of it if it is known not to fit; `now` is in seconds since the epoch."""
     if known is None or known.generation != parent.metadata.generation or len(encode(status)) < known.size:
         return status
     return _without(status, known.omission, parent, now)

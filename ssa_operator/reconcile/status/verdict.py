@@ -42,7 +42,7 @@ class ReadyReason(StrEnum):
     UNREADABLE_RECORD = "UnreadableRecord"
     """This version can't read a record on the parent. The message names it. Nothing is applied or deleted."""
     FORBIDDEN = "Forbidden"
-    """The API server refuses a request that the reconcile can't do without. The message names it."""
+    """The API server refuses a request that the reconcile needs. The message names it."""
     SUSPECTED = "Suspected"
     """The operator was held up or died while it reconciled the parent, which is therefore reconciled last and alone."""
     INTERNAL_ERROR = "InternalError"
@@ -60,7 +60,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     stalled: bool = False
     """Whether the parent becomes ready only after a change by a user."""
     suspended: str = ""
-    """The message of the condition Suspended, '' where the parent isn't suspended."""
+    """The message of the condition Suspended, '' if the parent isn't suspended."""
 
 
 def make_verdict(
@@ -82,7 +82,7 @@ def make_verdict(
 
 
 def make_verdict_on_children(children: Sequence[ChildStatus]) -> Verdict:
-    """The verdict where only the children decide."""
+    """The verdict if only the children decide."""
     unready = [child for child in children if child.counts and child.readiness.state is not ReadinessState.CURRENT]
     if not unready:
         return Verdict(ready=True, reason=ReadyReason.READY.value, message=_ready_message(children))
@@ -96,7 +96,7 @@ def make_verdict_on_children(children: Sequence[ChildStatus]) -> Verdict:
 
 
 def make_deletion_verdict(finalization: Finalization, outcomes: Sequence[Outcome]) -> Verdict:
-    """The verdict on a parent that is being deleted and that our finalizer keeps."""
+    """The verdict on a parent that is being deleted and that the operator's finalizer keeps."""
     failures = [outcome for outcome in outcomes if outcome.result is Result.FAILED]
     causes = [_failure_message(failure) for failure in failures] or [finalization.awaited]
     causes += [
@@ -118,7 +118,7 @@ def _conflict_failure(outcome: Outcome) -> Outcome:
 
 
 def _failure_verdict(failures: Sequence[Outcome]) -> Verdict | None:
-    """The verdict with the first reason of `FailureReason` that a failure has, None where no failure has one."""
+    """The verdict with the first reason of `FailureReason` that a failure has, None if no failure has one."""
     reason = next((each for each in FailureReason if any(failure.problem is each for failure in failures)), None)
     if reason is None:
         return None
@@ -132,7 +132,7 @@ def _failure_verdict(failures: Sequence[Outcome]) -> Verdict | None:
 
 
 def _waiting_verdict(plan: Plan, children: Sequence[ChildStatus]) -> Verdict | None:
-    """The verdict where a child or a template waits for a dependency, None where none does."""
+    """The verdict where a child or a template waits for a dependency, None if none does."""
     waiting = [str(child) for child in children if child.waits]
     waiting += [f"{wait.location}: {wait}" for wait in plan.rendered.waits if wait.identity is None]
     if not waiting:

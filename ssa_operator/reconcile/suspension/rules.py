@@ -25,7 +25,8 @@ from ssa_operator.reconcile.step import Action, Step
 
 ANNOTATION = f"{PREFIX}suspend"
 """The annotation that suspends a parent while it is `"true"`: the operator applies and deletes nothing. Only `"false"`
-and `""` mean the same as no annotation."""
+and `""` mean the same as no annotation.
+"""
 
 MESSAGE = f"nothing is applied while the annotation {ANNOTATION} is true"
 """The message of the condition Suspended for the annotation."""
@@ -70,7 +71,7 @@ def _variables(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outcomes_while_suspended(plan: Plan) -> tuple[Outcome, ...]:
-    """The outcome of each step where none is carried out: its object stays as it is, or stays absent."""
+    """The outcome of each step if none is carried out: its object stays unchanged, or stays absent."""
     return tuple(_outcome(step, plan) for step in plan.steps)
 
 

@@ -1,9 +1,10 @@
-"""Reads and writes files that a symbolic link may not lead out of their folder.
+"""Reads and writes files, and never follows a symbolic link out of their folder.
 
-Whoever writes a repository chooses its links. A command or a CI job that reads them acts with the rights of its user.
+The author of a repository chooses its links. A command or a CI job that reads them acts with the permissions of its
+user.
 
 Promises:
-- A link counts only where its target lies within the same folder. The layout of a mounted ConfigMap does
+- A link is followed only if its target is within the same folder. The layout of a mounted ConfigMap does
   (`x.yaml -> ..data/x.yaml`). A hidden file or folder, such as `.git`, is no target.
 - The folder itself may be a link, or be reached through links.
 - A link that takes the place of a file or a folder after the check is not followed: each part of the path is opened
@@ -11,8 +12,8 @@ Promises:
 - Only regular files are read and written: no FIFO, device or socket is opened. A larger file than the limit is not
   read.
 
-A hard link can't be told from a file. Git makes none, and Linux lets nobody link to a file that they can't write
-(`fs.protected_hardlinks`).
+A hard link can't be distinguished from a file. Git creates none, and Linux lets no user link to a file that they can't
+write (`fs.protected_hardlinks`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ NAME_LIMIT = 255
 """Bytes of a file's name."""
 
 _MARKS = ("templates", ".git")
-"""What a project's folder has."""
+"""The entries that mark a project's folder."""
 
 _TYPES = {
     stat.S_IFIFO: "a FIFO",
@@ -44,18 +45,18 @@ _TYPES = {
 }
 
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""Opens a folder to open what is in it, and no link."""
+"""Opens a folder to open its entries, and never a link."""
 
 
 class RefusedFileError(OSError):
-    """A file that is not opened, because of where it is or what it is; `strerror` says why and what to do."""
+    """A file that is not opened because of its place or its type; `strerror` says why and what to do."""
 
     def __init__(self, reason: str, path: Path) -> None:
         super().__init__(errno.EACCES, reason, str(path))
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a name of another origin may be that of a file: a visible segment of a path, not too long for Linux."""
+    """Whether a foreign name may be the name of a file: a visible segment of a path, not too long for Linux."""
     if not name or name.startswith(".") or not name.isprintable() or "/" in name or "\\" in name:
         return False
     return len(os.fsencode(name)) <= NAME_LIMIT
@@ -121,7 +122,7 @@ def read_text(path: Path, within: Path | None = None) -> str:
 def read_given(path: Path, within: Path | None = None) -> bytes:
     """The same as bytes.
 
-    What a shell makes of `<(command)`, and standard input, are below /dev or /proc, where no repository has files.
+    Standard input, and the file of a shell's `<(command)`, are below /dev or /proc, where no repository has files.
     """
     if within is None and _is_stream(path):
         with path.open("rb") as file:
@@ -158,7 +159,7 @@ def write_output(path: Path, data: bytes) -> None:
 
 
 def remove(path: Path, within: Path) -> None:
-    """Remove a file in a folder if it exists; a link is removed, not what it names. Raises OSError."""
+    """Remove a file in a folder if it exists; a link is removed, not its target. Raises OSError."""
     with _folder_of(real_path(path.parent, within) / path.name, within, path) as folder:
         if os.path.lexists(path):
             os.unlink(path.name, dir_fd=folder)

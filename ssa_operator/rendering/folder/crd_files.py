@@ -3,7 +3,7 @@
 Promises:
 - An error names the CRD's file and line. `load` reports all errors at once; `read` also
   returns the CRDs that can be read.
-- As for the API server, a field that is null is missing. A null in place of a property's schema or of a list's item is
+- A null field counts as missing, as for the API server. A null in place of a property's schema or of a list's item is
   an error with the field.
 """
 

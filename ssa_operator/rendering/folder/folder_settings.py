@@ -2,8 +2,8 @@
 
 Promises:
 - An unknown or invalid setting is an error with its line. The default never replaces it silently.
-- A folder's settings are those that the operator reads. Where they are invalid, or two templates folders have the
-  resource, they are the default: `check` and the operator report the problem.
+- A folder's settings are those that the operator reads. If they are invalid, or if two templates folders have the
+  resource, the defaults are used: `check` and the operator report the problem.
 - A templates folder that does not exist or can't be read has no resources.
 """
 
@@ -15,12 +15,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from ssa_operator.objects.durations import parse_duration
 from ssa_operator.objects.live_object import MANAGER
 from ssa_operator.objects.messages import near_names
-from ssa_operator.objects.parent_settings import MAX_CHILDREN, MAX_DEPTH, AdoptPolicy
+from ssa_operator.objects.parent_settings import MAX_CHILDREN, MAX_DEPTH, AdoptPolicy, ParentSettings
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
 from ssa_operator.rendering.jinja.predicates import PredicateError, compile_predicate
@@ -33,23 +31,15 @@ SETTINGS = "_settings.yaml"
 _KEYS = ("interval", "version", "clusterScope", "formerManagers", "suspendWhen", "maxChildren", "maxDepth", "adopt")
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class Settings(ParentSettings, frozen=True, kw_only=True):
     """The settings of one resource's folder."""
 
     interval: float | None = None
     """Seconds between two resyncs; None for the operator's interval."""
     version: str | None = None
     """The version of the resource to read; None for the preferred one."""
-    cluster_scope: bool = False
-    """Whether children may be outside of the parent's namespace."""
     former_managers: frozenset[str] = frozenset()
     """Field managers whose fields the operator takes over when it adopts an existing object."""
-    adopt: AdoptPolicy = AdoptPolicy.IN_NAMESPACE
-    """Which objects without an owner the operator adopts."""
-    max_children: int = MAX_CHILDREN
-    """How many children a parent may have."""
-    max_depth: int = MAX_DEPTH
-    """How many parents may be above a parent that creates children."""
     suspend_when: Predicate | None = None
     """The expression over a parent that suspends it while it is true; None without one."""
 

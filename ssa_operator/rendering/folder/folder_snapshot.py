@@ -6,9 +6,9 @@ Promises:
 - The operator reads `.j2`, `.yaml` and `.yml` files, and ignores hidden files and the backup files of editors.
 - A file that can't be read is a problem with its name. The other files are read nevertheless.
 - The operator reads all files below `files/` in a template folder, whatever their names and content, except those that
-  are too large and those that a symbolic link finds outside of it.
+  are too large and those that a symbolic link leads to outside of it.
 - A symbolic link that leads out of the templates folder is not followed, and is a problem that names its target
-  (`contained_files.py`). So is what is neither a file nor a folder.
+  (`contained_files.py`). The same holds for anything that is neither a file nor a folder.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_ENTRIES = 100_000
 """The most files and folders that are walked."""
 
 _FOLDER_OF_A_MOUNT = "is a folder and no file; mount a file that exists, or rename the folder"
-"""What is wrong with a folder in the place of a template: a mount of a file that doesn't exist makes one."""
+"""The problem of a folder in the place of a template: a mount of a missing file creates one."""
 
 _ATTEMPTS = 10
 
@@ -42,7 +42,7 @@ FolderState: TypeAlias = Mapping[str, tuple[int, ...]]
 """One state of the folder: device, inode, size and time of each folder and file, by relative path."""
 
 FilesState: TypeAlias = Mapping[Path, FolderState]
-"""One state of several folders and files, each of them by its path; empty where there is none."""
+"""One state of several folders and files, each of them by its path; empty if there is none."""
 
 ReadState: TypeAlias = Callable[[Path], FolderState]
 """Reads the state of a folder. Raises OSError if the folder itself can't be read."""
@@ -87,7 +87,7 @@ def folder_state(root: Path) -> FolderState:
 def files_state(
     folders: Iterable[Path], files: Iterable[Path] = (), read_state: ReadState = folder_state
 ) -> FilesState:
-    """The state of all that one load reads."""
+    """The state of everything that one load reads."""
     found = {folder: _current_state(folder, read_state) for folder in folders}
     return found | {file: _file_state(file) for file in files}
 
@@ -169,7 +169,9 @@ def _read_data(root: Path, relative: str, known: tuple[int, ...]) -> bytes | str
 
 
 def _leads_out(root: Path, path: str) -> bool:
-    """Whether a path below `files/` is elsewhere in truth. What the links of a mounted ConfigMap name is within it."""
+    """Whether the real path of a path below `files/` is elsewhere. The targets of a mounted ConfigMap's links are
+    within it.
+    """
     folder = root / path.split("/", 1)[0]
     return not (is_within(folder / FILES, folder) and is_within(root / path, folder / FILES))
 

@@ -6,16 +6,16 @@ Promises:
 - A load during which a copy begins is recognized, and `changes` yields again once the files stand still.
 - No folder has to exist. It may vanish, return, or be replaced by another one. So may a file, a link to it, or a folder
   above it.
-- Only folders of the state are watched. A link that leads out of the folder is neither walked nor watched.
-- Without events from the file system, `changes` finds changes by polling, within a second. So it does where the system
-  has no watch for it (inotify's limits are per user and node), or a watch fails later; the log says so once.
+- Only folders of the state are watched. A link that leads out of the folder is neither followed nor watched.
+- Without events from the file system, `changes` finds changes by polling, within a second. It does the same if the
+  system has no watch left (inotify's limits are per user and node), or if a watch fails later; the log says so once.
 - If nothing vanished and one file changed, the files are loaded at once.
 - Several changes, and new files, are loaded once all files have stood still for SETTLED seconds, and after LIMIT
   seconds at the latest.
-- While a file is missing or empty that was loaded before, nothing is loaded until no file came or went for VANISHED
-  seconds. What takes the place of a folder bit by bit (`cp -r`, `rsync --delete`, `git checkout`) is loaded once it is
-  whole, whichever other file changes meanwhile.
-- A deleted file is taken for deleted after VANISHED seconds, even while another one keeps changing.
+- While a formerly loaded file is missing or empty, nothing is loaded until no file has appeared or vanished for
+  VANISHED seconds. If a folder is replaced bit by bit (`cp -r`, `rsync --delete`, `git checkout`), it is loaded once it
+  is complete, whichever other file changes meanwhile.
+- A deleted file counts as deleted after VANISHED seconds, even while another one keeps changing.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ class Standstill(Struct, frozen=True, kw_only=True):
     found: FolderState
     """The present state."""
     begun: float
-    """When it began to differ from the known one."""
+    """When the state began to differ from the known one."""
     since: float
-    """Since when the state is the present one."""
+    """Since when the state has been the present one."""
     names_since: float
-    """Since when there are the present files, whatever their content."""
+    """Since when the present files have existed, whatever their content."""
 
     @classmethod
     def of(cls, known: FolderState, now: float) -> Standstill:
-        """Files that are as they were loaded."""
+        """Files that are unchanged since they were loaded."""
         return cls(known=known, found=known, begun=now, since=now, names_since=now)
 
     def seen(self, found: FolderState, now: float) -> Standstill:
@@ -78,7 +78,7 @@ class Standstill(Struct, frozen=True, kw_only=True):
 
     @property
     def due(self) -> float | None:
-        """When the present state may be loaded if it stays as it is, None if it is loaded already."""
+        """When the present state may be loaded if it doesn't change, None if it is loaded already."""
         if self.found == self.known:
             return None
         if _names(self.known) - _names(self.found):
@@ -114,7 +114,7 @@ _BURST_LIMIT = 500
 
 
 class _Files(Struct, frozen=True):
-    """What is watched."""
+    """The watched folders and files."""
 
     folders: Sequence[Path]
     files: Sequence[Path]
@@ -128,7 +128,7 @@ class _Files(Struct, frozen=True):
 
 
 class Burst:
-    """A burst of changes that ended: the files may be loaded now."""
+    """A burst of changes that has ended: the files may be loaded now."""
 
     def __init__(self, files: _Files, followed: Standstill) -> None:
         self.followed = followed
@@ -136,8 +136,8 @@ class Burst:
         self._files = files
 
     def stands_still(self) -> bool:
-        """Whether the files may still be loaded, after a load that is taken only then: no copy began during it. It is
-        called from the caller's thread, so that nothing happens between the answer and what follows from it.
+        """Whether a finished load may be used: no copy began during it. It is called from the caller's thread, so that
+        nothing can happen between the answer and its use.
         """
         now = time.monotonic()
         self.followed = self.followed.seen(_joined(self._files.state()), now)
@@ -223,7 +223,7 @@ class _Watch:
             yield None
         events = awatch(
             *self._folders(known),
-            # A recursive watch follows each link, also one to the root of the file system.
+            # A recursive watch follows each link, including one to the root of the file system.
             recursive=False,
             step=_BURST_GAP,
             debounce=_BURST_LIMIT,

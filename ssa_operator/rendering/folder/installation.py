@@ -3,7 +3,7 @@
 Promises:
 - The `_values.yaml` of a folder holds its settings. Files of `--values` override them by the names of the folders; the
   last file wins.
-- A file that is no mapping is a problem with file and line. The folders that it concerns keep their last good state.
+- A file that is not a mapping is a problem with file and line. The affected folders keep their last good state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location
 
 VALUES_LIMIT = 2**20
-"""Bytes of a file of values: a ConfigMap holds no more."""
+"""Bytes of a file of values: a ConfigMap can't hold more."""
 
 
 class Installation(Struct, frozen=True, kw_only=True):

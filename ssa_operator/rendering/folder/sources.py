@@ -37,7 +37,7 @@ _READS_VALUES = re.compile(r"\bvalues\b")
 
 
 class Folder(Struct, frozen=True, kw_only=True):
-    """The templates of one resource. If the last load failed, all but `problems` is of the last good load."""
+    """The templates of one resource. If the last load failed, everything but `problems` is from the last good load."""
 
     resource: str
     """The plural name of the resource."""
@@ -50,7 +50,7 @@ class Folder(Struct, frozen=True, kw_only=True):
     files: Mapping[str, str]
     """The text of each file, by its path below this folder."""
     templates: Templates | None = None
-    """The compiled templates, None if no load succeeded; those without a fault where a caller asked for a part."""
+    """The compiled templates, None if no load succeeded. If the caller asked for a part, only those without a fault."""
     digest: str = ""
     """Identifies the templates in use, '' if there are none."""
     problems: tuple[RenderProblem, ...] = ()
@@ -92,7 +92,7 @@ def load_all(
 
 
 def no_folder_message(roots: Sequence[Path], sources: Sources) -> str:
-    """The message about templates folders without the folder of a resource, '' where there is one or a problem."""
+    """The message about templates folders without the folder of a resource, '' if there is one or a problem."""
     if sources.folders or sources.problems:
         return ""
     return f"{' and '.join(map(str, roots))} has no folder of a resource; add one, named <plural>.<group>"
@@ -104,7 +104,7 @@ def _hint(name: str, sources: Sources) -> str:
 
 
 class _Given(Struct, frozen=True):
-    """What is given for all folders."""
+    """The inputs that all folders share."""
 
     installation: Installation
     overrides: Overrides
@@ -173,7 +173,7 @@ def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
 
 
 class _Read(Struct, frozen=True):
-    """What was read for all folders of a templates folder."""
+    """The data that was read for all folders of a templates folder."""
 
     snapshot: FolderSnapshot
     given: _Given

@@ -14,7 +14,7 @@ from jinja2.compiler import Frame
 from jinja2.nativetypes import NativeCodeGenerator
 
 _FEW = 16
-"""Constants in a list that takes little memory, however often a template makes it."""
+"""Constants in a list that takes little memory, however often a template creates it."""
 
 
 class CodeGenerator(NativeCodeGenerator):
@@ -94,7 +94,7 @@ def _pairs(node: nodes.Compare) -> list[tuple[nodes.Expr, nodes.Operand]]:
 
 
 def _is_small(left: nodes.Expr, right: nodes.Operand) -> bool:
-    """Whether a comparison of these expressions takes no time, whatever their values are."""
+    """Whether a comparison of these expressions is fast, whatever their values are."""
     if right.op in ("in", "notin"):
         return isinstance(right.expr, nodes.Const)
     return isinstance(left, nodes.Const) or isinstance(right.expr, nodes.Const)

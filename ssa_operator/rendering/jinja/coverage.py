@@ -2,7 +2,7 @@
 
 Promises:
 - A line counts if it writes text or a value, or has a tag. Comments and empty lines don't count.
-- The branches are both arms of an `if` (also of one without `else`, and of `{{ a if b else c }}`), the body and the
+- The branches are both arms of an `if` (even without `else`, and of `{{ a if b else c }}`), the body and the
   `else` of a `for`, and each macro.
 - Templates that are compiled without coverage contain nothing of it, and render as fast as before.
 """
@@ -36,11 +36,11 @@ class Branch(Struct, frozen=True, kw_only=True):
 
     line: int
     missed: str
-    """What is wrong if it is never taken, in words."""
+    """The message if it is never taken."""
 
 
 class FileCoverage(Struct, frozen=True, kw_only=True):
-    """What was rendered of one template."""
+    """The lines and branches of one template that were rendered."""
 
     file: str
     lines: tuple[int, ...]
@@ -85,7 +85,7 @@ class TemplateCoverage:
             self._points.update(dict.fromkeys(self._marks[mark], True))
 
     def files(self) -> list[FileCoverage]:
-        """What was rendered of each template, by name."""
+        """The coverage of each template, by name."""
         return [self._file(name) for name in sorted({file for file, _ in self._points})]
 
     def _file(self, name: str) -> FileCoverage:

@@ -26,7 +26,7 @@ from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues
 
 
 def from_json(value: Any) -> Any:
-    """The data that a text has as JSON."""
+    """The data of a JSON text."""
     text = _text("from_json", value)
     try:
         return json_data(msgspec.json.decode(text))
@@ -37,7 +37,7 @@ def from_json(value: Any) -> Any:
 
 
 def from_yaml(value: Any) -> Any:
-    """The data that a text has as one document of YAML 1.2, by the rules of manifests; none for an empty text."""
+    """The data of a text with one document of YAML 1.2, by the rules of manifests; none for an empty text."""
     text = _text("from_yaml", value)
     try:
         nodes = parse(StaticText(text, "from_yaml"))
@@ -48,7 +48,7 @@ def from_yaml(value: Any) -> Any:
 
 
 def template_data(text: Text, files: Sequence[str]) -> Any:
-    """The data of template text, with the values in it as they are: none of them becomes YAML syntax.
+    """The data of template text. The values in it stay values: none of them becomes YAML syntax.
 
     `files` are the names of the templates, by the numbers in line marks. Raises DocumentError.
     """

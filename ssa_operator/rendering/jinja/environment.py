@@ -319,7 +319,7 @@ class Environment(ImmutableSandboxedEnvironment):
             self.unsafe_undefined(obj, name)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-        # A method of a class changes any of its values: dict.update(spec, a=1). Bytes grow outside of the limits.
+        # The method of a class can change any value of it: dict.update(spec, a=1). Bytes grow outside of the limits.
         makes_bytes = isinstance(obj, (str, int)) and attr in _MAKE_BYTES
         return not isinstance(obj, type) and not makes_bytes and super().is_safe_attribute(obj, attr, value)
 
@@ -341,7 +341,7 @@ class Environment(ImmutableSandboxedEnvironment):
             return self._call_spread(context, obj, args, kwargs, kwargs.pop(_SPREAD))
         if isinstance(obj, (Macro, LoopContext)):
             result = context.call(obj, *args, **kwargs)
-            # `{% call %}` writes the result without `{{ }}`, which marks it otherwise.
+            # `{% call %}` writes the result without `{{ }}`, which would mark it.
             return result.marked_as_included() if "caller" in kwargs else result
         if isinstance(kwargs.get("caller"), Macro) and not isinstance(obj, Missing):
             raise TemplateRuntimeError("{% call %} calls a macro, and this is not a macro")

@@ -5,7 +5,22 @@ Promises:
 - A loop over constants expands once for each item, any other loop once. A call of a macro expands the macro with the
   arguments of the call.
 - An expression whose value is not known without a parent is a hole in the text.
-- Whatever hides text of a template, such as an include whose name is computed, is an UnknownPart.
+- Everything that hides text of a template, such as an include with a computed name, is an UnknownPart.
+
+How it works:
+This is an interpreter of Jinja's syntax trees that takes every branch. Two tables have a handler for each statement and
+expression that decides text. For any other node, the interpreter visits the children, so that their lookups are found,
+and the value is UNKNOWN. A scope maps names to values (`possible_values`): the texts that an expression may give, the
+output of a macro, the items of a list, a field of the parent, a macro, a module, or nothing that is known.
+
+Text is added to `_pieces`, each piece with its branch: the numbers of the conditions around it, each with an arm. An
+`if` expands each arm in a copy of the scope. Afterwards a name has the joined values of all copies. A macro's call is
+expanded into a list of its own (`_captured`), so that its result can be assigned, filtered and printed as any other
+value. A file that extends another one is expanded as that other one, with its own blocks in place.
+
+A render chooses arms and repeats loops, so the text of its manifests consists of pieces of the expansion, with a value
+in each hole. Where the interpreter can't follow the text, it reports an UnknownPart instead. `_STEPS_LIMIT` and
+`_DEPTH_LIMIT` bound its work, and a macro or an include is expanded at most `_RECURSION_LIMIT` times within itself.
 """
 
 from __future__ import annotations
@@ -197,7 +212,7 @@ class Expansion:
             try:
                 self._captured(lambda: self._nested(lambda: self._template(name, module.scope), line))
             except ExpansionError:
-                # The next file that imports it must not take it for a file without these macros.
+                # The next file that imports it must not treat it as a file without these macros.
                 del self._modules[name]
                 raise
         return self._modules[name]

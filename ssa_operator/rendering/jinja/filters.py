@@ -91,7 +91,7 @@ contains addresses.
 _READS_ITEMS = _TEXTUAL | _WRITES_REPR | {
     "b64encode", "format", "join", "max", "md5", "min", "sha256", "sort", "string", "tojson", "unique",
 }  # fmt: skip
-"""Filters that read the items of a list or a mapping; other filters return the items as they are."""
+"""Filters that read the items of a list or a mapping; other filters return the items unchanged."""
 
 
 def to_yaml(value: Any) -> Text:
@@ -180,8 +180,8 @@ def md5(value: Any) -> str:
 def k8s_name(value: Any, length: int = NAME_LIMIT) -> str:
     """A legal name of an object: lower case letters, digits and `-`, at most `length` characters (16 to 63).
 
-    A text that is legal stays as it is. Any other one ends with a hash of the whole text, so that `a.b` and `a-b` have
-    different names.
+    A legal text is unchanged. Any other text ends with a hash of the whole text, so that `a.b` and `a-b` have different
+    names.
     """
     if type(length) is not int or not 2 * _HASH_LENGTH <= length <= NAME_LIMIT:
         raise UnfitValueError(f"k8s_name: length must be a number from {2 * _HASH_LENGTH} to {NAME_LIMIT}")
@@ -301,7 +301,7 @@ LAYOUT: Mapping[str, Callable[..., Any]] = {
     "tojson": to_json,
     "trim": _trim,
 }
-"""Filters that accept template text as it is."""
+"""Filters that accept template text unconverted."""
 
 PLACE_ALL, PLACE_FIRST = "place all lines", "place the first line"
 """The filters that move text to the right, as far as its first line has less than an indentation. No template can name
@@ -423,7 +423,7 @@ def _call_filter(name: str, function: Callable[..., Any], args: tuple[Any, ...],
 def _checked_arguments(
     name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], passed: int
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments as the filter takes them. The value is at `passed`. Raises LimitError for too large ones."""
+    """The arguments, converted for the filter. The value is at `passed`. Raises LimitError for too large ones."""
     subject = args[passed] if len(args) > passed else None
     if isinstance(subject, Undefined):
         str(subject)
@@ -639,7 +639,7 @@ _ACCEPT_TRACKED: Mapping[str, Callable[..., Any]] = {
     "merge": _merge,
     "to_yaml": _to_yaml,
 }
-"""Filters that get tracked values and template text as they are."""
+"""Filters that get tracked values and template text unconverted."""
 
 
 def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:

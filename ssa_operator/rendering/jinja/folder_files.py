@@ -2,7 +2,7 @@
 
 Promises:
 - A template reads only regular files below the `files/` of its folder, and below that of `_shared` as `_shared/<name>`.
-- No `..`, no absolute path and no symbolic link leads out.
+- `..`, absolute paths and symbolic links can't lead out.
 - A file is never a manifest and never a template: its text is a value.
 - A file that can't be read, is larger than FILE_LIMIT or is no UTF-8 text is an error of the template that reads it.
 """

@@ -28,17 +28,17 @@ VARIABLE_DESCRIPTIONS: Mapping[str, str] = {
     "annotations": "the annotations of the parent, without those of the operator and of kubectl apply, so that a child "
     "may copy them",
 }
-"""What each variable is, for the reference."""
+"""The description of each variable, for the reference."""
 
 VARIABLES = frozenset(VARIABLE_DESCRIPTIONS)
-"""The variables of every template, also of imported and included ones."""
+"""The variables of every template, including imported and included ones."""
 
 SETTING_DESCRIPTIONS: Mapping[str, str] = {
     "values": "settings of the installation: `_values.yaml` of the folder, overridden by the files of `--values`",
     "operator": "`operator.namespace` and `operator.version`",
     "kubernetes_version": "the version of the cluster's Kubernetes, such as `1.36`",
 }
-"""What the variables that don't depend on the parent are, for the reference."""
+"""The descriptions of the variables that don't depend on the parent, for the reference."""
 
 SETTINGS = frozenset({"values"})
 """The variables with settings of the installation."""
@@ -50,7 +50,7 @@ CLUSTER_FUNCTIONS = frozenset(
 
 
 CLUSTER_VARIABLES = frozenset({"kubernetes_version"})
-"""The variables whose values are those of the cluster, also in imported and included templates."""
+"""The variables whose values are those of the cluster, even in imported and included templates."""
 
 
 def fail(message: str) -> NoReturn:

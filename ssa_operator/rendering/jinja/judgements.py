@@ -1,13 +1,14 @@
-"""Judges the objects of one reconcile by expressions: at once if that takes a moment, in a thread if it takes longer.
+"""Judges the objects of one reconcile by expressions: at once if that is fast, in a thread if it takes longer.
 
-The rules of the core judge objects in the middle of their work, which can't wait. So an expression that takes long has
-no result there yet: the caller has a thread judge what is `missing`, and repeats the work, which is pure.
+The rules of a reconcile judge objects in the middle of their work, which can't wait. So an expression that takes long
+has no result there yet: the caller has a thread judge what is `missing`, and repeats the work, which is pure.
 
 Promises:
 - All expressions of a reconcile together take ALLOWANCE seconds on the event loop at most.
-- An expression for which there was no time does not hold, and the message says so.
+- If there was no time for an expression, it does not hold, and the message says so.
 - An object is judged once by each expression, as long as it has the same content.
-- An expression takes a second at most. After one that took so long, each further one of the reconcile has a tenth.
+- An expression takes a second at most. After one that took the whole second, each further expression of the reconcile
+  has a tenth.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ALLOWANCE = 0.05
 NOT_YET = Judgement(holds=False, cause="it takes long, and is judged next")
 
 Evaluate = Callable[[float | None], Judgement]
-"""Evaluates an expression for an object within so many seconds, by default those of a template."""
+"""Evaluates an expression for an object within this number of seconds, by default that of a template."""
 
 Body = Mapping[str, Any]
 
@@ -46,15 +47,15 @@ class Judgements:
 
     @property
     def missing(self) -> bool:
-        """Whether there was no time for an expression, so that what follows from it has no meaning yet."""
+        """Whether there was no time for an expression, so that the result of the work is not valid yet."""
         return bool(self._missing)
 
     def used(self) -> AbstractContextManager[None]:
-        """Have the expressions of the block judged by this."""
+        """Use this for the expressions of the block."""
         return set_within(_current, self)
 
     def judge(self, text: str, body: Body, evaluate: Evaluate) -> Judgement:
-        """The judgement of an expression on an object, NOT_YET where there is no time to evaluate it."""
+        """The judgement of an expression on an object, NOT_YET if there is no time to evaluate it."""
         key = (text, str((body.get("metadata") or {}).get("uid", "")))
         for content, judgement in self._known.get(key, ()):
             if content is body or content == body:
@@ -89,5 +90,7 @@ _current: ContextVar[Judgements | None] = ContextVar("ssa_operator_judgements", 
 
 
 def current() -> Judgements | None:
-    """The judgements of the reconcile in progress. None outside of one, and in a render, which has its own time."""
+    """The judgements of the reconcile in progress. None outside of a reconcile, and in a render, which has its own
+    time.
+    """
     return None if limits.is_interruptible() else _current.get()

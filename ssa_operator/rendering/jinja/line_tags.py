@@ -2,8 +2,8 @@
 
 Promises:
 - A line that contains only `{% tags %}` and comments renders nothing, neither its indentation nor its line break.
-- What an `{% include %}` in a line of its own writes has at least the indentation of that line, and so has the first
-  line that a `{% filter %}` writes.
+- The output of an `{% include %}` in a line of its own has at least the indentation of that line, and so has the first
+  line of the output of a `{% filter %}`.
 - A tag within a line removes nothing of the line.
 - The first character of each line follows the mark of that line.
 - Marks around each include lead back to the line that included it.
@@ -37,7 +37,7 @@ class _Segment(Struct):
     text: str = ""
     tokens: list[Token] = field(default_factory=list)
     wrapped: tuple[list[Token], list[Token]] | None = None
-    """The tags around this one that place what it writes."""
+    """The tags around this one that place its output."""
 
 
 _END = _Segment(_DATA, 0)
@@ -80,7 +80,9 @@ def _segments(stream: Iterable[Token]) -> Iterator[_Segment]:
 
 
 def _place_lone_tags(segments: list[_Segment]) -> None:
-    """Have what an indented `{% include %}` or `{% filter %}` in a line of its own writes begin at that indentation."""
+    """Let the output of an indented `{% include %}` or `{% filter %}` in a line of its own begin at that
+    indentation.
+    """
     for before, segment, after in zip(segments, segments[1:], [*segments[2:], _END], strict=False):
         name = segment.tokens[1].value if segment.kind == _TAG and len(segment.tokens) > 1 else ""
         blanks = _BLANK_END.search(before.text) if name in ("include", "filter") and before.kind == _DATA else None

@@ -1,7 +1,7 @@
 """Calls of Python's own methods by templates (`text.strip()`, `list.index(x)`), within the limits of a render.
 
 Promises:
-- What a method reads and what it returns count before the call.
+- A method's input and output are counted before the call.
 - A width or a precision can't produce more text than the limits allow: the size is checked before the text is made.
 - A format string can't reach an attribute that the sandbox refuses.
 """

@@ -1,8 +1,8 @@
 """Parses the long texts of a render off the event loop: a thread parses them, and then the folder is rendered again.
 
-Parsing takes most of the time of a render, and follows from the text alone: a text has placeholders instead of values.
-So the cluster may change while a thread parses. The next render reads the cluster again, at one moment as any render,
-and finds its texts parsed.
+Parsing takes most of the time of a render, and depends only on the text, which has placeholders instead of values.
+So the cluster may change while a thread parses. The next render reads the cluster again, at one moment like any render,
+and its texts are already parsed.
 
 Promises:
 - A render within `used()` parses texts of INLINE_LENGTH characters together at most, and no text twice.
@@ -41,17 +41,17 @@ class ParsedTexts:
         self._parsed: dict[tuple[str, str], Nodes | Exception] = {}
         self._missing: dict[tuple[str, str], Callable[[str, str], Nodes]] = {}
         self._inline: int | None = 0
-        """Characters that the render in progress has parsed itself, None where it defers nothing."""
+        """Characters that the render in progress has parsed itself, None if it defers nothing."""
         self._deferrals = 0
 
     @property
     def missing(self) -> bool:
-        """Whether the last render lacked the nodes of a text, so that its result has no meaning."""
+        """Whether the last render lacked the nodes of a text, so that its result is not valid."""
         return bool(self._missing)
 
     @contextmanager
     def used(self, *, defer: bool = True) -> Iterator[None]:
-        """Have the renders of the block take their nodes from here. Without `defer`, they parse what is missing."""
+        """The renders of the block take their nodes from here. Without `defer`, they parse what is missing."""
         self._inline = 0 if defer and self._deferrals < DEFERRALS else None
         token = _current.set(self)
         try:

@@ -1,8 +1,8 @@
-"""What an expression of a template may give, as far as the text of the templates tells without a parent.
+"""The values that an expression of a template may have, as far as the text of the templates shows without a parent.
 
 Promises:
 - A value is a set of texts, a list, a mapping, a field of the parent, a macro, an imported file, or text with holes.
-- A value with more than OPTIONS_LIMIT texts counts as unknown, and so does one that is too large.
+- A value with more than OPTIONS_LIMIT texts, or a value that is too large, counts as unknown.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def bounded(value: PossibleItems | Entries) -> Value:
 
 
 def options_of(value: Value | None) -> list[str]:
-    """The texts that a value may be, in order; none if it is no text."""
+    """The texts that a value may be, in order; empty if it is not a text."""
     return sorted(value.options) if isinstance(value, Texts) else []
 
 
@@ -171,7 +171,7 @@ def concatenated(values: Iterable[Value]) -> Value:
 
 
 def as_texts(value: Value) -> Texts | None:
-    """A value as texts, None if it is none or has holes."""
+    """A value as texts, None if it is not a text or has holes."""
     if isinstance(value, Texts):
         return value
     if isinstance(value, Fragment) and all(piece.value is None and not piece.branch for piece in value.pieces):

@@ -3,12 +3,12 @@
 Promises:
 - An expression sees the top-level fields of the object, the filters, tests and pure functions of templates, and nothing
   else. It runs in the sandbox of templates and within the limits of one template.
-- The expression does not hold where the evaluation reaches a missing field. Only `default`, `is defined` and
-  `is undefined` accept one, and what `and`, `or` and `if` skip is not reached.
+- If the evaluation reaches a missing field, the expression does not hold. Only `default`, `is defined` and `is
+  undefined` accept one, and fields that `and`, `or` and `if` skip are not reached.
 - In a render, the time of an expression is a part of that of the render. In a reconcile, see
   rendering.jinja.judgements.
-- An expression that fails for an object does not hold for it. The cause contains no value of the object but what
-  `fail` and `required` say, and is empty for a Secret.
+- An expression that fails for an object does not hold for it. The cause contains no value of the object except in the
+  messages of `fail` and `required`, and is empty for a Secret.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ class _Environment(Environment):
         self.shared_variables = frozenset()
 
     def parsed(self, text: str) -> nodes.Template:
-        """The syntax tree of an expression, or of what Jinja takes for one. `compile_expression` reports errors."""
+        """The syntax tree of an expression, or of whatever Jinja accepts as one. `compile_expression` reports
+        errors.
+        """
         return self.parse("{{ " + text + " }}")
 
     def _generate(

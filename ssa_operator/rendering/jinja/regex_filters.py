@@ -1,7 +1,7 @@
 """The filters `regex_search` and `regex_replace`: regular expressions in the syntax of RE2.
 
 Promises:
-- A search takes time in proportion to the text. No pattern and no text makes a render exceed its limits.
+- A search takes time proportional to the text. No pattern and no text makes a render exceed its limits.
 - A pattern that RE2 does not have, such as a back-reference or a look-ahead, is an error that says so.
 - An error contains neither the pattern nor the text, because both may come from a Secret.
 """
@@ -34,7 +34,7 @@ _REASONS = {
     "pattern too large": "it is too large; repeat less",
     "invalid repetition size": "a part may be repeated at most 1000 times",
 }
-"""What RE2 reports, in words for authors."""
+"""RE2's errors, in words for authors."""
 
 _REFERENCE = re.compile(r"\\(?:([0-9]{1,2})|g<(\w+)>|(\\)|(.|$))", re.DOTALL)
 _NUMBER = re.compile("[0-9]{1,3}")
@@ -42,7 +42,7 @@ _LOST_ESCAPE = re.compile("[\x01-\x08]")
 
 
 def regex_search(value: Any, pattern: Any, group: Any = 0) -> str | None:
-    """The first match of a pattern, or a group of it by number or name; none if there is none."""
+    """The first match of a pattern, or a group of it by number or name; none without a match."""
     compiled = _compiled("regex_search", pattern)
     (index,) = _groups("regex_search", compiled, [group])
     found = next(_matches("regex_search", compiled, text_of(value)), None)

@@ -4,7 +4,7 @@ Promises:
 - Mappings merge deep, the right side wins, and null removes a field. The result holds no null of the right side.
 - The lists in LIST_KEYS merge item by item, by the keys of their items. New items follow the old ones.
 - Any other list is replaced.
-- `$patch` and other directives of a patch have no meaning: they are fields like all others.
+- `$patch` and other directives of a patch have no special meaning: they are ordinary fields.
 - Each field keeps its provenance. A field that is unknown leaves the fields beside it known.
 """
 
@@ -60,7 +60,7 @@ as server-side apply has it.
 """
 
 _KEY_DEFAULTS: Mapping[str, str] = {"protocol": "TCP"}
-"""What the API server sets if an item has no such key."""
+"""The API server's defaults for missing keys of items."""
 
 _SIZE = 64
 

@@ -1,4 +1,4 @@
-"""Refuses templates that Jinja can parse and Python can't compile, or only in minutes.
+"""Refuses templates that Jinja can parse but Python can't compile, or only in minutes.
 
 Promises:
 - Each of them is a syntax error with the line of the template, never another exception.
@@ -46,7 +46,7 @@ _WORDS = (
     (re.compile("keyword argument repeated: (.+)"), r"the argument \1 is given twice"),
     (re.compile("duplicate argument 'l_[0-9]+_([^']+)'"), r"the argument \1 is there twice"),
 )
-"""What Python says of code that Jinja generated, and what an author is told."""
+"""Python's messages about code that Jinja generated, and the messages for authors."""
 
 _DEEP_CODE = re.compile("too many (?:statically nested blocks|levels of indentation|nested parentheses)")
 

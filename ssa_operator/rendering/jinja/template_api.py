@@ -42,7 +42,7 @@ from ssa_operator.objects.render_result import WaitTarget
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.objects.timestamps import seconds_of
 from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED
-from ssa_operator.rendering.jinja.generated_values import ValueGenerator
+from ssa_operator.rendering.jinja.value_generator import ValueGenerator
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.rendering.values.secrecy import Secrecy
@@ -192,7 +192,9 @@ class TemplateAPI:
         )
 
     def previous_status(self, parent: Mapping[str, Any]) -> TrackedValue:
-        """The current status of the parent, for its next status: a missing field is unknown and no error."""
+        """The current status of the parent, for its next status: a missing field gives an unknown value, not an
+        error.
+        """
         source = Provenance(
             query=_parent_query(parent),
             answer=parent,
@@ -210,7 +212,7 @@ class TemplateAPI:
         return identity if identity.namespace else replace(identity, namespace=self._metadata.get("namespace", ""))
 
     def _child(self, kind: str, name: str) -> TrackedValue | UnknownValue:
-        """Another manifest of the same render, as it is in the cluster. Reading a field waits until it is ready."""
+        """The cluster's object of another manifest of the same render. Reading a field waits until it is ready."""
         query = Reference(_string_argument("child", "kind", kind), _string_argument("child", "name", name))
         review = self.cluster.unreadable(query)
         if review.why_not:
@@ -235,8 +237,8 @@ class TemplateAPI:
         return TrackedValue(body, (self._record_query(query, body, unready=unready),))
 
     def _api_available(self, apiVersion: str, kind: str) -> bool | UnknownValue:  # noqa: N803 - Kubernetes' names
-        """Whether the cluster serves a kind now. The parent is reconciled again when that changes. What depends on the
-        answer waits while it is unknown.
+        """Whether the cluster serves a kind now. The parent is reconciled again when that changes. Documents that
+        depend on the answer wait while it is unknown.
         """
         asked = ApiKind(
             _string_argument("api_available", "apiVersion", apiVersion), _string_argument("api_available", "kind", kind)
@@ -248,8 +250,8 @@ class TemplateAPI:
         return UnknownValue((source,), [WaitTarget(asked, state=f"be known: {answer.why}")], derived=True)
 
     def _live(self, kind: str, name: str) -> TrackedValue:
-        """The parent's own child as it is now, ready or not, being deleted or not; none where there is none. It never
-        waits.
+        """The parent's own child in its current state, ready or not, being deleted or not; none where there is none. It
+        never waits.
         """
         query = Reference(_string_argument("live", "kind", kind), _string_argument("live", "name", name))
         source = self._record_query(query, self.cluster.child(kind, name), awaited=False, live=True)
@@ -420,7 +422,7 @@ class TemplateAPI:
             ready_when = self._ready_when.get(query)
         group = split_api_version(body.get("apiVersion", ""))[0]
         status_kinds = self.cluster.reports_status(GroupKind(group, body.get("kind", "")))
-        # A render reads whether the object is usable, and time alone changes no such answer: again_at is the report's.
+        # A render reads whether the object is usable. Time alone doesn't change that, so only the report uses again_at.
         return readiness(body, self.cluster.now, reports_status=status_kinds, ready_when=ready_when)
 
     def _render_again_at(self, moment: float) -> None:

@@ -2,7 +2,7 @@
 
 Promises:
 - A folder compiles as a whole or not at all, and all faults of its files are reported at once, each with its line. Only
-  a caller that wants to see all errors compiles it without the files at fault, and without what includes them.
+  a caller that wants to see all errors compiles it without the files at fault and the files that include them.
 - A template is compiled once. A bounded cache keeps the parsed YAML of rendered text, which contains no values.
 """
 
@@ -57,14 +57,14 @@ class LoadError(ValueError):
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
-    """What the templates of a folder see beside the parent and the cluster."""
+    """The inputs of a folder's templates beside the parent and the cluster."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     """The settings of the installation."""
     operator: Mapping[str, str] = field(default_factory=dict)
     """The operator's namespace and version."""
     files: FolderFiles = field(default_factory=FolderFiles)
-    """The files that they can read as text."""
+    """The files that templates can read as text."""
 
 
 class ManifestFile(Struct, frozen=True):
@@ -90,7 +90,7 @@ class Templates:
         coverage: TemplateCoverage | None = None,
         unread: Collection[str] | None = None,
     ) -> None:
-        """Compile `files` (text by path below the templates folder), also those in `_shared`. `coverage` records what
+        """Compile `files` (text by path below the templates folder, `_shared` included). `coverage` records what
         renders reach.
 
         Raises LoadError, unless `unread` is given: the names of files that can't be read or rendered. Then these are

@@ -1,8 +1,9 @@
-"""What to write instead of a filter, test, function or variable that templates don't have.
+"""Suggests replacements for filters, tests, functions and variables that templates don't have.
 
 Promises:
-- A name of Helm, Sprig or Ansible leads to the one that does the same here, or to the reason why none is needed.
-- A misspelt name leads to the nearest one that exists.
+- For a name of Helm, Sprig or Ansible, the suggestion is the name that does the same here, or the reason why none is
+  needed.
+- For a misspelt name, the suggestion is the nearest existing one.
 - `rename` is set only if the new name means the same, so that a program may write it.
 """
 

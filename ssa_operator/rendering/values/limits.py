@@ -5,7 +5,7 @@ Promises:
 - The limits hold in every thread and need no signal: the render checks them at each step that a template can repeat.
 - No single step makes a value that is larger than the limits.
 - No single step reads a value that is larger than the limits, each part counted as often as it is read.
-- A render within `interruptible` ends with Interrupted as soon as its caller wants that, whatever it is doing.
+- A render within `interruptible` ends with Interrupted as soon as its caller requests it, whatever it is doing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORK_LIMIT = 64 * 2**20
 """Characters that the expressions of one template may produce in all; an entry of a list counts as 8, a step as 64."""
 
 STEP_LIMIT = 16 * 2**20
-"""Characters that one step may read: nothing can stop it before it has read all. An entry of a list counts as 8."""
+"""Characters that one step may read: nothing can stop a step before its end. An entry of a list counts as 8."""
 
 ORDER_LIMIT = 8 * STEP_LIMIT
 """The same for a step that orders values, times the comparisons of each one: 300 000 names."""
@@ -38,7 +38,8 @@ DEPTH_LIMIT = 100
 
 SECONDS_LIMIT = 1.0
 """Seconds of processor time that one template may take. A ConfigMap of 20 000 entries takes 0.4 s, a usual template a
-ten thousandth of that."""
+ten thousandth of that.
+"""
 
 SECONDS_AFTER_OVERRUN = 0.1
 """Seconds that each further template of a folder may take after one of them took too long."""
@@ -58,7 +59,7 @@ ENTRY_SIZE = 8
 
 
 _LARGE = 4096
-"""The size of a result after which the time is checked: making it may have taken long."""
+"""The size of a result at which the time is checked: making it may take long."""
 
 
 class LimitError(TemplateRuntimeError):
@@ -130,14 +131,13 @@ class RenderBudget:
         self._steps -= 1
         if self._steps <= 0:
             self._steps = _STEPS_BETWEEN_CHECKS
-            self.spend(_STEPS_BETWEEN_CHECKS * _STEP_SIZE)
-            self.check_time()  # a usual template never reaches this line
+            self.spend(_STEPS_BETWEEN_CHECKS * _STEP_SIZE)  # a usual template never reaches this line
 
     def check_time(self) -> None:
         """Raise LimitError when the time is over, or Interrupted; for a step that may take long itself."""
-        # The thread's own time, so that a busy machine stops no template.
+        # The thread's own time, so that no template fails because the machine is busy.
         now = time.thread_time()
-        # The time of all threads, because what another one takes holds up the caller of this render, too.
+        # The time of all threads, because other threads also delay the caller of this render.
         if self._interrupt is not None and time.process_time() > self._interrupt.ends:
             raise Interrupted
         if self._deadline is None:
@@ -157,8 +157,6 @@ class RenderBudget:
             raise LimitError(f"a value of {size} characters is larger than {OUTPUT_LIMIT // 2**20} MiB")
         self.spend(size)
         self.step()
-        if size >= _LARGE:
-            self.check_time()
 
     def read(self, size: int, most: int = STEP_LIMIT) -> None:
         """Count a step that reads values of this size, before it does. Raises LimitError if it would take too long."""
@@ -171,12 +169,17 @@ class RenderBudget:
             self.check_time()
 
     def spend(self, size: int) -> None:
-        """Count the characters of a result that may be larger than the output. Raises LimitError."""
+        """Count the characters of a result that may be larger than the output, and check the time if it is large.
+
+        Raises LimitError.
+        """
         self._work -= size
         if self._work < 0:
             raise LimitError(
                 "the loops and expressions of this template do too much work; look for one that is too long"
             )
+        if size >= _LARGE:
+            self.check_time()
 
 
 _current: ContextVar[RenderBudget] = ContextVar("ssa_operator_render_budget")
@@ -188,19 +191,24 @@ def current() -> RenderBudget:
     return RenderBudget() if budget is None else budget
 
 
-@contextmanager
-def enforced(seconds: float | None = None) -> Iterator[None]:
-    """Run the block with a budget of its own, in this thread or task: so many seconds, by default SECONDS_LIMIT."""
-    token = _current.set(RenderBudget(seconds))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+class enforced:  # noqa: N801 - as above
+    """Run the block with a budget of its own, in this thread or task: `seconds`, by default SECONDS_LIMIT."""
+
+    __slots__ = ("_seconds", "_token")
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        self._token = _current.set(RenderBudget(self._seconds))
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)
 
 
 @contextmanager
 def enforced_within(seconds: float | None = None) -> Iterator[None]:
-    """The same, where no render is in progress. In a render the block uses up the budget of that."""
+    """The same if no render is in progress. Within a render, the block uses the render's budget."""
     if _current.get(None) is not None:
         yield
         return

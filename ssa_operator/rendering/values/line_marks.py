@@ -2,7 +2,7 @@
 
 Promises:
 - A template never sees a mark: the render removes marks before it reads text as a value or as YAML.
-- Each position of the rendered text leads to a template line and to the lines that included it.
+- Each position of the rendered text maps to a template line and to the lines that included it.
 - No mark can be forged: a template with a reserved character doesn't load, and values are never part of the text.
 """
 
@@ -96,7 +96,7 @@ class StaticText:
         self._last = text.rstrip().count("\n")
 
     def __call__(self, offset: int) -> SourceLocation:
-        """The location of a character. What the file lacks at its end has the location of the last line."""
+        """The location of a character. A missing end of the file has the location of the last line."""
         return SourceLocation(self._file, min(bisect_left(self._breaks, offset), self._last) + 1)
 
 

@@ -2,7 +2,7 @@
 
 Promises:
 - A manifest holds plain JSON data: `json_data` refuses every other value.
-- Within text, a string stands as it is, and every other value as JSON.
+- Within text, a string is written unchanged, and every other value as JSON.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class _Conversion:
             self._measure()
 
     def _measure(self) -> None:
-        """Let what a value that is not small has in all decide. A generator's items are known only after the first."""
+        """If a value is not small, decide by its total size. A generator's items are known only after the first."""
         self._budget.read(size_of(self._whole).total if self._first else 2 * limits.STEP_LIMIT)
         self._first = False
         self._left = 2 * limits.STEP_LIMIT

@@ -1,7 +1,7 @@
-"""What of a Secret's content a value is, and errors whose text may quote it.
+"""Classifies values by whether they are a Secret's content, and marks errors whose text may quote it.
 
 Promises:
-- A message never quotes what an expression that reads a Secret's content failed with. It names the template line.
+- If an expression that reads a Secret's content fails, the message names the template line and quotes no value.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ HIDDEN_RULE = "the manifest breaks a rule in a field that a Secret's content nam
 
 
 class Secrecy(Enum):
-    """What of a Secret's content, or of a generated value, a value is."""
+    """How a value relates to a Secret's content or to a generated value."""
 
     NONE = "none"
-    """Nothing of it."""
+    """It is not derived from content."""
     DIGEST = "digest"
-    """A hash of it: a status and an object's name may have it, and no message quotes it."""
+    """A hash of content: a status and an object's name may have it, and no message quotes it."""
     CONTENT = "content"
-    """It, a part of it, or made of it."""
+    """Content, a part of it, or derived from it."""
 
 
 _MARK = "_ssa_operator_quotes_content"

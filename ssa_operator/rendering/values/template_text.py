@@ -4,6 +4,21 @@ Promises:
 - A value can't become YAML syntax: a placeholder stands for it until the YAML around it is parsed.
 - An expression that compares, measures, encodes or joins template text uses the text that the manifest will have.
 - `indent` and `trim` change the layout of text and not the values in it.
+
+How it works:
+While a template runs, its output is no string. Jinja's compiled code yields pieces, and `concat` joins them to a Text:
+the template's own strings, with marks of their lines, and between them the printed values as objects. The output of a
+macro or a block is a Text, too, so a value stays an object however often the text around it is passed on.
+
+`RenderedText` writes the Text of a whole file. Each value becomes a placeholder with its number, and only this text is
+parsed as YAML (`rendering.yaml.documents`). So no character of a value reaches the parser. A
+scalar that is one placeholder gets the value with its type afterwards; in a longer scalar the value's text takes the
+place of the placeholder.
+
+An operation on a Text is of one of two kinds. One that needs the characters (a comparison, a length, an encoding) reads
+`str(text)`, with the values written out; its result is a value as any other. One that changes only the layout
+(`indent`, `trim`, `placed`) goes through `_relayout`: that puts placeholders in, changes the string, and splits it at
+the placeholders again, so that the values pass through untouched.
 """
 
 from __future__ import annotations
@@ -190,7 +205,7 @@ class RenderedText:
 
     def _parts(self, pieces: Iterable[Any]) -> list[str]:
         parts: list[str] = []
-        size = 0
+        values, limit, size = self.values, limits.OUTPUT_LIMIT, 0
         for piece in pieces:
             kind = type(piece)
             if kind is str:
@@ -198,11 +213,13 @@ class RenderedText:
                 parts.append(piece)
             elif kind is ValuePiece:
                 value = piece.data
-                size += self._size(value)
+                # The size of most values needs no call.
+                short = type(value) is str and len(value) <= _LARGE
+                size += len(value) if short else self._size(value)
                 if type(value) is Indented and value.first:
                     parts.append(" " * value.width)
-                parts.append(_placeholder(len(self.values)))
-                self.values.append(value)
+                parts.append(_placeholder(len(values)))
+                values.append(value)
             else:
                 for part in piece.pieces if kind is Text else (piece,):
                     if isinstance(part, str):
@@ -221,7 +238,7 @@ class RenderedText:
                     size += self._size(value)
                     parts.append(_placeholder(len(self.values)))
                     self.values.append(value if provenance is None else TrackedValue(value, provenance))
-            if size > limits.OUTPUT_LIMIT:
+            if size > limit:
                 raise limits.LimitError(
                     f"the template renders more than {limits.OUTPUT_LIMIT // 2**20} MiB, "
                     "which is more than the API server takes"
@@ -262,7 +279,7 @@ class Indented(str):
 
 
 def indent(text: Any, width: int, first: bool, blank: bool) -> Text | Json | str:
-    """Spaces before each line but the first (`first`: also that one) and before empty lines only with `blank`."""
+    """Spaces before each line but the first (with `first`: all lines), and before empty lines only with `blank`."""
     if isinstance(text, Text):
         space = " " * width
         lines = re.compile(r"\n" if blank else rf"\n(?=(?:{MARK})*[^\n{MARKS}])")
@@ -273,8 +290,8 @@ def indent(text: Any, width: int, first: bool, blank: bool) -> Text | Json | str
 
 
 def placed(text: Any, width: int, *, all_lines: bool) -> Any:
-    """A text of a template, moved to the right so that its first line with content has at least so many blanks before
-    it: all lines but those that separate documents, or this one alone. Any other value stays as it is.
+    """A text of a template, moved to the right so that its first line with content has at least `width` blanks before
+    it: all lines but those that separate documents, or this one alone. Any other value is unchanged.
     """
     if not isinstance(text, Text):
         return text
@@ -324,7 +341,9 @@ _MARK_LENGTH = 32
 
 
 def _content_end(raw: str) -> int:
-    """Where the blanks and marks at the end begin; found from the end, because a search from the front is quadratic."""
+    """The position where the trailing blanks and marks begin; searched from the end, because a search from the front is
+    quadratic.
+    """
     end = len(raw)
     while end:
         last = raw[end - 1]
@@ -344,7 +363,7 @@ def _only_marks(raw: str) -> str:
 
 
 def _relayout(text: Text, change: Callable[[str], str], width: int = 0) -> Text:
-    """The text as `change` gives it, which adds at most `width` blanks to each line."""
+    """The text after `change`, which adds at most `width` blanks to each line."""
     values: list[Piece] = []
     parts: list[str] = []
     for piece in text.pieces:

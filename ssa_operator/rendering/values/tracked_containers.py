@@ -33,7 +33,7 @@ def strip_provenance(
 ) -> Any:
     """The data without provenance. Appends its tracked and unknown values to `found`; unknown values stay in it.
 
-    A mapping or list that is there several times, as `stripped` knows by its id, is read once, and so it stays there.
+    A mapping or list that occurs several times, as `stripped` knows by its id, is read once and stays shared.
     """
     if type(value) is dict or type(value) is list or type(value) is tuple:
         if stripped is None:
@@ -134,7 +134,7 @@ def _traced_below(value: Any) -> Any:
 def track_container(value: Any) -> Any:
     """A mapping or list that contains tracked values as one tracked value; unknown if a part of it is unknown.
 
-    Returns all other values as they are, but tuples, views and generators as lists.
+    Returns all other values unchanged, but tuples, views and generators as lists.
     """
     if isinstance(value, (tuple, MappingView, GeneratorType)):
         items: Any = value

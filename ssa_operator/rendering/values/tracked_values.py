@@ -2,14 +2,32 @@
 
 Promises:
 - The result of an expression has the provenance of all values in it, and is unknown if one of them is.
-- A field that the cluster does not have is an unknown value and no error; `default` and `is defined` accept it.
-- `default` and `is defined` see the live values of a child that is not ready, also through operators and filters.
+- A field missing in the cluster gives an unknown value, not an error; `default` and `is defined` accept it.
+- `default` and `is defined` see the live values of a child that is not ready, even through operators and filters.
   Every other use waits for the child.
 - If control flow depends on an unknown value, the whole file waits: the template raises AwaitedError.
 - In a lenient render nothing waits: an unknown value is false and empty.
-- What an expression computes from a Secret's content, or from a generated value, is content, too. Truth values and null
-  are not, because control flow shows them, and neither are a Secret's name and its other metadata.
-- An error of an expression that reads content is marked, whatever its text is (`values.secrecy`).
+- Everything that an expression computes from a Secret's content, or from a generated value, is content, too. Truth
+  values and null are not, because control flow shows them, and neither are a Secret's name and its other metadata.
+- The error of an expression that reads content is marked, whatever its text is (`values.secrecy`).
+
+How it works:
+What a template reads of the cluster is a proxy: a TrackedValue (a value and its provenance) or an UnknownValue (a
+provenance and what it awaits). Both overload Python's operators, and the environment sends the calls, filters and tests
+with such arguments through `call_tracked`. That unwraps the arguments, calls the plain function, and wraps its result
+with the provenance of all arguments. If an argument is unknown, it does not call the function: the result is unknown,
+and awaits all that its arguments await.
+
+The function sees plain data, so it fails on a missing field as on any other. `path_of` then decides by the identity of
+the mapping that lacks the field: if this is a part of a cluster's answer, the result is unknown and awaits the field;
+otherwise it is the template's error. A child that is not ready has its value, and a provenance that is `unready`. Only
+where a document would contain the value does `readable` make it unknown. `default` and `is defined` take the value
+before, with a provenance that doesn't wait (`mark_read_unready`).
+
+Python converts some values itself, and the result can't be a proxy: a condition, the items of a loop, a text, a hash.
+Each of these goes through `read_untracked`. It raises AwaitedError for a value that waits, and otherwise adds the
+provenance to `file_provenance`, so that every document of the file depends on it. Templates have no other way to the
+value, so no text of a file follows from the cluster without a record of it.
 """
 
 from __future__ import annotations
@@ -41,7 +59,7 @@ class Provenance(Struct, frozen=True, eq=False, kw_only=True):
     query: Question
     """The query."""
     answer: Any
-    """The live object, or the objects of a Selection; None if there is none."""
+    """The live object, or the objects of a Selection; None without one."""
     file_provenance: list[Provenance]
     """The provenance of the whole file in progress, shared by all of its values: what its control flow depends on."""
     read_unready: set[Question]
@@ -65,13 +83,13 @@ class Provenance(Struct, frozen=True, eq=False, kw_only=True):
     local: bool = False
     """Whether the answer is no object of the cluster: nothing waits for it, and no document depends on it."""
     secrecy: Secrecy = Secrecy.NONE
-    """What of a Secret's content the value is."""
+    """How the value relates to a Secret's content."""
     key: bool = False
     """Whether it is the provenance of a mapping's key, and not of the value under it alone."""
     public_part: str = ""
-    """Of a Secret's metadata, its annotations or its copy in these: which of them the value is."""
+    """Which of these the value is: a Secret's metadata, its annotations, or its copy in them."""
     untracked: bool = False
-    """Of a provenance of the whole file: whether content became text or a key without a provenance."""
+    """For a provenance of the whole file: whether content became text or a key without a provenance."""
     secret_queries: set[Question] = field(default_factory=set)
     """The queries of the render whose arguments are content; shared by all values."""
 
@@ -411,7 +429,7 @@ def _missing_provenance(provenance: tuple[Provenance, ...], owner: Any, path: Fi
 
 
 def _method_provenance(provenance: tuple[Provenance, ...], name: str, args: Sequence[Any]) -> tuple[Provenance, ...]:
-    """The provenance of the result of a mapping's method. Its name was taken for a field before the call."""
+    """The provenance of the result of a mapping's method. The method's name was read as a field before the call."""
     if not provenance or provenance[0].path is None:
         return provenance
     key = args[:1] if name == "get" and args and isinstance(args[0], str) else ()
@@ -453,8 +471,8 @@ def call_tracked(
     """Call a function with the values of its arguments. The result has the provenance of all arguments, and is unknown
     if one of them is.
 
-    Raises the function's error, except that a field that the cluster lacks is unknown and no error. So is a result that
-    can't be computed from a child that is not ready.
+    Raises the function's error. A field missing in the cluster gives an unknown value, not an error; the same holds for
+    a result that can't be computed from a child that is not ready.
     """
     values = (*args, *kwargs.values())
     provenance = merge_provenance(

@@ -2,7 +2,7 @@
 
 Promises:
 - Every field has one origin; a field without a value of the parent or the cluster is a literal.
-- Of several fields that a value follows from, the one that has the very same value is its origin.
+- If a value depends on several fields, its origin is the field that has the very same value.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The size of a value as an expression reads it: a list that contains another one twice counts that one twice.
+"""The size of a value for an expression that reads it: a list that contains another one twice counts it twice.
 
 Promises:
-- The size of a value is known before a step reads it, and takes a time that is linear in the parts that exist.
+- The size of a value is known before a step reads it, and computing it takes time that is linear in the existing parts.
 - No step compares, hashes or orders values that are larger than the limits.
 
-Python compares, hashes and writes a value in one step, which nothing can stop. Its time follows from the size as it is
-read, which doubles with each `{% set l = [l, l] %}`.
+Python compares, hashes and writes a value in one step, which nothing can stop. The time depends on the size for a
+reader, which doubles with each `{% set l = [l, l] %}`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PARTS_BETWEEN_CHECKS = 1024
 _SCALARS = frozenset({bool, bytes, float, int, str, type(None)})
 _FLAT = frozenset({dict, list, tuple})
 _FEW = 256
-"""Entries among which one is found in no time."""
+"""Number of entries in which a search is fast."""
 
 _SEQUENCES = (list, tuple, set, frozenset)
 _CONTAINERS = (*_SEQUENCES, Mapping, MappingView)
@@ -83,7 +83,7 @@ def _own_size(value: Any) -> int:
 
 
 def _parts(value: Any) -> Sequence[Any]:
-    """What a value consists of."""
+    """The parts of a value."""
     if isinstance(value, _SEQUENCES):
         return value if isinstance(value, (list, tuple)) else [*value]
     if isinstance(value, Mapping):

@@ -57,7 +57,7 @@ _NODES_BETWEEN_CHECKS = 256
 def parse(source: MarkedText | StaticText) -> tuple[Node, ...]:
     """The documents of a text without empty ones; rendered text (MarkedText) may contain placeholders of values.
 
-    Raises DocumentError if the text is no YAML that manifests can have.
+    Raises DocumentError if the text is not YAML that manifests may have.
     """
     return tuple(_YamlParser(source).documents())
 

@@ -8,11 +8,11 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
@@ -67,6 +67,9 @@ class SlotValues(Struct, frozen=True):
         return text_of(value)
 
 
+_NO_VALUES = SlotValues()
+
+
 class Constant(Struct, frozen=True):
     """A scalar without a value of the render."""
 
@@ -116,8 +119,23 @@ class Fields(Struct, frozen=True):
     location: SourceLocation
     entries: tuple[tuple[str | Slot | Mixed, Node, SourceLocation], ...]
     merged: tuple[Node, ...] = ()
+    _plain: bool = False
+    """Whether the text of the template writes each key, once, and nothing is merged: so are nearly all mappings."""
+    _constant: Mapping[str, Any] | None = None
+    """The whole mapping if it has scalars without a value of the render only."""
+
+    def __post_init__(self) -> None:
+        keys = [key for key, _, _ in self.entries if type(key) is str]
+        if not self.merged and len(set(keys)) == len(self.entries):
+            force_setattr(self, "_plain", True)
+            if all(type(node) is Constant for _, node, _ in self.entries):
+                force_setattr(self, "_constant", {key: node.build(_NO_VALUES) for key, node, _ in self.entries})
 
     def build(self, slots: SlotValues) -> dict[str, Any]:
+        if self._constant is not None:
+            return {**self._constant}
+        if self._plain:
+            return {key: node.build(slots) for key, node, _ in self.entries}  # type: ignore[misc]
         fields: dict[str, Any] = {}
         for key, node, location in self.entries:
             value: Any = node.build(slots)
@@ -201,7 +219,7 @@ def find_location(
     node: Node, path: FieldPath, slots: SlotValues, known: dict[int, FieldsByName] | None = None
 ) -> SourceLocation:
     """The location of a field, or of the nearest field around it. `known` keeps the names of the mappings of a document
-    for the next search: a search of each field takes a time in proportion to their number.
+    for the next search: searching each field takes time proportional to their number.
     """
     known = {} if known is None else known
     location = node.location

@@ -2,7 +2,7 @@
 
 Promises:
 - Every document has an apiVersion, a kind and a metadata.name, and labels and annotations of strings. Its name and its
-  namespace are segments of a path, also while other parts of it wait.
+  namespace are segments of a path, even while other parts of it wait.
 - Only who writes a manifest instructs the operator: its annotations in a value, such as a block of the parent's spec,
   are a problem of the document, unless the whole manifest is the value.
 - The items of a `kind: List` are documents of their own: each has its own location, and each waits alone.

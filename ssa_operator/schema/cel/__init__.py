@@ -1,10 +1,10 @@
-"""The Common Expression Language as CRD validation rules use it.
+"""The Common Expression Language of CRD validation rules.
 
 No package on PyPI evaluates Kubernetes' dialect. cel-python has no optional fields and doesn't compare integers with
 doubles; common-expression-language counts the bytes of a string in `size`; cel-expr-python, of 52 MB, takes no values
 of other types. None has Kubernetes' libraries (quantities, URLs, IP addresses, semantic versions), lists of type set
-and map, or macros with two variables. What this one doesn't know it reports, so that no rule refuses an object by
-mistake.
+and map, or macros with two variables. This implementation reports what it doesn't know, so that no rule refuses an
+object by mistake.
 
 https://kubernetes.io/docs/reference/using-api/cel/
 """

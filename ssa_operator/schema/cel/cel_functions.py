@@ -2,7 +2,7 @@
 
 Promises:
 - A call with values of other types raises NoSuchOverloadError.
-- What is not exactly the API server's answer is unknown, not guessed.
+- If the API server's exact answer is not known, the result is unknown, not guessed.
 
 https://kubernetes.io/docs/reference/using-api/cel/#cel-options-language-features-and-libraries
 """

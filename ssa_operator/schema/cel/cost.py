@@ -1,4 +1,4 @@
-"""The work that one rule may do, so that no rule and no object hold up a process.
+"""Limits the work of one rule, so that no rule and no object hold up a process.
 
 Promises:
 - An expression that does too much work is unknown offline, before it does it.

@@ -47,12 +47,12 @@ class EqualItems:
 
 
 def _shared(value: Any) -> Hashable:
-    """What a value shares with all values that are equal to it, and with hardly any other one."""
+    """A key that all equal values share, and hardly any other value has."""
     spend()
     if is_number(value):
         return ("number", value)
     if is_list(value):
-        # A list of type set or map equals one in another order.
+        # Lists of type set or map are equal in any order.
         return ("list", len(value), frozenset(map(_shared, value)))
     if is_map(value):
         return ("map", frozenset((_shared(key), _shared_value(value, key)) for key in value.keys()))  # noqa: SIM118

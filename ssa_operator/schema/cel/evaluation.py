@@ -2,8 +2,8 @@
 
 Promises:
 - `&&`, `||`, `all` and `exists` absorb errors: one operand that decides is enough.
-- An expression ends: CEL has no loops but over its values, and no recursion. What takes too long is unknown
-  (`cel.cost`).
+- An expression ends: CEL has no loops but over its values, and no recursion. The result of an expression that takes too
+  long is unknown (`cel.cost`).
 - A function that is not known offline makes the result unknown, never false.
 
 https://github.com/google/cel-spec/blob/master/doc/langdef.md
@@ -44,7 +44,7 @@ Variables = Mapping[str, Any]
 
 
 def evaluate(node: Expression, variables: Variables) -> Any:
-    """The value of an expression. Raises EvaluationError, and UncheckedError where it is unknown offline."""
+    """The value of an expression. Raises EvaluationError, and UncheckedError if it is unknown offline."""
     spend()
     try:
         return _RULES.get(node.kind, _binary)(node, variables)
@@ -400,7 +400,7 @@ def _filter(node: Expression, variables: Variables) -> list[Any]:
 
 
 def _transformed(count: int, *, conditional: bool) -> Callable[[Expression, Variables], list[Any]]:
-    """The list of what an expression makes of each item that fits."""
+    """The results of an expression for each item that fits."""
 
     def apply(node: Expression, variables: Variables) -> list[Any]:
         return [

@@ -1,4 +1,4 @@
-"""The names of fields in CEL expressions, which escape what is no name in CEL.
+"""The names of fields in CEL expressions, which escape names that are not valid in CEL.
 
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#escaping
 """

@@ -1,7 +1,7 @@
 """Kubernetes' own libraries of CEL: regular expressions, URLs, quantities, IP addresses, formats, semantic versions.
 
 Promises:
-- A text that is no quantity, URL, address or version is an error of the rule, as in the API server.
+- A text that is not a quantity, URL, address or version is an error of the rule, as in the API server.
 
 https://kubernetes.io/docs/reference/using-api/cel/#kubernetes-cel-libraries, k8s.io/apiserver (pkg/cel/library)
 """
@@ -79,7 +79,7 @@ def pattern_of(text: Any) -> Any:
 
 
 def spend_search(pattern: Any, length: int) -> None:
-    """Count one search in so many characters."""
+    """Count one search in this number of characters."""
     spend(length * pattern.programsize // (_INSTRUCTIONS * CHARACTERS))
 
 

@@ -34,7 +34,7 @@ class Expression(Struct, frozen=True):
     optional: frozenset[int] = frozenset()
     """The positions of optional entries (`[?a]`), and 0 for an optional select or index (`a.?b`)."""
     target: Expression | None = None
-    """The receiver of a call, or what a select or index reads."""
+    """The receiver of a call, or the operand of a select or index."""
 
 
 def names(node: Expression) -> Iterator[str]:

@@ -43,7 +43,7 @@ class NoSuchOverloadError(EvaluationError):
 
 
 class UncheckedError(Exception):
-    """An expression uses what is not known offline."""
+    """An expression uses something that is not known offline."""
 
 
 class TypeValue(Struct, frozen=True):

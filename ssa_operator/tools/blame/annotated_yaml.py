@@ -18,7 +18,7 @@ from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.rendering.yaml.to_yaml import scalar_text
 
 _BLOCK = re.compile(r"[!-~][ -~\t]*(?:\n[ -~\t]*)*", re.ASCII)
-"""Texts that a literal block scalar keeps as they are: the first line isn't empty and isn't indented."""
+"""Texts that a literal block scalar keeps unchanged: the first line isn't empty and isn't indented."""
 
 
 class AnnotatedLine(Struct, frozen=True):
@@ -53,7 +53,7 @@ def _entry(key: str, value: Any, path: FieldPath) -> Iterator[AnnotatedLine]:
 
 
 def _scalar(start: str, value: Any, path: FieldPath) -> Iterator[AnnotatedLine]:
-    """The line of a scalar. A text of several lines becomes a literal block scalar, if that keeps it as it is."""
+    """The line of a scalar. A text of several lines becomes a literal block scalar if that keeps it unchanged."""
     if not isinstance(value, str) or "\n" not in value or not _BLOCK.fullmatch(value) or value.endswith("\n\n"):
         yield AnnotatedLine(f"{start}{scalar_text(value)}", path)
         return

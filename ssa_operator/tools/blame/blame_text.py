@@ -1,7 +1,8 @@
 """Prints objects as YAML with a gutter that names the writer of each line, as `git blame` does.
 
 Promises:
-- The gutters of all lines have one width. On a terminal they take less than half of it, so that 80 columns suffice.
+- The gutters of all lines have one width. On a terminal they take less than half of the width, so that 80 columns
+  suffice.
 - Elsewhere no text is shortened.
 """
 
@@ -115,7 +116,7 @@ def _line(location: SourceLocation) -> str:
 
 
 def _remark(field: Attribution) -> str:
-    """What the gutter has no room for: other owners, and what the template renders instead."""
+    """The parts that don't fit into the gutter: other owners, and the value that the template renders instead."""
     remarks = []
     others = [owner for owner in field.owners[1 if field.writer is Writer.MANAGER else 0 :] if not owner.is_operator]
     if others:

@@ -1,8 +1,8 @@
 """The fields of live children with their writers, for `ssa-operator blame`.
 
 Promises:
-- Every live child of the parent is in the result, also one that no template renders now.
-- No field that the render put a Secret's content into has its value, also outside of Secrets.
+- Every live child of the parent is in the result, including one that no template renders now.
+- If the render put a Secret's content into a field, the result doesn't have its value, even outside of Secrets.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class BlamedObject(Struct, frozen=True, kw_only=True):
     earlier: str = "applied by an earlier template"
     """The words for a field that the operator owns and no template line renders."""
     queries: frozenset[Question] = frozenset()
-    """What the templates asked for under a name that is content."""
+    """The queries whose names are content."""
 
     def origin(self, field: Attribution) -> str:
-        """The origin of a field's value, '' where it is unknown."""
+        """The origin of a field's value, '' if it is unknown."""
         if field.origin is None:
             return ""
         if any(read.query in self.queries for read in field.origin.reads):
@@ -133,7 +133,7 @@ async def blamed_children(preview: Preview, parent: Parent) -> list[BlamedObject
     own = {live.identity: live for live in planned.observed.children.own}
     own |= {identity: step.live for identity, step in steps.items() if step.live is not None and identity not in own}
     ordered = [*(identity for identity in steps if identity in own), *sorted(own.keys() - steps.keys())]
-    # The informers may be behind: managedFields and fields must be of one moment.
+    # The informers may be behind, and managedFields and fields must be from one moment.
     children = [read for identity in ordered if (read := await _read(preview, own[identity])) is not None]
     secrets = planned.secrets
     blamed = []
@@ -156,8 +156,8 @@ async def blamed_children(preview: Preview, parent: Parent) -> list[BlamedObject
 
 
 async def _read(preview: Preview, live: LiveObject) -> tuple[LiveObject, Mapping[str, Mapping[str, Any]]] | None:
-    """The child as it is now, and its bodies in the other versions in which managers wrote it, by apiVersion; None if
-    it is gone.
+    """The current child, and its bodies in the other versions in which managers wrote it, by apiVersion; None if it is
+    gone.
     """
     now = await _read_version(preview, live.identity, live.version)
     if now is None:

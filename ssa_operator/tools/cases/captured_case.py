@@ -1,13 +1,14 @@
-"""Makes a golden case of a live parent: of what its templates read of it, of its children, and of looked-up objects.
+"""Makes a golden case of a live parent, from everything that its templates read: the parent, its children, and
+looked-up objects.
 
 Promises:
-- The case holds no content of a Secret: stand-ins replace it, also where the templates put it into other children.
-- Fields of the metadata that the API server sets are left out, unless the templates mention them. What the operator
-  writes for itself is left out.
-- The case renders what the templates render in the cluster, with the stand-ins.
+- The case holds no content of a Secret: stand-ins replace it, even if the templates put it into other children.
+- Fields of the metadata that the API server sets are left out, unless the templates mention them. The operator's own
+  records are left out.
+- With the stand-ins, the case renders the same as the templates in the cluster.
 - Nothing that exists is overwritten or removed. If a case can't be written, no files of it are left.
-- A stand-in says nothing about the value that it replaces: it is a number. Equal values of one entry have equal
-  stand-ins, and no others.
+- A stand-in is a number that reveals nothing about the value that it replaces. Only equal values of the same entry have
+  equal stand-ins.
 - The entries of a Secret keep their names. An entry that holds JSON keeps its structure, and the names of those fields
   that the templates mention.
 - A field of another object that holds content is replaced as a whole.
@@ -94,7 +95,7 @@ class CaseMask(SnapshotMask):
 
 
 ROUNDS = 10
-"""The longest chain of children that are made of each other's content and of a Secret."""
+"""The longest chain of children that are derived from each other's content and from a Secret."""
 
 _SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "selfLink", "managedFields", "generateName")
 """Fields of the metadata that the API server sets."""
@@ -108,7 +109,7 @@ class LiveCase(Struct, frozen=True, kw_only=True):
 
     planned: Planned
     others: Sequence[Body]
-    """What the templates look up."""
+    """The objects that the templates look up."""
     uses_time: bool
     """Whether the templates ask for the time."""
     now: float
@@ -150,7 +151,7 @@ def write_case(live: LiveCase, path: Path, templates: Sequence[Path], crds: Sequ
     with writing(path):
         real_path(path, project_of_case(path))
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A name that nothing has, because what is there may be anybody's.
+        # An unused name, because an existing file may belong to another program.
         temporary = path.with_name(f".capture-{secrets.token_hex(8)}")
         temporary.mkdir()
     try:
@@ -175,9 +176,9 @@ class CapturedCase:
     """The content of `now.txt`, '' for none."""
     mask: CaseMask
     live: Mapping[Identity, Body]
-    """The children as they are in the cluster."""
+    """The live children in the cluster."""
     applied: Mapping[Identity, Body]
-    """The manifests as they are rendered in the cluster."""
+    """The manifests that the templates render in the cluster."""
 
     def write(self, path: Path) -> None:
         """Write the files of the case, without the expected ones."""
@@ -190,8 +191,8 @@ class CapturedCase:
         write_files((path / name, text) for name, text in texts.items())
 
     def align(self, path: Path, project: CaseProject) -> None:
-        """Write the case, with what the templates make of a Secret's content made of its stand-ins: a checksum, for
-        instance. Raises CommandError if it can't be rendered.
+        """Write the case. Values that the templates derive from a Secret's content, for example a checksum, are derived
+        from its stand-ins instead. Raises CommandError if the case can't be rendered.
         """
         self.write(path)
         first = dict(self.children)
@@ -255,7 +256,7 @@ def _mentions(text: str, name: str) -> bool:
 
 
 def _parent(masked: Body, mentioned: frozenset[str]) -> dict[str, Any]:
-    """The parent without what the API server and the operator write."""
+    """The parent without the fields that the API server and the operator write."""
     found = _object(masked, mentioned)
     metadata = {**found["metadata"]}
     if "generation" not in mentioned:

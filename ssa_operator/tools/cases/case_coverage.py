@@ -1,7 +1,7 @@
-"""How much of the templates golden cases reach, as text and as JSON.
+"""The coverage of the templates by golden cases, as text and as JSON.
 
 Promises:
-- Every line and branch that no case reaches is named with its file, as an editor opens it, and line.
+- Every line and branch that no case reaches is named with its line and its file, as a path that an editor opens.
 - The percentage is that of lines and branches together. Without any, it is 100.
 """
 

@@ -88,13 +88,12 @@ class FileDifference(Struct, frozen=True, kw_only=True):
     diff: tuple[str, ...]
     """The lines of a unified diff, without the content of Secrets."""
     text: str
-    """What the file should hold; '' if it should be missing."""
+    """The expected content of the file; '' if it should be missing."""
 
 
 def render_case(case: Case, project: CaseProject) -> CaseOutput:
-    """What the parent of a case renders.
-
-    Raises CommandError if its templates don't load, or if its parent is not one of its template folder.
+    """The render of the parent of a case. Raises CommandError if its templates don't load, or if its parent is not one
+    of its template folder.
     """
     location = case.parent.location
     try:
@@ -185,7 +184,7 @@ def _identity(document: Mapping[str, Any]) -> Identity:
 def update_case(path: Path, project: CaseProject) -> tuple[Path, ...]:
     """Write the expected files of the case in a folder that differ, and remove those that are no longer needed.
 
-    The result are the files that were written or removed. Raises CommandError for an invalid case, and writes nothing.
+    Returns the files that were written or removed. Raises CommandError for an invalid case, and writes nothing.
     """
     case = read_case(path)
     found = differences(case, render_case(case, project), b"")
@@ -194,7 +193,7 @@ def update_case(path: Path, project: CaseProject) -> tuple[Path, ...]:
 
 
 def write(found: Iterable[FileDifference]) -> None:
-    """Make the files what they should be."""
+    """Write the expected files."""
     write_files((each.path, each.text) for each in found)
 
 

@@ -3,7 +3,7 @@
 Promises:
 - A user names a project, its templates, its cases, the cases of one template folder, or one case.
 - An invalid case is reported, and all others run.
-- What the user names and does not exist is an error: a typo is no success.
+- If an argument names something that does not exist, that is an error, so that a typo is never a success.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class CaseState(StrEnum):
 
 
 class CaseResult(Struct, frozen=True, kw_only=True):
-    """What became of a case."""
+    """The result of a case."""
 
     path: Path
     state: CaseState
@@ -139,7 +139,7 @@ def _place(path: Path, known: Iterable[Path]) -> tuple[Path | None, str, str]:
 
 
 def _shown(path: Path) -> Path:
-    """The path as a user would write it: relative, where it is below the current folder."""
+    """The path as a user would write it: relative if it is below the current folder."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
 

@@ -3,7 +3,8 @@
 Promises:
 - `parent.yaml` holds the parent, `children.yaml` its live children, `others.yaml` other live objects, and `now.txt` the
   time.
-- A file that no case has, invalid YAML, and a case whose template folder does not exist are errors with file and line.
+- An unknown file in a case, invalid YAML, and a case whose template folder does not exist are errors with file and
+  line.
 - One invalid case hides no other one.
 - No symbolic link leads out of the project (`rendering/folder/contained_files.py`).
 """
@@ -35,7 +36,7 @@ GIVEN = (PARENT, CHILDREN, OTHERS, NOW)
 
 EXPECTED, STATUS, WAITS, PROBLEMS = "expected.yaml", "status.yaml", "waits.txt", "problems.txt"
 EXPECTED_FILES = (EXPECTED, STATUS, WAITS, PROBLEMS)
-"""The files with what the parent renders. A file that would be empty is missing."""
+"""The files with the expected render of the parent. A file that would be empty is left out."""
 
 INVALID = 2
 """The exit code for a case that can't be run."""
@@ -184,7 +185,7 @@ def _read_text(path: Path, within: Path) -> str:
 
 
 def _read_documents(path: Path, within: Path) -> list[dict[str, Any]]:
-    """The documents of an expected file without empty ones. Raises CommandError if it is no YAML of mappings."""
+    """The documents of an expected file without empty ones. Raises CommandError if it is not YAML with mappings."""
     documents: list[dict[str, Any]] = []
     try:
         for node in parse(StaticText(_read_text(path, within), str(path))):

@@ -1,1 +1,1 @@
-"""What can be known of templates and CRDs before a cluster sees them. Nothing here does I/O."""
+"""Checks of templates and CRDs before a cluster sees them. Nothing here does I/O."""

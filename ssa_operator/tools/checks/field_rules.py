@@ -1,7 +1,7 @@
-"""Rules about the fields of the parent that templates read: each must be one that the CRD declares.
+"""Rules about the fields of the parent that templates read: the CRD must declare each of them.
 
 Promises:
-- A field that the CRD doesn't declare is found also in branches that no example takes, in macros and in includes.
+- An undeclared field is found even in branches that no example takes, in macros and in includes.
 - `default` and `is defined` make no difference: the API server prunes the field, so no parent ever has it.
 - A file in `_shared/` may read a field that only some of its folders have.
 - Only a list, or a mapping with free keys, is dropped when it is empty. An empty mapping whose fields the schema names,
@@ -42,7 +42,7 @@ _CHECKED = ("spec", "status")
 """The parts of a parent that a CRD declares."""
 
 _METHODS = frozenset({"get", "items", "keys", "values"})
-"""What a template may call on a mapping that has no field of that name."""
+"""The methods that a template may call on a mapping that has no field of that name."""
 
 SHARED = "_shared/"
 

@@ -1,9 +1,9 @@
-"""Rules about lookups and manifests: what the author of a parent decides of them.
+"""Rules about lookups and manifests: which parts of them the author of a parent decides.
 
 Promises:
 - A lookup whose kind, name or namespace the parent decides is a finding, and so is a manifest whose kind the parent
   decides.
-- A manifest whose namespace the parent decides is a finding where the operator applies manifests in other namespaces.
+- A manifest whose namespace the parent decides is a finding if the operator applies manifests in other namespaces.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ def _expressions(tree: nodes.Template) -> Iterator[tuple[list[str], str, nodes.E
 
 
 def _field(before: list[str], line: str) -> str:
-    """The field of a manifest that the last expression of a line is, `manifest` for a whole one, '' for another."""
+    """The field of a manifest that the last expression of a line gives: `manifest` for a whole manifest, '' for
+    anything else.
+    """
     if line == _HOLE:
         return "manifest"
     if found := _KIND.match(line):

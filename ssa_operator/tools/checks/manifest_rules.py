@@ -62,7 +62,7 @@ class _ManifestField(Struct, frozen=True):
     value: Any
 
     def __getitem__(self, part: str | int) -> _ManifestField:
-        """A part of it; its value is None where there is none."""
+        """A part of it; its value is None if there is none."""
         value = None
         if isinstance(self.value, Mapping):
             value = self.value.get(part)
@@ -93,7 +93,7 @@ class _ManifestField(Struct, frozen=True):
 
 def check_manifests(documents: Sequence[Document], not_awaited: Container[GroupKind] = ()) -> list[Finding]:
     """The findings in the manifests of one parent. `not_awaited` are kinds that are known to be ready without a status,
-    or to have it written.
+    or whose status is known to be written.
     """
     found = [finding for rule in _RULES for finding in rule(documents)]
     return [*found, *_statuses_never_written(documents, not_awaited)]
@@ -178,7 +178,7 @@ def _statuses_never_written(documents: Sequence[Document], not_awaited: Containe
 
 
 def _unknown(name: str, known: Iterable[Any], owner: str) -> tuple[str, str]:
-    """The message and the fix for a name that nothing has."""
+    """The message and the fix for a name that doesn't exist."""
     names = ", ".join(sorted(each for each in known if isinstance(each, str)))
     return f"is {name}, and {owner} has none of that name", f"it has {names}" if names else ""
 

@@ -1,7 +1,7 @@
 """Rules about the text of templates: names that don't exist, and the syntax of Go templates.
 
 Promises:
-- A filter, test, function or variable that doesn't exist is found also in branches that no example takes.
+- A filter, test, function or variable that doesn't exist is found even in branches that no example takes.
 - A name that any file of the folder or of `_shared/` sets is known, because included files see it.
 - `default` and `is defined` accept a variable that doesn't exist.
 - An edit is given only if its result means the same, and only for code, never for text or comments.
@@ -68,7 +68,7 @@ _GO: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\{\{-?\s*\.[A-Za-z]?"), "write the name without a dot: {{ item.name }}"),
     (re.compile(r"\|\s*(?:n?indent|default|trunc)\s+[^\s|}]"), "write the arguments of a filter in parentheses"),
 )
-"""What Go templates write, each with what to write instead; the first match of a line counts."""
+"""The syntax of Go templates, each with its replacement; the first match of a line counts."""
 
 
 class ParsedFiles(Struct, frozen=True, kw_only=True):
@@ -136,7 +136,7 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 
 def _assigned(text: str) -> frozenset[str]:
-    """The names that a file may set for those that it includes, where Jinja can't read it."""
+    """The names that a file may set for the files that it includes, if Jinja can't read it."""
     return frozenset(name for statement in _ASSIGNMENT.findall(text) for name in _NAME.findall(statement))
 
 
@@ -182,7 +182,7 @@ def _unknown(tree: nodes.Template, declared: frozenset[str]) -> Iterator[_Unknow
 
 
 def _subject(node: Any) -> Iterator[nodes.Node]:
-    """What a filter or test is applied to, and the values around it: `a.b.c`, `a.b`, `a`."""
+    """The value that a filter or test is applied to, and the values around it: `a.b.c`, `a.b`, `a`."""
     inner: nodes.Node | None = node.node
     while inner is not None:
         yield inner

@@ -1,11 +1,11 @@
-"""Finds out which values in templates the author of a parent decides.
+"""Finds the values in templates that the author of a parent decides.
 
 Promises:
 - A value counts as the parent's if it is an expression over `spec`, or over the labels or annotations of the parent,
-  also through variables, loops, `with`, macros and their parameters, imports and includes.
-- The parent's own name and namespace don't count, and neither does what the cluster answered.
+  even through variables, loops, `with`, macros and their parameters, imports and includes.
+- The parent's own name and namespace don't count, and neither do the cluster's answers.
 - Each manifest of a kind that has a folder is rendered as the operator would render it, as a parent, up to `maxDepth`.
-- Templates that create parents without an end are one finding for each example, at the line of the manifest.
+- Templates that create parents without end are one finding for each example, at the line of the manifest.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def reads(expression: nodes.Node, names: set[str]) -> bool:
     elif isinstance(expression, (nodes.Name, nodes.NSRef)):
         return expression.name in names
     elif isinstance(expression, nodes.CondExpr):
-        # The parent chooses among what the template has.
+        # The parent chooses among values of the template.
         return any(reads(each, names) for each in (expression.expr1, expression.expr2) if each is not None)
     elif isinstance(expression, (nodes.Getattr, nodes.Getitem)):
         root, *path = _path(expression)
@@ -172,7 +172,7 @@ def _path(expression: nodes.Node) -> list[str | None]:
 
 
 PLAYED = 64
-"""Parents that are rendered for one example: lines that end are short, and one without an end is found at once."""
+"""Parents that are rendered for one example: finite chains are short, and an endless one is found at once."""
 
 
 def check_nesting(example: OfflineParent, play: Callable[[Document], OfflineParent | None]) -> Iterator[Finding]:
@@ -202,7 +202,7 @@ def check_nesting(example: OfflineParent, play: Callable[[Document], OfflinePare
 
 
 def _placed(document: Document, namespace: str) -> Document:
-    """The manifest in the namespace of its parent, where it names none."""
+    """The manifest, in the namespace of its parent if it names none."""
     metadata: Mapping[str, object] = document.body["metadata"]
     if not namespace or metadata.get("namespace"):
         return document

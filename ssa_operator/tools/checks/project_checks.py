@@ -4,7 +4,7 @@ Promises:
 - Every finding has a code, a severity, and the file and line where there is one.
 - With `--fix`, the fixes that can't change a meaning are written, reported on standard error, and no longer findings.
 - Only the text that a finding names is replaced. Line ends, the byte order mark and the mode of the file stay.
-- An edit whose old text isn't where the finding saw it is left out.
+- If the old text of an edit isn't where the finding saw it, the edit is left out.
 - No symbolic link leads out of the templates folder.
 - Each replacement is reported with file and line.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def apply_fixes(findings: Iterable[Finding], roots: Sequence[Path]) -> list[str]:
-    """Replace what the findings fix in files of the templates folders `roots`, and return a sentence for each
+    """Apply the edits of the findings to files of the templates folders `roots`, and return a sentence for each
     replacement. Raises CommandError.
     """
     by_file: dict[str, set[tuple[int, Edit]]] = {}
@@ -107,7 +107,7 @@ def find_problems(files: CheckedFiles) -> list[Finding]:
 
 
 _FIX_ROUNDS = 10
-"""A fix can uncover another finding, because a folder that doesn't load is not rendered."""
+"""Rounds of fixes: a fix can uncover another finding, because a folder that doesn't load is not rendered."""
 
 
 def fixed(files: CheckedFiles, findings: list[Finding]) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""Objects as they are once their controllers have done their work, to render what comes after them.
+"""Turns manifests into objects whose controllers have finished, to render the documents that depend on them.
 
 Promises:
 - The built-in readiness rules regard every object as ready.

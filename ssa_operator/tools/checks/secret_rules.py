@@ -1,9 +1,9 @@
-"""Rules about Secrets that templates read: what the author of a parent learns of them.
+"""Rules about Secrets that templates read: what the author of a parent can learn about them.
 
 Promises:
-- A comparison of a Secret's content with a value that the parent decides is a finding, also through variables, loops,
-  macros and filters: what is rendered shows whether they are equal, which answers guesses of the parent's author.
-- What is no content is none: metadata, the names of keys, a length, whether something is defined.
+- A comparison of a Secret's content with a value that the parent decides is a finding, even through variables, loops,
+  macros and filters: the rendered result shows whether they are equal, so the parent's author can verify guesses.
+- Metadata, the names of keys, a length, and whether something is defined are not content.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def check_secrets(trees: Mapping[str, nodes.Template]) -> list[Finding]:
 
 
 def _comparisons(tree: nodes.Template) -> Iterator[tuple[int, list[nodes.Expr]]]:
-    """Each comparison, with its line and what is compared."""
+    """Each comparison, with its line and its operands."""
     for each in tree.find_all((nodes.Compare, nodes.Test, nodes.Call, nodes.Filter)):
         match each:
             case nodes.Compare():
@@ -109,7 +109,7 @@ def _is_secret(node: nodes.Node, names: set[str]) -> bool:
 
 
 def _is_content(node: nodes.Node, names: set[str], secrets: set[str]) -> bool:
-    """Whether an expression is made of a Secret's content."""
+    """Whether an expression is derived from a Secret's content."""
     match node:
         case nodes.Name(name=name):
             return name in names

@@ -1,8 +1,9 @@
-"""Rules about fields that the API server or a controller fills in each object, as in what `kubectl get -o yaml` prints.
+"""Rules about fields that the API server or a controller fills in each object, as in the output of `kubectl get -o
+yaml`.
 
 Promises:
-- `status` and the server's fields of `metadata` are findings if they have content: the operator drops them. Those that
-  a generator leaves empty, as `status: {}` and `creationTimestamp: null`, are none.
+- `status` and the server's fields of `metadata` are findings if they have content: the operator drops them. Fields that
+  a generator leaves empty, as `status: {}` and `creationTimestamp: null`, are no findings.
 - A field that a controller fills is a finding, because the operator and the controller revert each other: WRITTEN.
 - A CA bundle is a finding if an annotation of the object asks for its injection.
 - An address and a node that the parent or the installation chooses are no finding, nor is a manifest that reads its
@@ -83,7 +84,7 @@ def _autoscaled_replicas(
 
 
 def _scales(autoscaler: Document, document: Document, namespace: str) -> bool:
-    """Whether an autoscaler targets an object. KEDA's kind is Deployment where none is written."""
+    """Whether an autoscaler targets an object. KEDA's default kind is Deployment."""
     target, found = _target(autoscaler), document.identity
     group = split_api_version(str(target["apiVersion"]))[0] if target.get("apiVersion") else found.group
     wanted = (group, target.get("kind") or "Deployment", target.get("name"))
@@ -127,7 +128,7 @@ class Written(NamedTuple):
     kind: GroupKind
     path: FieldPath
     who: str
-    """What the field holds, and who writes it."""
+    """The field's content, and its writer."""
     chosen: bool = False
     """Whether a parent or the installation may choose the value."""
 

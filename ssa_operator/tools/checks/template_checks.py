@@ -1,13 +1,13 @@
 """Checks the templates of folders, by their text and by rendering their examples, for `ssa-operator check`.
 
 Promises:
-- Every document of an example is rendered: after each render, its manifests are taken for live objects that are ready,
-  until nothing new is rendered.
+- Every document of an example is rendered: after each render, its manifests become live objects that are ready, until
+  nothing new is rendered.
 - The other examples are objects that `lookup` finds, with the status that their templates render.
 - The first example of each folder is varied as its CRD allows, and the errors of the variants name the varied field.
 - Parents that an example's templates create are rendered, too, as deep as the operator would create them.
 - One broken example hides no finding of another one, and one broken file none of another file.
-- What a broken file would render, set or decide is unknown. So nothing is reported because it is missing.
+- The output of a broken file is unknown, so nothing is reported as missing because of it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ SHOWN_IN_VARIANTS = frozenset(
 
 
 class CheckedProject(Struct, frozen=True, kw_only=True):
-    """What `check` looks at."""
+    """The input of `check`."""
 
     sources: Sources
     kinds: Mapping[GroupKind, CRDKind]
@@ -86,7 +86,7 @@ class CheckedProject(Struct, frozen=True, kw_only=True):
 
     @property
     def scale_paths(self) -> Mapping[GroupKind, FieldPath]:
-        """The field with the number of replicas of each custom kind, () where its CRD has no scale subresource."""
+        """The field with the number of replicas of each custom kind, () if its CRD has no scale subresource."""
         return {found: scale_path(kind.definition) for found, kind in self.kinds.items()}
 
 
@@ -331,13 +331,13 @@ def _findings_of(parent: OfflineParent, project: CheckedProject) -> Iterator[Fin
 
 
 def _settings(folder: Folder) -> str:
-    """What the name of the file with a folder's settings begins with, even if an editor calls it otherwise."""
+    """The beginning of the name of a folder's settings file, which an editor's variant of the name shares."""
     return f"{folder.name}/{SETTINGS.partition('.')[0]}."
 
 
 def _of_variants(project: CheckedProject, parent: Document, complete: OfflineParent) -> Iterator[Finding]:
-    """The errors of the variants of an example that its CRD allows, and what only a variant may show: an autoscaler is
-    often optional. The children of the example are there.
+    """The errors of the variants of an example that its CRD allows, and the warnings that only a variant may show: an
+    autoscaler is often optional. The children of the example are there.
     """
     kind = project.kinds.get(group_kind(parent))
     version = split_api_version(parent.body["apiVersion"])[1]
@@ -359,7 +359,7 @@ def _of_variants(project: CheckedProject, parent: Document, complete: OfflinePar
 
 
 def _dropped(parent: OfflineParent, project: CheckedProject) -> Iterable[Finding]:
-    """What the operator doesn't write of the status."""
+    """The fields of the status that the operator doesn't write."""
     live = parent.observed.parent
     kind = project.kinds.get(live.identity.group_kind)
     schema = None if kind is None else status_schema(kind.definition, live.version)

@@ -52,7 +52,8 @@ class FoundObject(Struct, frozen=True, kw_only=True):
 
 
 def parse_references(arguments: Sequence[str], *, names: bool = True) -> tuple[ObjectReference, ...]:
-    """The objects that some arguments name: `KIND/NAME` each, or `KIND NAME...`; without `names` also `KIND` alone.
+    """The objects that some arguments name: `KIND/NAME` each, or `KIND NAME...`; without `names`, `KIND` alone is
+    allowed, too.
 
     `KIND,KIND` stands for several kinds. Raises CommandError.
     """
@@ -155,7 +156,7 @@ def unknown_kind(kind: str, resources: Iterable[Resource]) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> list[str]:
-    """The known words that a mistyped word is most like, the most similar first."""
+    """The known words that are most similar to a mistyped word, the most similar first."""
     return near_names(word, known, SUGGESTIONS, _SIMILARITY)
 
 

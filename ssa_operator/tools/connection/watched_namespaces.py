@@ -1,7 +1,7 @@
 """The namespaces that a command watches for parents: all of them, if the user may list parents there.
 
 Promises:
-- A user whose permissions end at a namespace can preview and apply parents in it.
+- A user whose permissions are limited to a namespace can preview and apply parents in it.
 - With the permissions of an administrator, a command notices the parents of all namespaces.
 """
 

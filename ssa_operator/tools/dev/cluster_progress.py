@@ -1,4 +1,4 @@
-"""How a command shows the start of a local cluster, and its errors."""
+"""Shows the start of a local cluster, and its errors."""
 
 from __future__ import annotations
 

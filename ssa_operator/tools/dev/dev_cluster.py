@@ -1,8 +1,8 @@
 """Starts the local cluster of `ssa-operator dev`, and stops it in the end.
 
 Promises:
-- The cluster can be used as soon as its API server can. The rest of its start goes on meanwhile.
-- A cluster that was started here is stopped in the end, also if its start was not complete.
+- The cluster can be used as soon as its API server is ready. The rest of its start continues meanwhile.
+- A cluster that this command started is stopped at the end, even if its start was not complete.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class LocalCluster:
     _start: asyncio.Task[Cluster]
 
     step: Progress | None = None
-    """What the start does now. None if it is complete."""
+    """The current step of the start. None if it is complete."""
 
     @property
     def note(self) -> str:
-        """What the user has to know of the rest of the start, in one line. Empty if it is complete."""
+        """One line about the rest of the start for the user. Empty if it is complete."""
         if self.step is None:
             return ""
         percent = f", {self.step.done * 100 // self.step.total} %" if self.step.total else ""

@@ -1,11 +1,11 @@
-"""Shows the screen of `ssa-operator dev`, and does what its keys ask for.
+"""Shows the screen of `ssa-operator dev`, and carries out its keys.
 
 Promises:
 - The tree has the operator's own reports, not a second reading of the status. The objects below children and the Events
   come from watches.
 - A key acts on the parent of the selected line. Pausing and re-applying set the annotations that a user would set.
 - `diff` and `blame` run as commands of their own, so the screen goes on.
-- While the screen is shown, log lines are kept for it. Afterwards the terminal is as it was, with the last tree in it.
+- While the screen is shown, log lines are kept for it. Afterwards the terminal is restored, and shows the last tree.
 - A key arrives without Enter, and is not echoed. Ctrl-C stays a signal.
 - The terminal is as it was afterwards, also after an error.
 """
@@ -74,7 +74,7 @@ _KEY = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|\x1b|[^\x1b]", re.DOTALL)
 
 
 def parse_keys(text: str) -> list[str]:
-    """The keys of what a terminal sends: a letter, or a name such as `up`. Other sequences are left out."""
+    """The keys in a terminal's input: a letter, or a name such as `up`. Other sequences are left out."""
     found = (_SEQUENCES.get(key, key if len(key) == 1 else "") for key in _KEY.findall(text))
     return [key for key in found if key]
 
@@ -104,7 +104,7 @@ async def keyboard() -> AsyncIterator[asyncio.Queue[str]]:
 
 
 AS_DEV = "ssa-operator-dev"
-"""The field manager of what the user of `dev` changes by its keys and examples."""
+"""The field manager of changes by the keys and examples of `dev`."""
 
 REDRAW = 0.25
 """Seconds between two readings of the operator's reports, if no key is pressed."""
@@ -157,7 +157,7 @@ class DevConsole:
         printing.lines(row.line for row in rows)
 
     async def _scene(self, watches: Watches, mapper: RESTMapper, log: Sequence[str]) -> Scene:
-        """What there is to show now."""
+        """The data to show now."""
         now, parents, errors = time.time(), list[dict[str, Any]](), list[str]()
         async with watches.round():
             for informer in self.operator.folders.values():
@@ -195,7 +195,7 @@ class DevConsole:
         return parent | {"resources": found}
 
     async def _do(self, request: KeyRequest, row: Row, width: int) -> None:
-        """Do what a key asks for. The result is the screen's notice, or a text that it opens."""
+        """Carry out a key. The result is the screen's notice, or a text that it opens."""
         found = self._find(row.parent)
         if found is None:
             return
@@ -242,7 +242,7 @@ class DevConsole:
         self._command = asyncio.create_task(self._open(words, options, width))
 
     async def _open(self, words: Sequence[str], options: Sequence[str], width: int) -> None:
-        """Run a command, and open what it prints."""
+        """Run a command, and open its output."""
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "ssa_operator", *words, *options,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,

@@ -1,4 +1,4 @@
-"""The screen of `ssa-operator dev`: what it shows, and what a key does.
+"""The screen of `ssa-operator dev`: its content, and the effects of keys.
 
 Promises:
 - The screen has exactly the lines of the terminal, from 80x24 on: a title, the tree, the whole message of the selected
@@ -38,7 +38,7 @@ PAGER_KEYS = "↑↓ scroll  q back"
 
 
 class KeyRequest(StrEnum):
-    """What a key asks of the session."""
+    """A key's request to the session."""
 
     PAUSE = "pause"
     APPLY = "re-apply"
@@ -80,7 +80,7 @@ class Row(Struct, frozen=True):
 
 
 class Scene(Struct, frozen=True, kw_only=True):
-    """What there is to show at one moment."""
+    """The data to show at one moment."""
 
     parents: Sequence[Mapping[str, Any]] = ()
     """The data of the parents, as `status` and `tree` show it."""
@@ -98,7 +98,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     """The newest lines of the operator's log, the oldest first."""
 
     cluster_note: str = ""
-    """What the cluster's start still does, empty if it is complete."""
+    """The remaining work of the cluster's start, empty if it is complete."""
 
     def rows(self, now: float) -> list[Row]:
         """The lines of the tree. `now` is in seconds since the epoch."""
@@ -108,7 +108,7 @@ class Scene(Struct, frozen=True, kw_only=True):
 
 
 class ScreenState(Struct, frozen=True, kw_only=True):
-    """What the user has chosen."""
+    """The user's choices."""
 
     selected: tuple[str, ...] = ()
     """The key of the selected row."""

@@ -123,7 +123,7 @@ async def _apply(
     client: Client, mapper: RESTMapper, examples: Sequence[Document], *, crds_refused: bool
 ) -> Sequence[str]:
     """Apply the examples with the annotation of `kubectl apply`, so that the user can go on with kubectl. Returns why
-    some were skipped, where CRDs are refused. Raises CommandError.
+    some were skipped because CRDs are refused. Raises CommandError.
     """
     skipped = []
     for document in examples:
@@ -151,7 +151,7 @@ def _as_kubectl(body: Mapping[str, Any], namespace: str) -> dict[str, Any]:
 async def _stop_when_ready(
     operator: Operator, examples: Sequence[Document], seconds: float, stop: asyncio.Event
 ) -> None:
-    """Stop as soon as every example is Ready. Raises CommandError if one is not Ready after so many seconds."""
+    """Stop as soon as every example is Ready. Raises CommandError if one is not Ready in time."""
     deadline = time.monotonic() + seconds
     while unready := _unready(operator, examples):
         if time.monotonic() > deadline:

@@ -1,1 +1,1 @@
-"""Plays sequences of changes on parents, and checks what becomes of their children."""
+"""Plays sequences of changes on parents, and checks the resulting children."""

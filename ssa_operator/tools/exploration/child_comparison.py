@@ -1,10 +1,10 @@
 """Compares the children of parents that have the same spec, whatever the parents' names, namespaces and uids are.
 
 Promises:
-- The parents' namespaces and uids make no difference, also where texts and the children's names contain them.
+- The parents' namespaces and uids make no difference, even if texts and the children's names contain them.
 - Only what the operator applies is compared: not the status, not the API server's defaults, not fields that only other
   field managers own, and not the operator's own labels and annotations.
-- What differs between two new parents of one spec makes no difference: generated values, times, addresses, checksums.
+- Values that differ between two new parents of one spec don't count: generated values, times, addresses, checksums.
 - An object that is applied only once, or only if it is absent, is not compared.
 - A difference has no Secret's content.
 """
@@ -24,13 +24,13 @@ from ssa_operator.objects.source_location import FieldPath, SourceLocation, fiel
 from ssa_operator.reconcile.secrets.content_fields import ContentFields, hidden_in_live, prefix_of
 
 ABSENT = "(absent)"
-"""Stands for a field or an object that one of the two lacks."""
+"""The placeholder for a field or an object that one of the two lacks."""
 
 _COMPARED_METADATA = frozenset({"annotations", "labels", "ownerReferences"})
 
 _APPLIED = frozenset({Writer.TEMPLATE, Writer.OPERATOR, Writer.EARLIER_TEMPLATE})
-"""The writers of the compared fields. A default stays what it was when the object was created: `imagePullPolicy` of a
-container whose image changes, for instance.
+"""The writers of the compared fields. A default stays as it was at the creation of the object, for example the
+`imagePullPolicy` of a container whose image changes.
 """
 
 

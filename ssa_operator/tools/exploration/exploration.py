@@ -103,7 +103,7 @@ def _check_replayed(options: ExplorationOptions) -> None:
 
 @asynccontextmanager
 async def _connected(options: ExplorationOptions) -> AsyncIterator[Client]:
-    """A client of the cluster, which has the CRDs if it is the local control plane."""
+    """A client of the cluster. On the local control plane, the CRDs are installed."""
     async with AsyncExitStack() as stack:
         target = options.target
         if target is None:

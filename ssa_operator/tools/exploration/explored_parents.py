@@ -43,13 +43,15 @@ QUIET = 0.4
 """Seconds without a reconcile after which a parent that is ready, or failed, is settled."""
 
 UNREADY_QUIET = 4.0
-"""Seconds without a reconcile after which a parent that is not ready is settled: kwok needs less for a pod or a Job."""
+"""Seconds without a reconcile after which a parent that is not ready is settled: kwok needs less time for a pod or a
+Job.
+"""
 
 REMOVAL_SECONDS = 120.0
 """Seconds that a parent has to be finalized after a sequence."""
 
 _ENDLESS_WRITES = 6
-"""So many changes of one child by reconciles of one spec have no end."""
+"""After this many changes of one child by reconciles of one spec, the changes count as endless."""
 
 _WRITES = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED, Result.PRUNED})
 
@@ -145,14 +147,14 @@ class ExploredParents:
         return replace(state, endless=counts if endless else "")
 
     async def reconcile_again(self, explored: ExploredParent) -> str:
-        """Reconcile a settled parent as after a change of it. Returns what that changed, '' for nothing."""
+        """Reconcile a settled parent as after a change of it. Returns what changed, '' for nothing."""
         explored.again.clear()
         self._parents.reconcile_again(explored.key)
         await self.until_quiet(explored, explored.reconciles + 1)
         return "; ".join(f"{identity} was {result}" for identity, result in sorted(explored.again.items()))
 
     async def until_quiet(self, explored: ExploredParent, reconciles: int = 0, unready: float = UNREADY_QUIET) -> bool:
-        """Wait until a parent is settled, after so many reconciles at least. False if it changes without an end.
+        """Wait until a parent is settled, after at least `reconciles` reconciles. False if it changes without end.
         `unready` is how long a parent that is not ready must be quiet.
         """
         deadline = time.monotonic() + self.patience
@@ -223,7 +225,7 @@ class ExploredParents:
 
     async def _remove(self, explored: ExploredParent) -> None:
         keys = [key for key, each in self._explored.items() if each.namespace == explored.namespace]
-        # At once, because one may wait for another one's deletion.
+        # In parallel, because one may wait for another one's deletion.
         await asyncio.gather(*map(self._remove_parent, keys))
         if explored.key.namespace:
             try:

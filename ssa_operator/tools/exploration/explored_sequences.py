@@ -3,7 +3,7 @@
 Promises:
 - A file that was written gives the same parent and the same changes when it is read.
 - A file holds what a user needs to repeat the sequence with kubectl: the parent, and JSON patches.
-- The result breaks the same rule as the sequence that it is made of.
+- The result breaks the same rule as the original sequence.
 - Steps are left out first, then values become simpler.
 - At most `attempts` sequences are played.
 """
@@ -37,10 +37,10 @@ class ExploredSequence(Struct, frozen=True, kw_only=True):
     folder: str
     """The name of the template folder."""
     parent: Mapping[str, Any]
-    """The parent as it begins."""
+    """The parent at the beginning."""
     changes: Sequence[SpecChange]
     rule: str
-    """What it broke when it was found."""
+    """The rule that it broke when it was found."""
     message: str
 
     def text(self) -> str:

@@ -4,10 +4,10 @@ Promises:
 - After each change that settles, the children equal those of a new parent with the same spec.
 - From each error state, the last good spec leads back to the state of a new parent.
 - A change that is refused or fails deletes nothing that ran, and changes nothing that can't be rendered or applied.
-- A spec that is reconciled twice changes nothing, and no reconcile changes things without an end.
+- A spec that is reconciled twice changes nothing, and reconciles don't change things without end.
 - The same changes give the same checks, so that a sequence can be shortened and played again.
-- A spec is applied to one new parent however often its state is asked for.
-- What differs between two new parents of a spec is known before it counts as a difference.
+- A spec is applied to only one new parent, however often its state is read.
+- Differences between two new parents of a spec are known and don't count.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class NewParents:
 
 
 def _key(subject: ExploredObject, body: Mapping[str, Any]) -> bytes:
-    """Equal for parents whose children should be the same."""
+    """A key that is equal for parents whose children should be the same."""
     metadata = body["metadata"]
     own = {name: metadata.get(name) for name in ("labels", "annotations")}
     fields = {name: value for name, value in body.items() if name not in ("metadata", "status")}
@@ -99,7 +99,7 @@ class Explorer:
     async def play(
         self, subject: ExploredObject, next_change: Callable[[Mapping[str, Any]], SpecChange | None], steps: int
     ) -> Played:
-        """Play a sequence until a rule is broken or so many changes are played. Raises ApiError and ParentError."""
+        """Play a sequence until a rule is broken or `steps` changes are played. Raises ApiError and ParentError."""
         played = Played()
         explored = await self._parents.open(subject)
         try:
@@ -146,7 +146,7 @@ class Explorer:
             else:
                 played.failure = own_failure(after, number) or broken_by_invalid(before, after, number)
         finally:
-            # The next one that asks gets its error.
+            # The next caller gets its error.
             await asyncio.gather(new, return_exceptions=True)
         if after.phase is Phase.REFUSED:
             return good, replace(after, phase=before.phase)

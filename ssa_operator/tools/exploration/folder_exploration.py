@@ -1,4 +1,4 @@
-"""Explores one template folder: plays its kept sequences, draws new ones, and repeats, shortens and keeps what fails.
+"""Explores one template folder: plays its kept sequences, draws new ones, and repeats, shortens and keeps failing ones.
 
 Promises:
 - The same seed gives the same changes for the same templates and schema.
@@ -90,7 +90,7 @@ def _cut(text: str) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class ExploredFolder:
-    """What became of the sequences of one template folder."""
+    """The results of the sequences of one template folder."""
 
     folder: str
     sequences: int = 0
@@ -168,7 +168,7 @@ class SequenceOptions:
     """Sequences of each template folder; without a limit if `seconds` is set and this is 0."""
     steps: int
     seconds: float
-    """How long new sequences are begun for each template folder, 0 for no limit."""
+    """Seconds for which new sequences are begun for each template folder, 0 for no limit."""
     replay: Sequence[Path]
     """The only sequences to play."""
     attempts: int = 30
@@ -342,7 +342,7 @@ class FolderExploration:
 
 
 def _signature(failure: Failure) -> str:
-    """Equal for failures that probably have one cause."""
+    """A text that is equal for failures that probably have one cause."""
     fields = sorted({(each.child, each.field) for each in failure.differences})
     return json.dumps([failure.rule, fields or failure.message])
 

@@ -3,7 +3,7 @@
 Promises:
 - An error of the API server ends the wait for a new namespace, unless it may pass by itself.
 - An object that exists already is neither changed nor deleted.
-- What was created is deleted in the end.
+- Everything that was created is deleted at the end.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from ssa_operator.tools.exploration.child_comparison import ChildDifference, Chi
 
 
 class ExplorationRule(StrEnum):
-    """What a sequence breaks."""
+    """A rule that a sequence breaks."""
 
     DIFFERS = "DiffersFromNew"
     """The children differ from those of a new parent with the same spec."""
@@ -43,7 +43,7 @@ class ExplorationRule(StrEnum):
 
 
 class Phase(StrEnum):
-    """What became of a spec."""
+    """The result of a spec."""
 
     READY = "ready"
     UNREADY = "unready"
@@ -56,7 +56,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExploredObject:
-    """What is explored: the parent that every sequence begins with, and what is beside it."""
+    """The explored objects: the parent that every sequence begins with, and the objects beside it."""
 
     folder: str
     """The name of the template folder."""
@@ -81,7 +81,7 @@ class Failure:
 
 @dataclass(slots=True, kw_only=True)
 class Played:
-    """What became of a sequence."""
+    """The result of a sequence."""
 
     changes: list[SpecChange] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Settled:
     rendered: frozenset[Identity] = frozenset()
     """The children that the templates render."""
     unnamed: tuple[str, ...] = ()
-    """What the status doesn't name of a failure."""
+    """The parts of a failure that the status doesn't name."""
     once_unready: bool = False
     """Whether an object that is applied only once, or only if it is absent, is not ready."""
     comparable: bool = True

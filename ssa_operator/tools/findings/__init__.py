@@ -1,1 +1,1 @@
-"""A finding: what is wrong, at which line, and what fixes it."""
+"""A finding: a problem, its line, and its fix."""

@@ -2,8 +2,9 @@
 
 Promises:
 - Every finding has a code of CODES, a message, and the file and line that cause it.
-- A code, once published, keeps its meaning. `check --explain CODE` prints what the table says of it.
-- A warning is about what works and may surprise. An error is about what a cluster refuses, or what can't be meant.
+- A published code keeps its meaning. `check --explain CODE` prints its entry of the table.
+- A warning is about something that works but may surprise. An error is about something that a cluster refuses, or that
+  can't be intended.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Code(Struct, frozen=True, kw_only=True):
 
     severity: Severity
     title: str
-    """What is wrong, as a noun phrase."""
+    """The problem, as a noun phrase."""
     explanation: str
     """Why it matters, and what to do."""
 
@@ -388,11 +389,11 @@ class Finding:
     """A key of CODES."""
     message: str
     location: SourceLocation | None = None
-    """The line that causes it; None where no file has it, as for a missing example."""
+    """The line that causes it; None if no file has it, as for a missing example."""
     fix: str = ""
-    """What to write instead, in words; '' where there is no one answer."""
+    """What to write instead, in words; '' if there is no single answer."""
     edits: tuple[Edit, ...] = ()
-    """What `check --fix` writes. The result means what the author meant."""
+    """The edits of `check --fix`. They keep the author's meaning."""
     subject: str = field(default="", compare=False)
     """The manifest that shows it. Several manifests of one line show it only once."""
 

@@ -1,7 +1,7 @@
 """Draws a dependency graph as text, Mermaid, DOT and SVG.
 
 Promises:
-- All formats show the same nodes, edges, labels and states; arrows go from a manifest to what it reads.
+- All formats show the same nodes, edges, labels and states; arrows go from a manifest to the objects that it reads.
 - A dashed edge is a read that a manifest doesn't wait for; an edge of a cycle is red.
 - No name can become syntax of a format.
 """
@@ -74,7 +74,7 @@ def print_graphs(graphs: Sequence[DrawnGraph], output: str) -> None:
 
 
 def _print_text(graphs: Sequence[DrawnGraph]) -> None:
-    """Print a list: each manifest after what it waits for, and below it what it reads."""
+    """Print a list: each manifest after those that it waits for, and below it the objects that it reads."""
     console = streams.console()
     for drawn in graphs:
         if drawn is not graphs[0]:

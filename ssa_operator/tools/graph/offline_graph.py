@@ -151,5 +151,5 @@ def _example_files(files: GraphFiles) -> Iterator[Path]:
             continue
         if not root.is_dir():
             raise CommandError(f"there is no file or folder {root}; correct --examples", code=2)
-        # Where a folder leads that the user names is their choice.
+        # The user chooses where a named folder leads.
         yield from yaml_files(root.resolve() if root.is_symlink() else root, SUFFIXES, depth=2)

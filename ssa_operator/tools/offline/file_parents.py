@@ -2,10 +2,10 @@
 
 Promises:
 - If the API server refuses one of the parents, none is applied.
-- The operator's own reconciler, queue and workers reconcile the parents. An operator can go on where this ends, and the
-  other way round.
+- The operator's own reconciler, queue and workers reconcile the parents. An operator can continue where this ends, and
+  vice versa.
 - A parent counts as ready only after a reconcile of the version that was applied.
-- A failure that only a user can repair ends the wait. Everything else is waited for, also what admission denies.
+- A failure that only a user can repair ends the wait. For everything else it waits, even for a denial by admission.
 - A held prune is confirmed only if the user asks for it.
 """
 
@@ -92,12 +92,12 @@ class _RecordingReconciler(Reconciler):
 
 @dataclass(slots=True, kw_only=True)
 class AppliedParent:
-    """A parent that was applied from a file, and what became of it so far."""
+    """A parent that was applied from a file, and its result so far."""
 
     key: ParentKey
     document: Document
     live: LiveObject
-    """The parent as the last reconcile saw it, before that as it was applied."""
+    """The parent that the last reconcile saw; before the first one, the applied parent."""
     version: str
     """The resourceVersion from which on a reconcile counts."""
     report: Report | None = None
@@ -157,7 +157,7 @@ class FileParents:
         return tuple(map(str, problems))
 
     async def check(self, documents: Sequence[Document], namespace: str) -> list[str]:
-        """Why some parents can't be applied, each with its place in the file; [] where all can. Nothing is written."""
+        """Why some parents can't be applied, each with its place in the file; [] if all can. Nothing is written."""
         return [problem for document in documents for problem in await self._check(document, namespace)]
 
     async def _check(self, document: Document, namespace: str) -> list[str]:
@@ -168,7 +168,7 @@ class FileParents:
         return []
 
     async def apply(self, documents: Sequence[Document], namespace: str) -> None:
-        """Apply the parents, and have the workers reconcile them. Raises ApiError and ParentError."""
+        """Apply the parents, and let the workers reconcile them. Raises ApiError and ParentError."""
         for document in documents:
             parents = folder_of(self._shared.controllers, group_kind(document))
             metadata = document.body["metadata"]
@@ -187,7 +187,7 @@ class FileParents:
                 self._queue.add(key, Cause.PARENT)
 
     def _listen(self, parents: Parents) -> None:
-        """Have the applied version of a parent reconciled as soon as it is seen, also if it has the same generation:
+        """Requeue a parent as soon as its applied version is seen, even if it has the same generation:
         an apply may change nothing but the owners of fields.
         """
 
@@ -213,16 +213,16 @@ class FileParents:
         return key in self._queue.processing() or any(item.key == key for item in self._queue.waiting())
 
     def reconcile_again(self, key: ParentKey) -> None:
-        """Have the workers reconcile a parent as after a change of it: every manifest is applied."""
+        """Let the workers reconcile a parent as after a change of it: every manifest is applied."""
         self._queue.add(key, Cause.PARENT)
 
     def find(self, key: ParentKey) -> LiveObject | None:
-        """A parent as the informer has it, None if there is none."""
+        """The informer's parent, None without one."""
         parents = self._shared.controllers.folders.get(key.folder)
         return None if parents is None else parents.find(key.namespace, key.name)
 
     async def planned(self, key: ParentKey) -> tuple[Observed, Rendered, Plan, ParentSecrets]:
-        """What the next reconcile of a parent would observe, render and do, and where it puts contents of Secrets.
+        """What the next reconcile of a parent would observe, render and do, and where it would put contents of Secrets.
 
         Raises ParentError if it is gone.
         """
@@ -232,15 +232,15 @@ class FileParents:
         return await self._plan(self._shared.controllers.folders[key.folder], live)
 
     async def _plan(self, parents: Parents, live: LiveObject) -> tuple[Observed, Rendered, Plan, ParentSecrets]:
-        turn = Turn(parent=parents.parent(live), state=parents.state(live), causes=Cause.PARENT)
+        turn = Turn.begin(self._shared.cluster, parents.parent(live), parents.state(live), Cause.PARENT)
         observed, rendered = await self._observer.observe(turn)
         return observed, rendered, await self._planner.plan(turn, observed, rendered), turn.state.secrets
 
     async def _remember_render(self, parents: Parents, live: LiveObject) -> None:
-        """Remember what the templates render for the parent as it was: what the file changes is not taken for the work
-        of changed templates.
+        """Remember what the templates render for the parent before the file is applied, so that changes by the file do
+        not count as changes of the templates.
         """
-        turn = Turn(parent=parents.parent(live), state=ParentState(), causes=Cause.PARENT)
+        turn = Turn.begin(self._shared.cluster, parents.parent(live), ParentState(), Cause.PARENT)
         observed, rendered = await self._observer.observe(turn)
         plan = await self._planner.plan(turn, observed, rendered)
         identities = frozenset(step.identity for step in plan.steps if step.location is not None)
@@ -248,7 +248,7 @@ class FileParents:
         parents.save_state(live, replace(parents.state(live), renders=renders))
 
     async def until_done(self, seconds: float, *, prune: bool, on_change: Callable[[], None]) -> bool:
-        """Wait until all parents are ready, or can't become so, for so many seconds at most. `prune` confirms held
+        """Wait until all parents are ready, or can't become ready, for `seconds` at most. `prune` confirms held
         prunes. `on_change` is called after each reconcile. Returns whether all are ready.
         """
         with contextlib.suppress(TimeoutError):
@@ -291,7 +291,7 @@ class FileParents:
 
 
 def _is_denied_only(report: Report) -> bool:
-    """Whether nothing failed but what admission denied. The workers retry it: the cause may go."""
+    """Whether all failures are denials by admission. The workers retry these, because the cause may disappear."""
     failed = [each for each in report.outcomes if each.result is Result.FAILED]
     return (
         report.denied

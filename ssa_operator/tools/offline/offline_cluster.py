@@ -24,6 +24,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Document, Rendered, RenderProblem, StatusFields
 from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.reconcile.child_needs import rendered_kinds
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.parent_records.rules import identity_key
 from ssa_operator.reconcile.plan import steps_of
@@ -56,7 +57,7 @@ class OfflineParent(Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True, kw_only=True)
 class OfflineCluster:
-    """What takes the place of a cluster."""
+    """The replacement of a cluster."""
 
     sources: Sources
 
@@ -125,9 +126,7 @@ class OfflineCluster:
         )
 
     def _observed(self, body: dict[str, Any], rendered: Rendered, folder: Folder) -> Observed:
-        parent, scoped, settings = LiveObject.of(body), cluster_scoped(self.kinds), folder.settings
-        kinds = {group_kind(document) for document in rendered.documents}
-        kinds |= {wait.identity.group_kind for wait in rendered.waits if wait.identity is not None}
+        parent, scoped, kinds = LiveObject.of(body), cluster_scoped(self.kinds), rendered_kinds(rendered)
         others = {identity: owner for identity, owner in self.claims.items() if owner != parent.identity}
         return Observed(
             parent=parent,
@@ -141,9 +140,7 @@ class OfflineCluster:
                 claims={identity: identity_key(owner) for identity, owner in others.items()},
                 crds={parent.identity.group_kind: folder.name},
             ),
-            cluster_scope=settings.cluster_scope,
-            adopt=settings.adopt,
-            max_children=settings.max_children,
+            settings=folder.settings,
             now=self.now,
         )
 
@@ -155,7 +152,7 @@ def _identity_of(body: dict[str, Any]) -> Identity:
 def live_objects(
     documents: Iterable[Document], cluster_scoped: AbstractSet[GroupKind], namespace: str
 ) -> dict[Identity, LiveObject]:
-    """The objects of files as the cluster would hold them. Raises CommandError if one is there twice."""
+    """The objects of files as live objects. Raises CommandError if one occurs twice."""
     found: dict[Identity, LiveObject] = {}
     for document in documents:
         metadata = {"uid": OFFLINE_UID, **document.body["metadata"]}

@@ -2,7 +2,7 @@
 
 Promises:
 - The uid is all zeros and the generation 1; fields of the metadata and the status that the file sets stay.
-- Fields that the parent's CRD doesn't declare are gone, and missing fields have its defaults.
+- Fields that the parent's CRD doesn't declare are removed, and missing fields have its defaults.
 - Each reason for which the API server would refuse the parent is named with the line of its field.
 """
 
@@ -60,7 +60,7 @@ class ReturnedParent(Struct, frozen=True, kw_only=True):
     """Why the API server would refuse it."""
     pruned: tuple[PrunedField, ...] = ()
     unchecked: tuple[str, ...] = ()
-    """What was not checked offline, with the location of the parent."""
+    """The checks that were not made offline, with the location of the parent."""
 
 
 class RefusedParentError(CommandError):

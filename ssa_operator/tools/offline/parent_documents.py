@@ -17,7 +17,7 @@ from ssa_operator.rendering.folder.object_files import FileError, load_objects, 
 
 
 def read_parents(files: Sequence[str | Path]) -> list[Document]:
-    """The parents in some files. Raises CommandError, also if there is none."""
+    """The parents in some files. Raises CommandError, for example if there is none."""
     found = read_objects(files)
     if not found:
         raise CommandError("there is no object in " + ", ".join(map(str, files)))

@@ -1,7 +1,7 @@
 """Parents in files: which folder has their templates, and how they are applied.
 
 Promises:
-- The API server validates a parent strictly, and its defaults are those of a real apply also in a dry run.
+- The API server validates a parent strictly, and even in a dry run its defaults are those of a real apply.
 - A field of a parent that a file no longer has is removed, if an earlier apply of a file wrote it.
 """
 

@@ -1,4 +1,4 @@
-"""What parents render, in the words of `render` and of golden cases.
+"""The output of parents' renders, in the words of `render` and of golden cases.
 
 Promises:
 - Every wait and problem names the template line and the object.
@@ -30,7 +30,7 @@ from ssa_operator.tools.offline.template_folders import cluster_scoped, read_crd
 
 @dataclass(slots=True, kw_only=True)
 class RenderedParents:
-    """What one parent after the other renders."""
+    """The renders of several parents, one after another."""
 
     now: float
     """Seconds since the epoch."""

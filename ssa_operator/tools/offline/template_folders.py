@@ -112,7 +112,7 @@ def _kind_of(definition: Document) -> tuple[GroupKind, CRDKind]:
         spec = definition.body["spec"]
         group, names = spec["group"], spec["names"]
         for version in spec.get("versions", ()):
-            version["name"]  # every reader of a version takes its name as given
+            version["name"]  # every reader of a version relies on its name
         known = CRDKind(
             folder=f"{names['plural']}.{group}",
             namespaced=spec.get("scope") == "Namespaced",

@@ -1,7 +1,7 @@
 """Derives the permissions that an operator needs, from template folders, CRDs and example parents.
 
 Promises:
-- A folder that doesn't load, and a file that is no manifest, are errors with file and line.
+- A folder that doesn't load, and a file that is not a manifest, are errors with file and line.
 - A kind that only a render knows is covered as far as the examples render it, and is a warning.
 """
 
@@ -86,13 +86,13 @@ class OperatorSettings(Struct, frozen=True, kw_only=True):
 
 
 class NeededPermissions(Struct, frozen=True, kw_only=True):
-    """What an operator with these files needs."""
+    """The permissions that an operator with these files needs."""
 
     needs: tuple[PermissionNeed, ...]
     folders: tuple[str, ...]
     """The names of the template folders."""
     warnings: tuple[str, ...]
-    """What can't be derived, each with file and line."""
+    """The parts that can't be derived, each with file and line."""
 
 
 def needed_permissions(
@@ -143,7 +143,7 @@ def _guessed(kind: GroupKind, served: ServedKind, location: SourceLocation) -> s
 
 
 def _contents(folder: Folder, kinds: Mapping[GroupKind, CRDKind], shown: TemplateContents) -> TemplateContents:
-    """The contents of a folder; of what the examples show, those kinds that the text doesn't show."""
+    """The contents of a folder; from the examples, only the kinds that the text doesn't show."""
     known = next((each for each in kinds.values() if each.folder == folder.name), None)
     options: Callable[[tuple[str, ...]], frozenset[str] | None] = lambda _: None  # noqa: E731
     if known is not None:

@@ -87,8 +87,8 @@ def plan_against(file: Path, options: Options) -> PlanSummary:
 async def plan_all(
     preview: Preview, parents: list[Parent], summary: PlanSummary, recorder: SnapshotRecorder | None = None
 ) -> None:
-    """Add what would become of these parents. They are planned one after the other, because the first one that renders
-    an object has it; the dry runs are sent in parallel.
+    """Add the plans of these parents. They are planned one after another, because an object belongs to the first parent
+    that renders it; the dry runs are sent in parallel.
     """
     salt, places = secrets.token_bytes(16), asyncio.Semaphore(PARALLEL_PARENTS)
     results: dict[int, ParentChanges | Exception] = {}
@@ -96,7 +96,7 @@ async def plan_all(
     position = next(waiting, None)
 
     def finish(finished: int, result: ParentChanges | Exception) -> None:
-        """Add the results in the order of the parents, each as soon as all before it are there."""
+        """Add the results in the order of the parents, each as soon as all earlier ones are complete."""
         nonlocal position
         results[finished] = result
         while position in results:

@@ -1,7 +1,7 @@
 """What a reconcile would change, as text for a terminal and as data for `--output json`.
 
 Promises:
-- The text of an object is a unified diff of YAML. Below it stand the fields that other managers own, and the template
+- The text of an object is a unified diff of YAML. Below it are the fields that other managers own, and the template
   line of each field that the templates change.
 - Colours appear only in a terminal, and not with NO_COLOR.
 - No content of a Secret is shown: a short hash stands for it, equal for equal values of one field.
@@ -72,11 +72,11 @@ class ParentChanges(Struct, frozen=True, kw_only=True):
     """The change of the parent itself, if it is from a file."""
     objects: tuple[ObjectChange, ...]
     problems: tuple[str, ...]
-    """What the templates fail with, or the records on the parent that can't be read."""
+    """The failures of the templates, or the unreadable records on the parent."""
     waits: tuple[str, ...]
-    """What documents wait for whose objects are not known yet."""
+    """The waits of documents whose objects are not known yet."""
     notes: tuple[str, ...]
-    """What the user has to know beside the changes: a held prune, a suspended parent."""
+    """Notes for the user beside the changes: a held prune, a suspended parent."""
 
     @property
     def failed(self) -> bool:
@@ -171,7 +171,7 @@ def _own_change(named: NamedParent, mask: Mask) -> ObjectChange:
 
 
 def print_changes(console: Console, changes: ParentChanges) -> None:
-    """Print what would change of one parent and its children; nothing if nothing would."""
+    """Print the changes of one parent and its children; nothing if nothing would change."""
     if not (changes.differs or changes.failed or changes.notes or changes.notices):
         return
     identity = changes.planned.parent.live.identity
@@ -212,7 +212,7 @@ def _line_style(line: str) -> str:
 
 
 def diff_lines(change: ObjectChange) -> list[str]:
-    """The unified diff of an object, [] where it does not change."""
+    """The unified diff of an object, [] if it does not change."""
     if change.before is None and change.after is None:
         return []
     before, after = (yaml_text(body).splitlines() if body is not None else [] for body in (change.before, change.after))
@@ -231,7 +231,7 @@ def notes(change: ObjectChange) -> list[str]:
 
 
 def left_note(left: LeftValue) -> str:
-    """What becomes of a field that the operator gives up."""
+    """The message about a field that the operator gives up."""
     if left.handed_over:
         return (
             f"{left.field} is no longer rendered and stays {left.value}: it is handed to {_names(left.owners)}, until "

@@ -32,7 +32,7 @@ from ssa_operator.reconcile.field_changes import (
     left_fields,
 )
 from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.refusals.memory import refusal_notice
+from ssa_operator.reconcile.refusals.known_refusals import refusal_notice
 from ssa_operator.reconcile.secrets.content_fields import (
     NO_CONTENT,
     ContentFields,
@@ -53,7 +53,7 @@ class ChangedField(Struct, frozen=True, kw_only=True):
 
     field: str
     before: Any
-    """Its value, None where the object lacks it."""
+    """Its value, None if the object lacks it."""
     after: Any
     cause: ChangeCause
     owners: tuple[ChangedFieldOwner, ...] = ()
@@ -63,7 +63,7 @@ class ChangedField(Struct, frozen=True, kw_only=True):
 
 
 class LeftValue(Struct, frozen=True, kw_only=True):
-    """One field that the operator gives up and that stays as it is, with a masked value."""
+    """One field that the operator gives up and that stays, with a masked value."""
 
     field: str
     value: Any
@@ -74,33 +74,33 @@ class LeftValue(Struct, frozen=True, kw_only=True):
 
 
 class ObjectChange(Struct, frozen=True, kw_only=True):
-    """What becomes of one object."""
+    """The change of one object."""
 
     identity: Identity
     result: Result
     message: str = ""
-    """What it waits for, why it fails or is kept, or why it is recreated."""
+    """What it waits for, or why it fails, is kept or is recreated."""
     location: SourceLocation | None = None
     """The template line of its manifest, or of the field that fails."""
     before: Body | None = None
-    """The object as it is, masked, where it changes; None where it does not exist."""
+    """The present object, masked, if it changes; None if it does not exist."""
     after: Body | None = None
-    """The object as it would be, masked, where it changes; None where it would not exist."""
+    """The object after the change, masked, if it changes; None if it would not exist."""
     fields: tuple[ChangedField, ...] = ()
     """The fields that change in an object that stays."""
     left: tuple[LeftValue, ...] = ()
-    """Fields that the operator gives up and that stay as they are."""
+    """Fields that the operator gives up and that stay."""
     adopted: bool = False
     """Whether the operator takes over an object that it has not applied before."""
     adopted_from: tuple[str, ...] = ()
     """The managers whose fields the operator takes over with the object."""
 
     notice: str = ""
-    """What the API server refuses of the manifest, although the manifest is not at fault."""
+    """The API server's refusal of the manifest, although the manifest is not at fault."""
 
     @property
     def differs(self) -> bool:
-        """Whether the object would not stay as it is, or whether that is not known yet."""
+        """Whether the object would change, or whether that is not known yet."""
         return self.result is not Result.UNCHANGED or self.adopted or any(each.handed_over for each in self.left)
 
 
@@ -200,7 +200,7 @@ _Hidden: TypeAlias = "tuple[Body, HiddenPaths]"
 
 
 def _bodies(outcome: Outcome, content_fields: ContentFields) -> tuple[_Hidden | None, _Hidden | None]:
-    """The object before and after, where it changes."""
+    """The object before and after, if it changes."""
     step, live = outcome.step, outcome.live
 
     def hidden(live: LiveObject | None) -> _Hidden | None:

@@ -1,7 +1,7 @@
 """The totals and details of a plan over many parents, as text, Markdown and data.
 
 Promises:
-- Each object counts once, by what would become of it. A template that fails counts as failed.
+- Each object counts once, by its change. A template that fails counts as failed.
 - Objects with the same changes are one detail, with the names of a few of them. Changes of hidden values are the same:
   whether two objects have the same content is not shown.
 - The counts of `--output json` keep their names.
@@ -85,7 +85,7 @@ class PlanSummary:
     totals: Counts = field(default_factory=Counts)
     kinds: dict[GroupKind, Counts] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-    """What fails beside single objects: templates, parents that can't be read, folders that wait."""
+    """Failures beside those of single objects: templates, parents that can't be read, folders that wait."""
     notes: list[str] = field(default_factory=list)
     """Held prunes, suspended parents, and how the plan was made."""
     objects: list[tuple[Identity, ObjectChange]] = field(default_factory=list)
@@ -225,7 +225,7 @@ def markdown(summary: PlanSummary) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A text as Markdown shows it, in one line. GitHub notifies nobody of it: a space without width follows each @."""
+    """A text for Markdown, in one line. A zero-width space after each @ keeps GitHub from notifying users."""
     shown = "".join(f"\\{letter}" if letter in "\\`*_[]<>|#&" else letter for letter in " ".join(text.split()))
     return shown.replace("@", "@&#8203;")
 

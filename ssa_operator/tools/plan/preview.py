@@ -1,10 +1,10 @@
-"""A preview: what a reconcile of each parent would do, from the informers that the operator has, without writing.
+"""A preview: what a reconcile of each parent would do, from the informers of an operator, without writing.
 
 Promises:
 - A preview observes, renders and plans by the functions of the operator. Its writes are dry runs.
 - A parent in a file is planned as if it had been applied: with the API server's defaults and validation, and with the
   uid of the live parent if there is one.
-- Two parents that render one object are noticed, also if one of them is only in a file.
+- Two parents that render one object are noticed, even if one of them is only in a file.
 - The claims and histories of a preview end with it.
 """
 
@@ -35,7 +35,7 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.reconcile import act
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.finalization.rules import Finalization
 from ssa_operator.reconcile.observe import Observer
 from ssa_operator.reconcile.observed import Observed
@@ -60,7 +60,7 @@ class Planned(Struct, frozen=True, kw_only=True):
     rendered: Rendered
     """What the templates render for the parent, finalize hooks included."""
     plan: Plan
-    """The plan, of a parent that is being deleted that of its finalization."""
+    """The plan; for a parent that is being deleted, that of its finalization."""
     secrets: ParentSecrets
     """Where the templates put the contents of Secrets."""
     finalization: Finalization | None = None
@@ -78,7 +78,7 @@ class Planned(Struct, frozen=True, kw_only=True):
 
     @property
     def unreadable_records_message(self) -> str:
-        """Why a reconcile would do nothing because it can't read records on the parent, '' where it can."""
+        """Why a reconcile would do nothing because it can't read records on the parent, '' if it can."""
         return unreadable_records_message(self.parent.live)
 
 
@@ -88,7 +88,7 @@ class Preview:
     def __init__(self, client: DryRunClient, shared: SharedInformers, options: Options, clock: Clock) -> None:
         self._client = client
         self._shared = shared
-        self._cluster: ClusterAccess = replace(shared.cluster, dry_run=True)
+        self._cluster: SharedCluster = replace(shared.cluster, dry_run=True)
         self._observer = Observer(self._cluster, shared.claims, options.reconcile, clock)
         self._planner = Planner(self._cluster, shared.claims, self._observer, clock)
         self._now = clock.now
@@ -100,7 +100,7 @@ class Preview:
         return self._shared.controllers
 
     @property
-    def cluster(self) -> ClusterAccess:
+    def cluster(self) -> SharedCluster:
         """The informers of children and lookups, and a client whose writes are dry runs."""
         return self._cluster
 
@@ -147,10 +147,10 @@ class Preview:
         return parents.parent(live)
 
     def _stored(self, live: LiveObject, parents: Parents, *, created: bool) -> dict[str, Any]:
-        """The object of a dry run as it would be stored, in the version that the folder reads."""
+        """The object that a dry run would store, in the version that the folder reads."""
         metadata = dict(live.body["metadata"])
         if created:
-            # The API server draws another uid each time. As in an offline render, the first one is all zeros.
+            # The API server draws a new uid each time. As in an offline render, the uid is all zeros.
             metadata["uid"] = f"00000000-0000-0000-0000-{self._created:012d}"
             metadata.pop("resourceVersion", None)
             self._created += 1
@@ -161,7 +161,7 @@ class Preview:
 
         Raises ApiError.
         """
-        turn = Turn(parent=parent, state=state or ParentState(), causes=Cause.PARENT)
+        turn = Turn.begin(self._cluster, parent, state or ParentState(), Cause.PARENT)
         observed, rendered = await self._observer.observe(turn)
         finalization = None
         if parent.live.deleting:
@@ -205,8 +205,9 @@ class Preview:
         return (*steps_of(observed, rendered.without_hooks), *steps_of(observed, rendered.finalizing))
 
     async def plan_applied(self, parent: Parent) -> Planned:
-        """The plan of a parent in a file. What the same templates render for the live parent is not taken for the
-        work of changed templates, and where they put contents of Secrets for it, contents may still be.
+        """The plan of a parent in a file. Changes by the file do not count as changes of the templates, because the
+        same templates are rendered for the live parent, too. Fields into which they put contents of Secrets there may
+        still hold content.
         """
         live = self.folder_of(parent.live.identity.group_kind).find(
             parent.live.identity.namespace, parent.live.identity.name
@@ -216,16 +217,16 @@ class Preview:
         return await self.plan(parent, render_state(await self.plan(replace(parent, live=live))))
 
     async def render_status(self, planned: Planned) -> StatusFields:
-        """What the folder's status template renders, with the children as they are. Raises ApiError."""
-        turn = Turn(parent=planned.parent, state=ParentState(), causes=Cause.PARENT)
+        """What the folder's status template renders with the present children. Raises ApiError."""
+        turn = Turn.begin(self._cluster, planned.parent, ParentState(), Cause.PARENT)
         return await self._observer.render_status(turn, planned.observed.children.own, planned.rendered.ready_when)
 
     async def status_problems(self, planned: Planned) -> tuple[RenderProblem, ...]:
-        """The problems of the folder's status template, with the children as they are. Raises ApiError."""
+        """The problems of the folder's status template with the present children. Raises ApiError."""
         return (await self.render_status(planned)).problems
 
     async def dry_run(self, planned: Planned, *, as_resumed: bool = False) -> tuple[Outcome, ...]:
-        """The outcome that each step would have by a dry run, in the order of the plan's steps. The steps of a parent
+        """The outcome of each step in a dry run, in the order of the plan's steps. The steps of a parent
         that is being deleted or has unreadable records are not tried, and those of a suspended one only with
         `as_resumed`.
         """
@@ -233,11 +234,7 @@ class Preview:
             return ()
         if planned.suspended and not as_resumed:
             return outcomes_while_suspended(planned.plan)
-        settings = planned.parent.folder.settings
-        cluster = replace(
-            self._cluster.for_parent(planned.parent.live, planned.secrets), former_managers=settings.former_managers
-        )
-        return await act.dry_run(planned.plan, cluster)
+        return await act.dry_run(planned.plan, self._cluster.for_parent(planned.parent, planned.secrets))
 
 
 def _key(document: Document) -> tuple[SourceLocation, str]:

@@ -45,7 +45,7 @@ class NamedParent(Struct, frozen=True, kw_only=True):
 
     parent: Parent
     live: LiveObject | None = None
-    """The live object where the parent is from a file; None where it does not exist."""
+    """If the parent is from a file, its live object; None if it does not exist."""
     location: SourceLocation | None = None
     """The line of the file; None for a parent in the cluster."""
 
@@ -67,9 +67,9 @@ async def opened(
     If the user may not list the parents of all namespaces, only those of `needed` are watched; it is called with the
     namespace of the kubeconfig's context.
     """
-    # What the operator logs is an error of this command, or not its concern.
+    # Log lines of the operator are either errors of this command, or irrelevant for it.
     logging.getLogger("ssa_operator").setLevel(logging.ERROR)
-    # The imported modules stay: the garbage collector need not search them.
+    # The imported modules stay in memory, so the garbage collector need not search them.
     gc.freeze()
     async with connect_for_preview(target) as client:
         mapper = RESTMapper(client)

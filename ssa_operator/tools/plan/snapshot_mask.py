@@ -1,10 +1,10 @@
-"""Objects as a snapshot stores them: without the content of Secrets, and so that templates render the same from them.
+"""Masks objects for a snapshot: without the content of Secrets, but so that templates render the same from them.
 
 Promises:
-- Each value of a Secret is replaced by a token that is made of its salted hash. A Secret's data stay valid base64.
-- So is each field that holds content, as a whole. `aligned` makes it what templates make of the tokens: a template that
-  joins a value into a text renders what the object has.
-- Tokens of two entries or fields tell nothing of each other: equal values of one have equal tokens, and no others.
+- A token, made of its salted hash, replaces each value of a Secret. A Secret's data stays valid base64.
+- A token also replaces each field that holds content, as a whole. `aligned` replaces it by the templates' result for
+  the tokens, so that a template that joins a value into a text renders the stored field.
+- Only equal values of the same entry or field have equal tokens: tokens of two entries reveal nothing about each other.
 - The hash is slow, because the salt is in the snapshot: a weak password can be guessed, but not at once.
 """
 
@@ -31,7 +31,7 @@ ITERATIONS = 10_000
 """Rounds of the hash."""
 
 _IDENTITY = frozenset({"name", "namespace", "uid", "resourceVersion", "creationTimestamp", "ownerReferences"})
-"""Fields of the metadata that are stored as they are."""
+"""Fields of the metadata that are stored unmasked."""
 
 _PARENT_UID = ("metadata", "labels", PARENT_UID_LABEL)
 _LAST_APPLIED = ("metadata", "annotations", LAST_APPLIED)
@@ -75,7 +75,8 @@ class SnapshotMask:
         if _LAST_APPLIED in hidden and LAST_APPLIED in (metadata.get("annotations") or {}):
             annotations = {key: value for key, value in metadata["annotations"].items() if key != LAST_APPLIED}
             body = {**body, "metadata": {**metadata, "annotations": annotations}}
-        # A template may put the parent's uid into a Secret. Identities are what they are, or no child has its parent.
+        # A template may put the parent's uid into a Secret. Identities stay unmasked, or no child would find its
+        # parent.
         hidden = frozenset(path for path in hidden if path != _PARENT_UID and not is_identity(path))
         return replaced(body, hidden, partial(self._masked, of))
 
@@ -135,12 +136,12 @@ def _without_data(body: Body) -> dict[str, Any]:
 
 
 def _name(item: Any, at: int) -> Any:
-    """What identifies an item of a list: its name, or its place."""
+    """The identity of an item of a list: its name, or its position."""
     return item.get("name", at) if isinstance(item, Mapping) else at
 
 
 def decoded(value: str) -> str:
-    """A value of a Secret's data as text; as it is written where it is no text."""
+    """A value of a Secret's data as decoded text; unchanged if it can't be decoded."""
     try:
         return base64.b64decode(value, validate=True).decode()
     except (binascii.Error, ValueError):

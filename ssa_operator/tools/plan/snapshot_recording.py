@@ -1,9 +1,9 @@
-"""Records what the plans of parents read, for a snapshot.
+"""Records the input of parents' plans, for a snapshot.
 
 Promises:
 - A snapshot holds no content of a Secret, neither where a planned parent put it nor in a Secret itself. An object that
   content names is left out.
-- The templates that were planned render from the snapshot what they render from the cluster.
+- The planned templates render the same from the snapshot as from the cluster.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ssa_operator.objects.cluster_view import Answer, Body, Lookup, Selection
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import is_secret
-from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.replicas.requests import scale_paths
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, HiddenPaths, fields_of_child, hidden_in_live
@@ -28,14 +28,14 @@ from ssa_operator.tools.plan.snapshot_mask import SnapshotMask, aligned
 from ssa_operator.tools.plan.snapshots import VERSION, Snapshot, StoredKind, StoredParent, StoredSnapshot, stored_query
 
 ALIGNMENT_ROUNDS = 10
-"""The longest chain of objects that are made of each other's content and of a Secret."""
+"""The longest chain of objects that are derived from each other's content and from a Secret."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SnapshotRecorder:
-    """Records what the plans of parents read. `write` gives the file."""
+    """Records the input of parents' plans. `write` returns the file."""
 
-    cluster: ClusterAccess
+    cluster: SharedCluster
     salt: bytes
     taken: float
     """The time of the plans, in seconds since the epoch."""

@@ -1,12 +1,13 @@
-"""Snapshots: what a plan over all parents read from the cluster, to plan other templates without the cluster.
+"""Snapshots: the input of a plan over all parents, to plan other templates without the cluster.
 
 Promises:
-- A snapshot holds the parents, their children, what templates looked up, and the kinds that the cluster serves.
+- A snapshot holds the parents, their children, the objects that templates looked up, and the kinds that the cluster
+  serves.
 - A plan against a snapshot renders and plans by the functions of the operator. Manifests are merged into the stored
   objects, because there is no API server that could complete them.
 - A file of another version of the format is refused.
-- What a snapshot does not hold is not taken for absent: a document that looks it up waits.
-- The file has the objects of a cluster as JSON, and names everything that templates asked for.
+- An object that is not in the snapshot does not count as absent: a document that looks it up waits.
+- The file has the objects of a cluster as JSON, and names all queries of the templates.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from ssa_operator.objects.cluster_view import ALLOWED, AccessReview, Answer, Bod
 from ssa_operator.objects.identity import GroupKind, Identity, join_api_version, split_api_version
 from ssa_operator.objects.kind_state import KindState
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile.child_needs import rendered_kinds
 from ssa_operator.reconcile.finalization.rules import DeletionContext, make_finalization
 from ssa_operator.reconcile.merged_outcomes import merged_outcomes
 from ssa_operator.reconcile.object_claims import ObjectClaims
@@ -93,11 +94,11 @@ class StoredSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     taken: float
     """When it was taken, in seconds since the epoch."""
     salt: str
-    """The salt of the hashes that stand for the content of Secrets."""
+    """The salt of the hashes that replace the content of Secrets."""
     kinds: list[StoredKind]
     parents: list[StoredParent]
     objects: list[dict[str, Any]]
-    """Children, and what templates looked up."""
+    """Children, and the objects that templates looked up."""
     queries: list[StoredQuery]
     """What templates looked up."""
 
@@ -242,14 +243,13 @@ class Snapshot:
         return Answer(objects=found, unknown=stored.unknown, absent=stored.absent)
 
     def kind(self, kind: GroupKind) -> KindState | None:
-        """A kind as the cluster served it, None where it did not."""
+        """How the cluster served a kind, None if it did not."""
         return self._kinds.get(kind)
 
     def _observed(self, parent: Parent, rendered: Rendered) -> Observed:
         live, own = parent.live, self.own(parent.live)
         records = read_parent_records(live)
-        named = {each.identity.group_kind for each in own} | {group_kind(each) for each in rendered.documents}
-        named |= {each.identity.group_kind for each in rendered.waits if each.identity is not None}
+        named = {each.identity.group_kind for each in own} | rendered_kinds(rendered)
         return Observed(
             parent=live,
             children=ObservedChildren(
@@ -265,15 +265,12 @@ class Snapshot:
                 crds={live.identity.group_kind: parent.folder.name},
             ),
             records=apply_once.with_final_states(records, live.uid, self.objects.get, self.taken),
-            cluster_scope=parent.folder.settings.cluster_scope,
-            adopt=parent.folder.settings.adopt,
-            max_children=parent.folder.settings.max_children,
-            max_depth=parent.folder.settings.max_depth,
+            settings=parent.folder.settings,
             now=self.taken,
         )
 
     def _as_stored(self, plan: Plan) -> Plan:
-        """The plan with the tokens of the snapshot in Secrets whose content is as it was."""
+        """The plan with the tokens of the snapshot in Secrets whose content is unchanged."""
         steps = []
         for step in plan.steps:
             if step.manifest is not None and step.live is not None and is_secret(step.manifest.body):

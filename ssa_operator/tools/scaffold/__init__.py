@@ -1,1 +1,3 @@
-"""What `ssa-operator new` writes, as values: names, fields, a CRD, templates and an example. Nothing here does I/O."""
+"""The output of `ssa-operator new`, as values: names, fields, a CRD, templates and an example. Nothing here does
+I/O.
+"""

@@ -1,8 +1,8 @@
-"""Removes from manifests what the cluster or Helm added to them.
+"""Removes the fields from manifests that the cluster or Helm added.
 
 Promises:
-- No field is left that the API server sets: status, identity, history, and addresses that it chose.
-- Objects that controllers make are left out, because their owners make them again.
+- All fields that the API server sets are removed: status, identity, history, and addresses that it chose.
+- Objects that controllers create are left out, because their owners recreate them.
 - A Secret's content is never kept. Its values are drawn for each parent, or the Secret is left out.
 """
 
@@ -63,7 +63,7 @@ _CLUSTER_DEFAULTS: Mapping[str, Any] = {
     "terminationMessagePolicy": "File",
     "podManagementPolicy": "OrderedReady",
 }
-"""Fields of built-in workloads and Services that the API server sets to these values where they are missing."""
+"""Fields of built-in workloads and Services that the API server sets to these values if they are missing."""
 
 _DEFAULTED_GROUPS = frozenset({"", "apps", "batch"})
 
@@ -71,7 +71,7 @@ _SECRET_LENGTH_LIMIT = 128
 
 
 class Cleaned(Struct, frozen=True, kw_only=True):
-    """Manifests without what the cluster and Helm added."""
+    """Manifests without the additions of the cluster and Helm."""
 
     bodies: Sequence[dict[str, Any]]
     notes: Sequence[str]

@@ -5,7 +5,7 @@ Promises:
 - `kubectl get` shows the status and reason of the condition Ready, with `--output wide` its message, too.
 - The example is valid by the schema.
 - Mappings that users fill with keys of their own (labels, resource limits) accept other keys.
-- Where the example says too little (null, an empty list), the schema accepts anything.
+- If the example shows too little (null, an empty list), the schema accepts anything.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def definition(names: ResourceNames, spec: Mapping[str, Any], *, ready_replicas:
 
 
 def _spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of the spec. Without required fields it is there by default, so that its own defaults hold."""
+    """The schema of the spec. Without required fields it has a default, so that its own defaults apply."""
     if not spec.get("properties"):
         return {"type": "object"}
     return {**spec} if spec.get("required") else {**spec, "default": {}}

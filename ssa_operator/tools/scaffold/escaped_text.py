@@ -1,8 +1,8 @@
 """Writes manifests as template text: data as YAML, with Jinja expressions in some places.
 
 Promises:
-- Text of a manifest that looks like Jinja is rendered as it is.
-- A value that is only an expression keeps the type that the expression gives.
+- Text of a manifest that looks like Jinja is rendered literally.
+- A value that is only an expression keeps the type of the expression's result.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class TemplateText:
         return int(mark.removeprefix(self._prefix).removesuffix("x"))
 
     def _escaped(self, value: Any) -> Any:
-        """The data with marks in place of what Jinja would take for its own syntax."""
+        """The data with marks in place of text that Jinja would parse."""
         if isinstance(value, Mapping):
             return {self._escaped(key): self._escaped(item) for key, item in value.items()}
         if isinstance(value, list):

@@ -2,7 +2,7 @@
 
 Promises:
 - A field that is neither required nor has a default may be missing.
-- The default of a nested field holds also where the mapping around it is missing.
+- The default of a nested field holds even if the mapping around it is missing.
 - An invalid field is refused with the reason, a default by the rules of its type.
 """
 
@@ -53,7 +53,7 @@ _LIMITS: Mapping[str, Mapping[str, Any]] = {
     "replicas": {"format": "int32", "minimum": 0},
     "port": {"format": "int32", "minimum": 1, "maximum": 65535},
 }
-"""What the schema says of an integer with this name, too."""
+"""Additional limits in the schema of an integer with this name."""
 
 _INT64 = 2**63
 _FIELD = re.compile(r"(?P<path>[^:=!]+):(?P<type>[^=!]+)(?:(?P<required>!)|=(?P<default>.*))?", re.DOTALL)
@@ -110,8 +110,8 @@ def _insert(root: dict[str, Any], parts: list[str], schema: dict[str, Any], *, r
 
 
 def complete(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a mapping with what follows from its fields: a mapping with a required field is required itself,
-    and one with defaults is there by default.
+    """The schema of a mapping, completed by its fields: a mapping with a required field is required itself, and one
+    with defaults has a default.
     """
     for name, field in schema.get("properties", {}).items():
         if "properties" in field.get("items", {}):
@@ -124,7 +124,7 @@ def complete(schema: dict[str, Any]) -> dict[str, Any]:
             required.extend([name] if name not in required else [])
         elif any("default" in each for each in field["properties"].values()):
             field["default"] = {}
-    # A reader expects what an object must have before what it may have.
+    # Readers expect required fields before optional ones.
     return schema
 
 
@@ -140,7 +140,7 @@ def leaves(schema: Mapping[str, Any], path: tuple[str, ...] = (), *, guaranteed:
 
 
 def sample(schema: Mapping[str, Any], name: str, values: Mapping[str, Any]) -> Any:
-    """A value that the schema allows: its default, or else one that suits the name of the field."""
+    """A value that the schema allows: its default, or else one that fits the name of the field."""
     if schema.get("default") not in (None, {}):
         return schema["default"]
     if name in values and schema.get("type") == "string" and not {"enum", "pattern"} & schema.keys():

@@ -1,10 +1,10 @@
 """Replaces the name of an instance within manifests by the name of the parent.
 
 Promises:
-- Two parents render objects of different names: where a manifest's name doesn't contain the instance, the parent's name
-  comes before it.
+- Two parents render objects with different names: if a manifest's name doesn't contain the instance, it gets the
+  parent's name as a prefix.
 - References follow the names: Services, ConfigMaps, Secrets, claims, service accounts, roles, and host names.
-- Other text is changed only if the name of the instance can't be meant otherwise there.
+- Other text is changed only if the name of the instance can't mean anything else there.
 """
 
 from __future__ import annotations

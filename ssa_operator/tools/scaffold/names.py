@@ -12,7 +12,7 @@ from msgspec import Struct
 
 
 class ScaffoldError(ValueError):
-    """What the user asked for can't be written. The message says why, and what to do."""
+    """The request can't be fulfilled. The message says why, and what to do."""
 
 
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]*")

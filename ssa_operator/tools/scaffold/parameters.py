@@ -1,8 +1,9 @@
-"""Finds what users of manifests usually want to set, and makes fields of the spec of it.
+"""Finds the values that users of manifests usually want to set, and makes them fields of the spec.
 
 Promises:
-- A parameter's default is the value of the manifest, so an object without a spec renders what the manifests said.
-- A value is wired only where nothing else writes it: the replicas of a workload that an autoscaler scales are left out.
+- A parameter's default is the value of the manifest, so an object without a spec renders the original manifests.
+- A value becomes a parameter only if nothing else writes it: the replicas of a workload that an autoscaler scales are
+  left out.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ class Parameters:
 
 
 def component_of(body: Mapping[str, Any], instance: str, bodies: Sequence[Mapping[str, Any]]) -> str:
-    """How the parameters of a manifest begin: its name without that of the instance; '' for the only workload."""
+    """The prefix of a manifest's parameters: its name without that of the instance; '' for the only workload."""
     workloads = [each for each in bodies if each["kind"] in _PODS]
     if len(workloads) <= 1:
         return ""

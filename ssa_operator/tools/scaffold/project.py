@@ -1,7 +1,7 @@
 """Everything that `ssa-operator new` writes for one resource.
 
 Promises:
-- The templates of manifests, rendered for the example, give the manifests again.
+- Templates made of manifests, rendered for the example, give the original manifests.
 - The CRD declares every field that the templates read.
 """
 
@@ -31,7 +31,7 @@ VERSION = "v1alpha1"
 
 
 class NewRequest(Struct, frozen=True, kw_only=True):
-    """What the user asks for. At most one of `fields`, `example`, `crd` and `manifests` is given."""
+    """The user's request. At most one of `fields`, `example`, `crd` and `manifests` is given."""
 
     kind: str
     group: str = ""
@@ -47,7 +47,7 @@ class NewRequest(Struct, frozen=True, kw_only=True):
 
 
 class Parts(Struct, frozen=True, kw_only=True):
-    """What is written."""
+    """The files to write."""
 
     names: ResourceNames
     crd: Mapping[str, Any]
@@ -57,11 +57,11 @@ class Parts(Struct, frozen=True, kw_only=True):
     parameters: Sequence[Parameter] = ()
     """The values of manifests that became fields."""
     notes: Sequence[str] = field(default=())
-    """What the author should know, as sentences."""
+    """Notes for the author, as sentences."""
 
 
 def parts(request: NewRequest) -> Parts:
-    """What is written for a request. Raises ScaffoldError."""
+    """The files for a request. Raises ScaffoldError."""
     if request.crd is not None:
         return _of_crd(request, request.crd)
     if request.example is not None:
@@ -230,7 +230,7 @@ def _merged(renamed: Any, wired: Any, text: TemplateText) -> Any:
 def _file_name(
     body: Mapping[str, Any], instance: str, bodies: Sequence[Mapping[str, Any]], taken: Mapping[str, str]
 ) -> str:
-    """The name of a template: by the kind, and by the name where there are several of the kind."""
+    """The name of a template: the kind, and also the name if there are several of the kind."""
     kind = str(body["kind"]).lower()
     rest = str(body["metadata"]["name"]).removeprefix(instance).strip("-")
     several = sum(each["kind"] == body["kind"] for each in bodies) > 1

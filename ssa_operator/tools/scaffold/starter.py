@@ -3,7 +3,7 @@
 Promises:
 - `replicas`, `image`, `port` and `resources` of the spec are those of the Deployment. Each other field is an
   environment variable of the container.
-- A field that may be missing is read only where it is there.
+- A field that may be missing is read only if it exists.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ IMAGE = "nginxinc/nginx-unprivileged:1.29-alpine"
 PORT = 8080
 
 FIELDS = ("replicas:int=1", f"image:string={IMAGE}")
-"""The fields of a resource for which the user names none."""
+"""The default fields of a resource."""
 
 SAMPLES: Mapping[str, str] = {"image": IMAGE, "host": "www.example.com"}
 """Samples of fields by name."""
@@ -39,7 +39,7 @@ _NO_VARIABLE = re.compile(r"[^A-Za-z0-9]+")
 
 
 def starter(names: ResourceNames, spec: Mapping[str, Any], *, own_crd: bool) -> dict[str, str]:
-    """The files of the template folder. `own_crd` is false for a CRD of others, whose status is theirs."""
+    """The files of the template folder. `own_crd` is false for a foreign CRD, whose status belongs to its author."""
     found = list(leaves(spec)) if own_crd else [leaf for leaf in leaves(spec) if _is_simple(leaf)]
     known = {leaf.path[0]: leaf for leaf in found if leaf.path[0] in _KNOWN and _suits(leaf)}
     known |= {name: each for name in ("resources",) if (each := _resources(spec)) is not None}
@@ -76,7 +76,7 @@ def _resources(spec: Mapping[str, Any]) -> Leaf | None:
 
 
 def _value(leaf: Leaf | None, default: str) -> str:
-    """The value of a field as template text; `default` where there is no such field, or it is missing."""
+    """The value of a field as template text; `default` if there is no such field, or if it is missing."""
     if leaf is None:
         return default
     text = expression(("spec", *leaf.path))

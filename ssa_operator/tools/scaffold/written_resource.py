@@ -4,8 +4,8 @@ Promises:
 - The command overwrites nothing. If a file exists, it names all that exist and writes nothing.
 - A golden case has what its templates render.
 - A Secret's content is in no file and in no output.
-- The repository works as it stands: its workflow checks, tests and plans the templates, its image has them, and its
-  values are those of the operator's Helm chart.
+- The repository works without changes: its workflow checks, tests and plans the templates, its image contains them, and
+  its values are for the operator's Helm chart.
 - A pull request of a fork is checked and tested without secrets. The workflow never runs code of a pull request with
   the permissions of the repository.
 - A pull request has one comment with its plan, which each push renews.
@@ -59,7 +59,7 @@ _FILES = {
 
 
 class Project(Struct, frozen=True, kw_only=True):
-    """What the files name."""
+    """The names in the files."""
 
     name: str
     """The name of the operator, and of its folder, image and release."""

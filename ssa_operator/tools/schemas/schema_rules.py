@@ -1,10 +1,10 @@
-"""Rules about manifests by the schemas of their kinds: what a strict apply refuses, and what is deprecated.
+"""Rules about manifests by the schemas of their kinds: errors that a strict apply refuses, and deprecated fields.
 
 Promises:
 - An unknown field, a wrong type, a value that isn't allowed, a missing field and a repeated item of a list map are
   found, each with the template line of the field.
 - A kind without a schema is no finding, unless its API group is known completely.
-- A null is no value, because the operator removes it before an apply. `status` is not looked at.
+- A null is no value, because the operator removes it before an apply. `status` is not checked.
 - No finding shows a value of a Secret, or of a manifest that reads one.
 """
 
@@ -24,7 +24,7 @@ from ssa_operator.tools.findings.findings import Edit, Finding
 _PRESERVED = "x-kubernetes-preserve-unknown-fields"
 
 _ZERO_ALLOWED = frozenset({("HTTPHeader", "value")})
-"""Required fields that the API server takes as empty where they are missing."""
+"""Required fields that the API server takes as empty if they are missing."""
 
 _REMOVED: Mapping[tuple[str, str], tuple[str, str]] = {
     (api_version, kind): (version, instead)
@@ -94,7 +94,7 @@ class _SchemaWalk:
         self._document = document
         self._schemas = schemas
         self._built_in = is_built_in(split_api_version(document.body["apiVersion"])[0])
-        # A value that a Secret may hold is never shown.
+        # A value that may come from a Secret is never shown.
         self._shows_values = document.body["kind"] != "Secret" and not any(
             getattr(each.query, "kind", "") == "Secret" or "Secret" in str(each.query) for each in document.dependencies
         )

@@ -1,7 +1,7 @@
 """The schemas of the targeted Kubernetes: those of a version that come with the package, or the current cluster's.
 
 Promises:
-- A version needs no cluster. A version that doesn't come with the package is an error that names those that do.
+- A version needs no cluster. A version that the package doesn't include is an error that names the included ones.
 - A field of an object that holds a value of a wrong type is an error with file and line.
 """
 
@@ -51,8 +51,8 @@ def bundled_schemas(version: str) -> KubernetesSchemas:
 
 
 def refuse_invalid_values(documents: Iterable[Document]) -> None:
-    """Raises CommandError with every field of objects whose value no Kubernetes allows, as a text where a mapping is
-    due. Kinds without a schema pass.
+    """Raises CommandError with every field of objects whose value no Kubernetes allows, for example a text in place of
+    a mapping. Kinds without a schema pass.
     """
     findings = check_schemas(documents, bundled_schemas(KUBERNETES_VERSION))
     wrong = [f"{finding.location}: {finding.text}" for finding in findings if finding.code == "invalid-value"]
@@ -64,7 +64,7 @@ _FILE = re.compile(r"kubernetes-(\d+\.\d+)\.json\.gz")
 
 
 def encoded(schemas: KubernetesSchemas) -> bytes:
-    """The content of a file for `bundled_schemas`; the same for the same schemas."""
+    """The content of a file for `bundled_schemas`; equal schemas give equal content."""
     return gzip.compress(msgspec.json.encode(schemas), 9, mtime=0)
 
 

@@ -1,1 +1,1 @@
-"""What a terminal shows: tables, YAML, JSON, and completion."""
+"""Output for terminals: tables, YAML, JSON, and completion."""

@@ -1,4 +1,4 @@
-"""Objects as the YAML text of golden cases: one form for one value, made for reading and for diffs.
+"""Writes objects as the YAML text of golden cases: one form for each value, for reading and for diffs.
 
 Promises:
 - Reading the text gives the same values, types included.
@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?
 """Strings that the YAML of manifests would read as numbers; PyYAML quotes only some of them."""
 
 _BLOCK = re.compile(r"[^\x00-\x09\x0b-\x1f\x7f-\xa0\u2028\u2029\ufeff]*", re.ASCII)
-"""Strings that a literal block can hold as they are."""
+"""Strings that a literal block can hold unchanged."""
 
 
 class _CanonicalDumper(yaml.CSafeDumper):

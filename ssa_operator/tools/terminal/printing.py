@@ -1,7 +1,7 @@
 """Prints objects as YAML or JSON, and tables.
 
 Promises:
-- `--output json` prints several objects as a `v1` List. The user can apply the printed YAML as it is.
+- `--output json` prints several objects as a `v1` List. The user can apply the printed YAML unchanged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Dumper(yaml.CSafeDumper):
 
 
 def _string_node(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
-    # Double quotes have escapes for all that a terminal would obey, and no line of their own.
+    # Double quotes have escapes for everything that controls a terminal, and keep a text on one line.
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if is_risky(text) else None)
 
 

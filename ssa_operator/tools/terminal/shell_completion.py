@@ -1,14 +1,14 @@
-"""Writes completions for shells: each is one word of the command line, whatever it is called.
+"""Writes completions for shells: each is one word of the command line, whatever characters its name has.
 
 Promises:
 - No shell runs or expands a part of a completion: not when it completes, and not when the user runs the line. Names
   come from folders of a repository, from a kubeconfig and from the API server.
-- A word that the terminal would not show as it is, with a control character for instance, is not completed.
+- A word that the terminal would not show literally, for example with a control character, is not completed.
 - Kinds are first those of the template folders, which need no cluster, and then those that the cluster serves.
 - Without a cluster, and after `TIMEOUT` seconds, the cluster completes nothing. A completion never prints an error.
 
-typer's own classes leave that to the names: its script for zsh evaluates what they print, and bash inserts it as it is.
-The scripts that users have installed stay as they are.
+typer's own classes don't quote names: its script for zsh evaluates the printed names, and bash inserts them literally.
+The scripts that users have installed stay valid.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
 def register() -> None:
-    """Have typer use this module's classes."""
+    """Make typer use this module's classes."""
     for name, shell in (
         ("bash", _Bash),
         ("zsh", _Zsh),
@@ -48,7 +48,7 @@ def register() -> None:
 
 
 class Kubectl(ShellComplete):
-    """Completions without a shell, as kubectl asks for them. It passes them to any shell, so they are plain words."""
+    """Completions without a shell, for kubectl. It passes them to any shell, so they are plain words."""
 
     name = "kubectl"
     source_template = ""
@@ -198,7 +198,7 @@ async def _kinds(_client: Client, mapper: RESTMapper) -> list[str]:
 
 
 def _from_cluster(ctx: Context, read: Callable[[Client, RESTMapper], Awaitable[list[str]]]) -> list[str]:
-    """What `read` returns, nothing if the cluster can't be read in time."""
+    """The result of `read`, empty if the cluster can't be read in time."""
     from ssa_operator.kube.api.discovery import RESTMapper
     from ssa_operator.operator.process.connection import Target, connect
 
@@ -209,5 +209,5 @@ def _from_cluster(ctx: Context, read: Callable[[Client, RESTMapper], Awaitable[l
 
     try:
         return asyncio.run(work())
-    except Exception:  # noqa: BLE001 - an error has no place in the line that the user types
+    except Exception:  # noqa: BLE001 - an error must not appear in the line that the user types
         return []

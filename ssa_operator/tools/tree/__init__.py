@@ -1,1 +1,1 @@
-"""A parent, its children, and what Kubernetes made below them."""
+"""A parent, its children, and the objects that Kubernetes created below them."""

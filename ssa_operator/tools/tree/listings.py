@@ -1,7 +1,7 @@
 """Reads the objects of scopes: once by lists, or continuously by watches.
 
 Promises:
-- A command reads the same values from lists and from watches, so `--watch` shows what the command shows without it.
+- A command reads the same values from lists and from watches, so `--watch` shows the same as the command without it.
 - A scope that the user may not read has a problem, and the other scopes are read. A resource that the cluster does not
   serve has no objects.
 - Watches send no request for a scope that they watch already, and close the watches of scopes that are no longer read.

@@ -93,8 +93,8 @@ async def list_parents(
         for resource in await _wanted_resources(mapper, reference, resources):
             scopes |= dict.fromkeys(_scopes(resource, namespaces, reference.name), resource)
     if not wanted:
-        # The status of a built-in kind has nothing of the operator, and there may be thousands of objects. The user
-        # names them to see them.
+        # The status of a built-in kind has no fields of the operator, and there may be thousands of objects. They are
+        # shown only if the user names them.
         shown = (resource for resource in resources if not resource.built_in)
         scopes = {scope: resource for resource in shown for scope in _scopes(resource, namespaces)}
     found = {}
@@ -188,7 +188,7 @@ async def parent_entries(
 
 
 def _missing(parent: ListedParent, missing: Mapping[Resource, MissingReport]) -> MissingReport:
-    """What the status of a parent lacks and can't have."""
+    """The parts that the status of a parent lacks and can't have."""
     return missing.get(parent.resource, MissingReport()) if _is_incomplete(parent) else MissingReport()
 
 

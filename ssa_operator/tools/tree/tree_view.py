@@ -36,7 +36,7 @@ COLOURS = {
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """One object: where it is in the tree, what it is, and how it is."""
+    """One object: its place in the tree, its name, and its state."""
 
     guides: str = ""
     """The lines of the tree before it."""
@@ -72,7 +72,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
     @property
     def change(self) -> tuple[str, ...]:
-        """The line without what depends on the clock. Another one is a change of the object."""
+        """The parts of the line that don't depend on the clock. If they differ, the object has changed."""
         return (self.kind, self.name, self.state, self.message, self.note)
 
     @property
@@ -111,7 +111,7 @@ def entry(live: LiveObject, status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def one_line(text: str) -> str:
-    """A text of the cluster as one line that moves no cursor: with blanks for line ends and control characters."""
+    """A text from the cluster as one line that moves no cursor: with blanks for line ends and control characters."""
     return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 
@@ -123,7 +123,7 @@ def conditions_of(live: LiveObject) -> list[Mapping[str, Any]]:
 
 
 def condition(parent: Mapping[str, Any], kind: str) -> Mapping[str, Any] | None:
-    """The condition of a type in a parent's data, None where there is none."""
+    """The condition of a type in a parent's data, None without one."""
     return next((each for each in parent["conditions"] if each.get("type") == kind), None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from ssa_operator.devcluster import binaries, processes
 from ssa_operator.devcluster import cluster as clusters
+from tests.cli.process import run
 from tests.cli.terminal import terminal
 from tests.devcluster.waiting import until
 from tests.packaging.checkout import ROOT
@@ -175,3 +177,24 @@ async def test_a_dev_whose_controllers_can_not_be_compiled_ends_with_the_reason(
         assert "no module of kwok" in text
         assert "Traceback" not in shown.raw.decode(errors="replace")
     assert not (tmp_path / "state" / "clusters" / "default").exists()
+
+
+@pytest.mark.slow
+async def test_dev_ends_with_0_when_every_example_is_ready_and_leaves_nothing(tmp_path: Path) -> None:
+    state = {"SSA_OPERATOR_STATE_DIR": str(tmp_path / "state")}
+    code, out, err = await run("dev", "--until-ready", "--listen=", **state)
+    assert code == 0, err
+    assert "export KUBECONFIG=" in out
+    assert "default/hello: Ready=True" in err
+    code, out, _ = await run("cluster", "status", "--output=json", **state)
+    assert (code, json.loads(out)["state"]) == (1, "stopped")
+
+
+@pytest.mark.slow
+async def test_dev_fails_with_the_reason_if_an_example_is_not_ready_in_time(tmp_path: Path, templates: Path) -> None:
+    state = {"SSA_OPERATOR_STATE_DIR": str(tmp_path / "state")}
+    (templates / "echoes.example.com/bad.yaml.j2").write_text("a: {{ spec.nothing }}\n")
+    code, _, err = await run("dev", f"--templates={templates}", "--until-ready", "--timeout=5", "--listen=", **state)
+    assert code == 1
+    assert "not ready after 5 s" in err
+    assert "bad.yaml.j2:1" in err

@@ -326,3 +326,22 @@ async def test_status_in_a_terminal_changes_its_lines_in_place(desk: Desk, clien
         assert "Unknown" not in text
         shown.press("\x03")
         assert await shown.ended() == 130
+
+
+async def test_status_shows_parents_children_and_the_objects_that_they_wait_for(
+    cluster: Cluster, client: Client, desk: Desk
+) -> None:
+    options = Options(templates=(ROOT / "templates",), namespaces=(desk.namespace,), listen=None)
+    async with operating(client, options):
+        await desk.apply(echo("web"))
+        await desk.ready("echoes.example.com", "web")
+    arguments = ("status", f"--namespace={desk.namespace}", f"--kubeconfig={cluster.kubeconfig}")
+    code, out, _ = await run(*arguments)
+    assert code == 0
+    assert f"Echo {desk.namespace}/web  Ready" in out
+    assert f"Deployment {desk.namespace}/web  Current" in out
+    code, out, _ = await run(*arguments, "echo/web", "--output=json")
+    assert json.loads(out)[0]["resources"][0]["kind"] == "Deployment"
+    code, _, err = await run(*arguments, "echo/other")
+    assert code == 1
+    assert "there is no echo/other" in err

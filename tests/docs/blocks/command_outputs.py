@@ -1,4 +1,4 @@
-"""The outputs of commands that docs/commands.md shows. The test of each command compares what it prints.
+"""The outputs of commands that the pages of docs/commands show. The test of each command compares what it prints.
 
 A transcript shows what a command prints in the repository. These outputs come from other templates.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tests.docs.blocks import pages
 from tests.docs.blocks.pages import Block, blocks
 
-PAGE = "docs/commands.md"
+PAGES = tuple(page for page in pages.PAGES if page.startswith("docs/commands/"))
 
 BEGINNINGS: Mapping[str, str] = {
     "blame": "deployment.yaml.j2:",
@@ -24,6 +25,6 @@ BEGINNINGS: Mapping[str, str] = {
 
 def shown(command: str) -> Block:
     """The block with the output of a command."""
-    found = [block for block in blocks(PAGE) if block.text.startswith(BEGINNINGS[command])]
+    found = [block for page in PAGES for block in blocks(page) if block.text.startswith(BEGINNINGS[command])]
     (block,) = (block for block in found if block.language == "text")
     return block

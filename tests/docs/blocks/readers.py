@@ -17,7 +17,7 @@ from pathlib import Path
 
 import promql_parser
 
-from docs.generate import reference, transcripts
+from docs.generate import command_pages, transcripts
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.parent_records.rules import (
     INVENTORY_ANNOTATION,
@@ -26,15 +26,14 @@ from ssa_operator.reconcile.parent_records.rules import (
     unreadable_records_message,
 )
 from tests.cli.test_manners import COMMANDS
-from tests.docs import test_cookbook, test_gitops, test_readme, test_side_by_side
+from tests.docs import test_cookbook, test_gitops, test_readme, test_side_by_side, test_templates
 from tests.docs.blocks import command_outputs, page_templates, programs, quoted_messages, typed_commands, yaml_blocks
 from tests.docs.blocks.pages import Block
 from tests.docs.blocks.typed_commands import tracked, typed
 from tests.operator.admission import test_admission
 from tests.packaging.checkout import ROOT
-from tests.rendering import test_docs
 
-OTHER_TESTS = (test_admission, test_cookbook, test_docs, test_gitops, test_readme, test_side_by_side)
+OTHER_TESTS = (test_admission, test_cookbook, test_gitops, test_readme, test_side_by_side, test_templates)
 """The tests of single pages."""
 
 READ_BY_OTHER_TESTS = frozenset(block for test in OTHER_TESTS for block in test.READ)
@@ -78,10 +77,10 @@ def _transcripts() -> dict[str, tuple[list[str], list[str]]]:
 
 
 def _pages_played(page: str) -> list[str]:
-    """The pages whose transcripts are those of a page: of docs/commands.md, the ones that it is made from."""
-    if ROOT / page == transcripts.GENERATED:
-        folder = reference.PROSE.relative_to(ROOT).as_posix()
-        return [each for each in _transcripts() if each.startswith(f"{folder}/")]
+    """The pages whose transcripts are those of a page: of a page in docs/commands, the ones that it is made from."""
+    if (ROOT / page).parent == transcripts.GENERATED:
+        folder = command_pages.PROSE.relative_to(ROOT).as_posix()
+        return [each for each in _transcripts() if each.startswith(f"{folder}/{Path(page).stem}")]
     return [page] if page in _transcripts() else []
 
 
@@ -100,8 +99,8 @@ def _is_output(block: Block) -> bool:
 
 
 def _is_usage(block: Block) -> bool:
-    usages = (reference.usage(command, ("ssa-operator", *words)) for words, command in COMMANDS.items())
-    return ROOT / block.page == reference.PAGE and block.language == "" and block.text.strip() in usages
+    usages = (command_pages.usage(command, ("ssa-operator", *words)) for words, command in COMMANDS.items())
+    return (ROOT / block.page).parent == command_pages.FOLDER and block.language == "" and block.text.strip() in usages
 
 
 def _wrong_commands(block: Block) -> Sequence[str]:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.objects.predicate import Judgement, Predicate
 from ssa_operator.objects.readiness.rules import UNSCHEDULABLE_GRACE, ReadinessState, readiness
 
 CURRENT, IN_PROGRESS, FAILED, TERMINATING = (
@@ -320,6 +321,15 @@ def test_a_status_that_nothing_has_written_for_minutes_has_one_other_message(
             ' conditions; if it never does, set ssa-operator.dev/ready-when, or ssa-operator.dev/wait: "false"'
         )
         assert found.again_at is None
+
+
+@pytest.mark.parametrize(("holds", "state"), [(True, ReadinessState.CURRENT), (False, ReadinessState.IN_PROGRESS)])
+def test_a_failed_job_with_an_expression_is_what_the_expression_says(holds: bool, state: ReadinessState) -> None:
+    failed = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}
+    failed |= {"status": {"conditions": [{"type": "Failed", "status": "True"}]}}
+    assert readiness(failed, NOON).state is ReadinessState.FAILED
+    expression = Predicate("status.failed == 0", lambda _: Judgement(holds))
+    assert readiness(failed, NOON, ready_when=expression).state is state
 
 
 def test_without_a_time_of_creation_nothing_is_said_of_minutes() -> None:

@@ -209,7 +209,7 @@ async def test_a_parent_in_whose_thread_the_process_is_killed_comes_last_and_alo
         assert await command.ended() == -signal.SIGKILL
         assert any("died in a step of its reconcile" in line and "pill" in line for line in command.lines)
     lease = await desk.until(LEASES, "ssa-operator", _suspects)
-    (first,) = (each.get("times", 0) for each in _suspects(lease))  # 1 where the machine was busy for a second
+    (first,) = (each.get("times", 0) for each in _suspects(lease))  # 1 if the machine was busy for a second
     await desk.apply(*(echo(f"other-{number}") for number in range(3)))
     for times in range(first + 1, 3):
         async with started(DIES_IN_THREAD, *run, namespace=desk.namespace) as command:
@@ -269,10 +269,10 @@ async def test_a_standby_takes_over_without_the_parent_that_holds_the_leader(des
         ("", ""),
         ("Current thread 0x1 (most recent call first):\n  <no Python frame>\n", ""),
         (
-            'File "/lib/python3.11/re/__init__.py", line 166 in match\n  File "/v/ssa_operator/core/a.py", line 7 in f',
-            "match (re/__init__.py:166), called by f (ssa_operator/core/a.py:7)",
+            'File "/lib/python3.11/re/__init__.py", line 166 in match\n  File "/v/ssa_operator/kube/a.py", line 7 in f',
+            "match (re/__init__.py:166), called by f (ssa_operator/kube/a.py:7)",
         ),
-        ('  File "/app/ssa_operator/core/a.py", line 7 in f\n', "f (ssa_operator/core/a.py:7)"),
+        ('  File "/app/ssa_operator/rendering/a.py", line 7 in f\n', "f (ssa_operator/rendering/a.py:7)"),
         (
             '  File "/app/ssa_operator/rendering/a.py", line 7 in f\n  File "echoes/map.yaml.j2", line 3 in root\n',
             "f (ssa_operator/rendering/a.py:7) while echoes/map.yaml.j2 is rendered",

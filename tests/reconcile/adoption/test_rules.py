@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import LAST_APPLIED
 from ssa_operator.objects.identity import Identity
@@ -325,7 +324,7 @@ def test_an_object_of_the_operators_installation_is_never_adopted(policy: AdoptP
 
 
 def test_a_manifest_of_an_excluded_object_is_refused_with_what_to_do() -> None:
-    plan = make_plan(replace(observed(INSIDE), adopt=AdoptPolicy.NEVER), rendered(config_map()))
+    plan = make_plan(observed(INSIDE, adopt=AdoptPolicy.NEVER), rendered(config_map()))
     (step,) = plan.steps
     assert (step.action, step.problem) == (Action.REFUSE, FailureReason.CONFLICT)
     assert f"ssa-operator.dev/parent-uid: {PARENT_UID}" in step.reason

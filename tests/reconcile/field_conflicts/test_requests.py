@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from ssa_operator.objects.live_object import MANAGER, LiveObject
-from ssa_operator.reconcile.child_history import ChildHistory, observe_conflicts
+from ssa_operator.reconcile.child_history import ChildHistory
+from ssa_operator.reconcile.field_conflicts.memory import Conflicts, observe_conflicts
 from ssa_operator.reconcile.field_conflicts.requests import ATTEMPTS, LARGE, observe_foreign_changes
 from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren, ConflictPolicy
 from ssa_operator.reconcile.render_turns import RenderTurns
+from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord
 from tests.objects.example_objects import child
 
@@ -57,7 +59,7 @@ async def test_large_children_are_compared_in_a_thread(value: str, on_loop: bool
     children = seen(state(value, "7"), state(value + "y", "8", entry))
     history, found = await observe(lambda: children)
     assert found == [on_loop]
-    assert len(history.conflicts) == 1
+    assert len(history[Conflicts].by_child) == 1
 
 
 async def test_many_small_children_are_large_together() -> None:
@@ -83,8 +85,8 @@ async def test_an_untouched_child_is_compared_once() -> None:
     applied, live = state(BIG, "7"), state(BIG, "8")
     children = seen(applied, live)
     history, found = await observe(lambda: children)
-    assert (found, history.conflicts) == ([False], {})
-    children = AppliedChildren(apply_records=history.apply_records, live=children.live, synced=lambda _: True)
+    assert (found, history[Conflicts].by_child) == ([False], {})
+    children = AppliedChildren(apply_records=history[ApplyRecords].by_child, live=children.live, synced=lambda _: True)
     assert (await observe(lambda: children))[1] == [True]
 
 
@@ -95,4 +97,4 @@ async def test_a_child_that_changes_meanwhile_is_compared_again_a_few_times() ->
     assert (await observe(lambda: changes_once.pop(0)))[1] == [False, False]
     history, found = await observe(lambda: versions.pop(0))
     assert found == [False] * ATTEMPTS
-    assert len(history.conflicts) == 1
+    assert len(history[Conflicts].by_child) == 1

@@ -235,19 +235,6 @@ async def test_a_plan_reports_a_record_of_a_newer_version_and_tries_nothing(desk
     assert '"created": 1' not in output.decode()
 
 
-async def test_a_value_of_suspend_that_this_version_does_not_know_suspends(desk: Desk, operate: Operate) -> None:
-    body = echo("web")
-    body["metadata"]["annotations"] = {"ssa-operator.dev/suspend": "until-monday"}
-    async with operate():
-        await desk.apply(body)
-        parent = await desk.until(ECHOES, "web", lambda body: "status" in body)
-        (condition,) = [each for each in parent["status"]["conditions"] if each["type"] == "Suspended"]
-        assert "'until-monday'" in condition["message"]
-        assert await desk.find("deployments.apps", "web") is None
-        await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/suspend=false", "--overwrite")
-        await desk.ready(ECHOES, "web")
-
-
 async def test_conditions_and_fields_of_another_version_leave_the_status(desk: Desk, operate: Operate) -> None:
     await leave(desk, FOREIGN_STATUS)
     async with operate():

@@ -1,4 +1,4 @@
-"""The operator removes its records from a parent also if other managers change the parent meanwhile."""
+"""The operator removes its records from a parent even if other managers change the parent meanwhile."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.finalizers import FINALIZER
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.parent_records.requests import save_parent_records
 from ssa_operator.reconcile.parent_records.rules import INVENTORY_ANNOTATION, ParentRecords, read_parent_records
+from ssa_operator.reconcile.parent_state import ParentState
+from ssa_operator.reconcile.turn import Turn
 from tests.operator.harness import Desk, echo
 
 pytestmark = pytest.mark.cluster
@@ -58,9 +61,15 @@ async def release(client: Client, live: LiveObject, records: ParentRecords = NOT
         unreported="",
         cache=Cache(),
     )
-    return (
-        await save_parent_records(cast(ClusterAccess, SimpleNamespace(operator_client=client)), parent, records)
-    ).live
+    turn = Turn(
+        cluster=cast(ClusterAccess, SimpleNamespace(operator_client=client)),
+        parent=parent,
+        records=read_parent_records(live),
+        state=ParentState(),
+        causes=Cause.PARENT,
+    )
+    await save_parent_records(turn, records)
+    return turn.parent.live
 
 
 async def test_the_finalizer_is_removed_also_if_another_manager_changes_the_parent_meanwhile(desk: Desk) -> None:

@@ -17,7 +17,13 @@ from ssa_operator.objects.managed_fields import Path, owned
 from ssa_operator.objects.manifest import Manifest, Rules, manifest
 from ssa_operator.reconcile.immutable_fields.rules import immutable_field
 from ssa_operator.reconcile.refusals.field_claims import claim
-from ssa_operator.reconcile.refusals.memory import KeptValue, KnownRefusal, recalled, refusal_notice, without_kept
+from ssa_operator.reconcile.refusals.known_refusals import (
+    KeptValue,
+    KnownRefusal,
+    recalled,
+    refusal_notice,
+    without_kept,
+)
 from ssa_operator.reconcile.refusals.rules import RefusedApply, changes_nothing_immutable, find_candidates
 from tests.objects.example_objects import document, parent
 

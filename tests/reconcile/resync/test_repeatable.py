@@ -11,7 +11,6 @@ from ssa_operator.objects.compression import Examples
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.reconcile.field_conflicts.rules import ConflictHistory, DatedChange, ForeignChange
 from ssa_operator.reconcile.observed import ApplyScope
-from ssa_operator.reconcile.ordering import FollowUps
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.plan import Plan, make_plan
@@ -73,7 +72,7 @@ def test_large_manifests_are_not_kept() -> None:
         {"apply_records": {}},
         {"recreations": {IDENTITY: Recreation(digest=b"", created=True)}},
         {"shown_warnings": {IDENTITY: frozenset({"deprecated"})}},
-        {"follow_ups": FollowUps(1)},
+        {"follow_ups": 1},
         {"conflicts": {IDENTITY: ConflictHistory(digest=b"", changes=(CHANGE,))}},
         {"conflicts": {IDENTITY: ConflictHistory(digest=b"", changes=(CHANGE,), reverted_at=1.0, conflict_changes=6)}},
     ],

@@ -21,7 +21,6 @@ from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.objects.identity import Identity
 from ssa_operator.reconcile.adoption.rules import only_to_known
 from ssa_operator.reconcile.outcome import Result
-from ssa_operator.reconcile.parent_records.rules import read_parent_records
 from ssa_operator.reconcile.parent_state import ResyncInputs
 from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS
@@ -104,11 +103,11 @@ class Oracle:
 
     def _rendered(self, turn: Turn) -> set[tuple[Identity, str, bytes]]:
         observer = self.running.operator._reconciler.observer
-        view = observer._view(turn.parent, observer._cluster.children.by_parent(turn.uid))
+        view = observer._view(turn, observer._cluster.children.by_parent(turn.uid))
         rendered = render(turn.parent.folder, turn.parent.live.body, view)
         assert not rendered.problems
-        fresh = Turn(parent=turn.parent, state=turn.state, causes=turn.causes)
-        observed = observer._observed(fresh, rendered, read_parent_records(turn.parent.live), NO_OBJECTS, NO_OBJECTS)
+        fresh = Turn.begin(observer._cluster, turn.parent, turn.state, turn.causes)
+        observed = observer._observed(fresh, rendered, fresh.records, NO_OBJECTS, NO_OBJECTS)
         planned = [(step.manifest, step.live) for step in make_plan(observed, rendered).steps]
         return {
             (each.identity, each.version, only_to_known(each, live))

@@ -1,4 +1,6 @@
-"""CEL expressions have the values of the specification. `test_rules_of_crds.py` compares many with the API server."""
+"""CEL expressions have the values of the specification. `test_rule_validation_on_server.py` compares
+many with the API server.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Generated values: random once, then read back from the live object.
+"""The function `generated` of templates: draws the values, and finds the fields from which they are read back.
 
 Promises:
 - One call of `generated` is one value, wherever the template writes it.
-- The render reads the value back from the live object of the document, from the field that contains the value alone, as
-  it is or in base64.
-- A template that writes a generated value to no such field is refused, because each render would generate another one.
+- The render reads the value back from the live object of the document, from the field that contains only the value,
+  plain or in base64.
+- If a template writes a generated value to no such field, it is refused, because each render would generate another
+  value.
 - No value is generated before the cluster's objects are known.
 """
 
@@ -78,7 +79,8 @@ class ValueGenerator:
             value = prefix + drawn
             number = position
             while value in self._known:
-                # Offline all draws are the same, and there are no more different values of one letter.
+                # Offline all draws are the same, so another letter, or beyond the alphabet a number, makes the values
+                # different.
                 drawn = different_value(drawn) if number < len(ALPHABET) else _numbered_value(drawn, number)
                 number += 1
                 value = prefix + drawn

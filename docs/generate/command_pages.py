@@ -1,16 +1,16 @@
-"""Makes docs/commands.md from the commands and from the prose in docs/generate/commands.
+"""Makes docs/commands, a page for each command, from the commands and from the prose in docs/generate/commands.
 
 Promises:
-- Every command has a section: usage, help, arguments, options with their environment variables, an example, and the
-  prose of its file, if there is one (`cluster-start.md` for `cluster start`).
+- Every command has a page, and every subcommand a section of it: usage, help, arguments, options with their environment
+  variables, an example, and the prose of its file, if there is one (`cluster-start.md` for `cluster start`).
 - A file of prose that belongs to no command is an error.
-- The page depends on the commands and the prose alone, not on the terminal or the environment.
+- The pages depend on the commands and the prose alone, not on the terminal or the environment.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from ssa_operator.cli.main import application_of
 from ssa_operator.cli.topics import MODULES, TOPICS
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "commands.md"
+FOLDER = ROOT / "docs" / "commands"
 PROSE = Path(__file__).parent / "commands"
 INTRODUCTION = "introduction"
 
@@ -30,15 +30,28 @@ _EXTRA = re.compile(r"\s*\[((?:env var|default|required)\b.*)\]$", re.DOTALL)
 _REPLACED = {"--help", "--install-completion", "--show-completion"}
 
 
-def page() -> str:
-    """The text of the page. Raises ValueError for prose without a command."""
+def pages() -> Mapping[Path, str]:
+    """The text of each page. Raises ValueError for prose without a command."""
     root: Any = get_command(application_of())
     prose = {path.stem: _prose(path) for path in sorted(PROSE.glob("*.md"))}
-    parts = ["# Commands", _NOTE, prose.pop(INTRODUCTION), "\n".join(_summary(root))]
+    first, _, introduction = prose.pop(INTRODUCTION).partition("\n\n")
+    made = {FOLDER / "README.md": _page(["# Commands", _NOTE, first, "\n".join(_summary(root)), introduction])}
     for name in MODULES:
-        parts += _sections(root.commands[name], ("ssa-operator", name), prose)
+        title, *parts = _sections(root.commands[name], ("ssa-operator", name), prose)
+        made[FOLDER / f"{name}.md"] = _page([title, _NOTE, *parts])
     if prose:
         raise ValueError(f"no command belongs to {', '.join(f'{PROSE.name}/{name}.md' for name in prose)}")
+    return made
+
+
+def write() -> None:
+    """Write all pages."""
+    FOLDER.mkdir(exist_ok=True)
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+
+
+def _page(parts: Iterable[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
@@ -48,8 +61,8 @@ def usage(command: Any, words: tuple[str, ...]) -> str:
 
 
 def _prose(path: Path) -> str:
-    """The text of a file of prose, with its links as the page needs them."""
-    return path.read_text(encoding="utf-8").strip().replace("](../../", "](")
+    """The text of a file of prose, with its links as the pages need them."""
+    return path.read_text(encoding="utf-8").strip().replace("](../../", "](../")
 
 
 def _summary(root: Any) -> Iterator[str]:
@@ -59,13 +72,13 @@ def _summary(root: Any) -> Iterator[str]:
     for topic, names in TOPICS.items():
         yield f"| **{topic}** | |"
         for name in names:
-            yield f"| [`{name}`](#{name}) | {_cell(root.commands[name].get_short_help_str(200))} |"
+            yield f"| [`{name}`]({name}.md) | {_cell(root.commands[name].get_short_help_str(200))} |"
 
 
 def _sections(command: Any, words: tuple[str, ...], prose: dict[str, str]) -> Iterator[str]:
-    """The sections of a command and its subcommands."""
+    """The sections of a command and its subcommands, from the heading on."""
     context = Context(command, info_name=" ".join(words))
-    yield f"{'#' * len(words)} {' '.join(words[1:])}"
+    yield f"{'#' * (len(words) - 1)} {' '.join(words[1:])}"
     subcommands = getattr(command, "commands", None)
     if subcommands is None:
         yield f"```\n{usage(command, words)}\n```"

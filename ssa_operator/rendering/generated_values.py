@@ -1,7 +1,9 @@
-"""Fills the documents of one file with the generated values that their live objects have.
+"""When a generated value is drawn, and when it is read back from the live object.
 
 Promises:
 - A generated value that a live object has never changes. All fields of the file with that value get the same one.
+- A value is drawn again only if no live object has it: if the object is gone, or lacks the field. While the operator
+  recreates an object, its record (reconcile.generated_values) counts as the live object.
 - A document waits while the objects of its kind are not known, because one of them may have the value.
 - A document with a generated value that no live object could return is a problem.
 """
@@ -20,8 +22,8 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.render_result import Document, RenderProblem, Wait, WaitTarget
 from ssa_operator.objects.source_location import field_text
 from ssa_operator.rendering.difference import difference
-from ssa_operator.rendering.jinja.generated_values import ValueLocation, different_value, value_locations
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
+from ssa_operator.rendering.jinja.value_generator import ValueLocation, different_value, value_locations
 from ssa_operator.rendering.references import Result, identity_of, wait_instead
 
 RenderFile: TypeAlias = Callable[[Sequence[str]], "list[Result]"]
@@ -36,7 +38,8 @@ _REMEDY = (
 def use_live_values(
     results: list[Result], values: Sequence[str], render_file: RenderFile, api: TemplateAPI
 ) -> list[Result]:
-    """The results of a file with the generated values that the cluster has, and those of `values` that it lacks.
+    """The results of a file with the generated values of the cluster, and with those of `values` that the cluster
+    lacks.
 
     `results` were rendered with `values`; `render_file` renders the file with other ones.
 

@@ -1,4 +1,4 @@
-"""The other commands, as their user sees them."""
+"""`ssa-operator render` without a cluster: manifests, what would wait, and what fails, each with its line."""
 
 from __future__ import annotations
 
@@ -8,18 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.kube.api.client import Client
-from ssa_operator.operator.operator_options import Options
 from tests.cli.process import run
-from tests.operator.harness import ROOT, Desk, definition, echo, operating
-
-
-async def test_an_option_can_be_set_in_the_environment() -> None:
-    environment = {"SSA_OPERATOR_AS_APPLIED": "true", "SSA_OPERATOR_OUTPUT": "json"}
-    code, out, _ = await run("render", "examples/echo.yaml", **environment)
-    assert code == 0
-    assert json.loads(out)["metadata"]["ownerReferences"]
+from tests.operator.harness import echo
 
 
 @pytest.mark.exhaustive
@@ -78,14 +68,6 @@ async def test_several_folders_of_templates_and_crds_can_be_given(tmp_path: Path
     assert [body["kind"] for body in yaml.safe_load_all(out)] == ["Deployment", "ConfigMap"]
     code, again, _ = await run("render", "-", stdin=both, SSA_OPERATOR_TEMPLATES=f"templates:{tmp_path}")
     assert (code, again) == (0, out)
-
-
-async def test_a_crd_in_two_folders_is_refused_with_both_locations(tmp_path: Path) -> None:
-    copy = tmp_path / "echo.yaml"
-    copy.write_text((ROOT / "crds/echoes.example.com.yaml").read_text())
-    code, _, err = await run("crds", "apply", "--crds=crds", f"--crds={tmp_path}")
-    assert code == 1
-    assert f"{copy}:1: echoes.example.com is defined at crds/echoes.example.com.yaml:1 already" in err
 
 
 async def test_render_names_a_document_that_would_wait_and_prints_its_manifest(tmp_path: Path) -> None:
@@ -170,71 +152,3 @@ async def test_render_without_a_folder_names_the_folder() -> None:
     code, _, err = await run("render", "-", stdin=json.dumps(secret))
     assert code == 1
     assert "no templates for Secret a: there is no folder secrets" in err
-
-
-@pytest.mark.exhaustive
-@pytest.mark.cluster
-async def test_crds_are_applied_and_waited_for(cluster: Cluster, desk: Desk, tmp_path: Path) -> None:
-    name = f"c{desk.namespace.removeprefix('test-')}"
-    crd = definition("things", f"{name}.example.com", "Thing")
-    (tmp_path / "thing.yaml").write_text(json.dumps(crd))
-    kubeconfig = f"--kubeconfig={cluster.kubeconfig}"
-    code, _, err = await run("crds", "wait", f"--crds={tmp_path}", "--timeout=0.2", kubeconfig)
-    assert code == 1
-    assert f"CRD {crd['metadata']['name']} does not exist" in err
-    for command in ("apply", "wait"):
-        code, out, _ = await run("crds", command, f"--crds={tmp_path}", kubeconfig)
-        assert (code, out) == (0, f"{crd['metadata']['name']} established\n")
-
-
-@pytest.mark.cluster
-async def test_a_crd_that_is_refused_names_its_file(cluster: Cluster, tmp_path: Path) -> None:
-    crd = definition("things", "example.com", "Thing", scope="Everywhere")
-    (tmp_path / "thing.yaml").write_text(json.dumps(crd))
-    code, _, err = await run("crds", "apply", f"--crds={tmp_path}", f"--kubeconfig={cluster.kubeconfig}")
-    assert code == 1
-    assert f"{tmp_path}/thing.yaml:1" in err
-    assert "Everywhere" in err
-
-
-@pytest.mark.cluster
-async def test_status_shows_parents_children_and_the_objects_that_they_wait_for(
-    cluster: Cluster, client: Client, desk: Desk
-) -> None:
-    options = Options(templates=(ROOT / "templates",), namespaces=(desk.namespace,), listen=None)
-    async with operating(client, options):
-        await desk.apply(echo("web"))
-        await desk.ready("echoes.example.com", "web")
-    arguments = ("status", f"--namespace={desk.namespace}", f"--kubeconfig={cluster.kubeconfig}")
-    code, out, _ = await run(*arguments)
-    assert code == 0
-    assert f"Echo {desk.namespace}/web  Ready" in out
-    assert f"Deployment {desk.namespace}/web  Current" in out
-    code, out, _ = await run(*arguments, "echo/web", "--output=json")
-    assert json.loads(out)[0]["resources"][0]["kind"] == "Deployment"
-    code, _, err = await run(*arguments, "echo/other")
-    assert code == 1
-    assert "there is no echo/other" in err
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
-async def test_dev_ends_with_0_when_every_example_is_ready_and_leaves_nothing(tmp_path: Path) -> None:
-    state = {"SSA_OPERATOR_STATE_DIR": str(tmp_path / "state")}
-    code, out, err = await run("dev", "--until-ready", "--listen=", **state)
-    assert code == 0, err
-    assert "export KUBECONFIG=" in out
-    assert "default/hello: Ready=True" in err
-    code, out, _ = await run("cluster", "status", "--output=json", **state)
-    assert (code, json.loads(out)["state"]) == (1, "stopped")
-
-
-@pytest.mark.slow
-@pytest.mark.cluster
-async def test_dev_fails_with_the_reason_if_an_example_is_not_ready_in_time(tmp_path: Path, templates: Path) -> None:
-    state = {"SSA_OPERATOR_STATE_DIR": str(tmp_path / "state")}
-    (templates / "echoes.example.com/bad.yaml.j2").write_text("a: {{ spec.nothing }}\n")
-    code, _, err = await run("dev", f"--templates={templates}", "--until-ready", "--timeout=5", "--listen=", **state)
-    assert code == 1
-    assert "not ready after 5 s" in err
-    assert "bad.yaml.j2:1" in err

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ssa_operator.objects.cluster_view import OfflineClusterView
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.render_result import Rendered
+from ssa_operator.rendering.values.limits import Interrupt, Interrupted, interruptible
 from tests.rendering.template_files import HEAD, FakeClusterView, live, manifest, render_with
 
 SECRET = manifest("Secret", "s", "stringData:\n  password: {{ generated() }}\n")
@@ -285,3 +286,11 @@ def test_a_file_generates_a_bounded_number_of_values() -> None:
     text = HEAD + "{% for i in range(90000) %}{% set x = generated(8) %}{% endfor %}\n"
     (found,) = render_with({"a.yaml.j2": text}, OfflineClusterView()).problems
     assert str(found) == "echoes.example.com/a.yaml.j2:5: one file may generate 5000 values, and this is one more"
+
+
+def test_a_render_that_draws_long_values_ends_soon_after_it_is_interrupted() -> None:
+    drawn = itertools.count()
+    text = "{% for i in range(5000) %}{% set x = generated(1024) %}{% endfor %}" + SECRET
+    with interruptible(Interrupt(ends=0.0)), pytest.raises(Interrupted):
+        render(text, FakeClusterView(random_numbers=drawn))
+    assert next(drawn) <= 1024

@@ -1,0 +1,1 @@
+"""A warning of the API server is shown once."""

@@ -1,0 +1,1 @@
+"""A reconcile that changes what templates read is followed by another one."""
