@@ -23,7 +23,8 @@ MAX_CHILDREN = 1000
 
 MAX_DEPTH = 8
 """Parents above a parent, unless the folder's settings allow more. Operators that are built of resources of their own
-(a cluster, its node pools, their machines) have three or four levels."""
+(a cluster, its node pools, their machines) have three or four levels.
+"""
 
 
 class ParentSettings(Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 Promises:
 - The result and the verdict are those of a create request.
 - Every error is reported at once. Checks that need an API server are named, and refuse nothing.
-- The replicas that `specReplicasPath` names are a number from 0 to 2147483647, also where the schema allows others.
+- The replicas that `specReplicasPath` names are a number from 0 to 2147483647, even if the schema allows others.
 
 Admission webhooks and admission policies need a cluster.
 """

@@ -31,7 +31,7 @@ def _named(value: object = "web") -> SimpleNamespace:
 
 SAMPLES: Mapping[str, Mapping[str, Any]] = {
     "tools.cases.captured_case": {"name": "now"},
-    "tools.findings.fixes": {"edit": _named()},
+    "tools.checks.project_checks": {"edit": _named()},
     "tools.scaffold.instance_names": {
         "bound": r"(?<![A-Za-z0-9_.-]){}(?![A-Za-z0-9_])",
         "before": r"(?:(?<=://)|(?<=@)|(?<![A-Za-z0-9_./-]))",

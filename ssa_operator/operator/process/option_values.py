@@ -147,8 +147,8 @@ def shard_of(given: str) -> Shard | None:
 
 
 def admission_service_of(service: str, webhook: tuple[str | None, int] | None) -> tuple[str, int] | None:
-    """Name and port of `--admission-service`, None if it is empty. Raises CommandError, also if the webhook lacks its
-    package.
+    """Name and port of `--admission-service`, None if it is empty. Raises CommandError, for example if the webhook
+    lacks its package.
     """
     from importlib.util import find_spec
 

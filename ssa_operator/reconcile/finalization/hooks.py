@@ -31,7 +31,8 @@ from ssa_operator.reconcile.step import Action, Step
 
 HOOK_BACKOFF_OFFSET = 5
 """Failures that the backoff of a failed hook starts with, so that its first pause is 8 s: the Job has retried by its
-own backoffLimit before."""
+own backoffLimit before.
+"""
 
 DONE = "done"
 """The reason of the step of a hook that is done, and its record."""
@@ -101,7 +102,7 @@ def _skip_impossible(observed: Observed, hooks: Sequence[Step]) -> tuple[list[St
 
 
 def _missing_input(observed: Observed, step: Step, available: AbstractSet[tuple[str, str]]) -> str:
-    """The child that a waiting hook reads and that will never exist, '' where there is none."""
+    """The child that a waiting hook reads and that will never exist, '' if there is none."""
     if step.action is not Action.WAIT:
         return ""
     children = [each.query for each in step.order.awaited if isinstance(each.query, Reference)]

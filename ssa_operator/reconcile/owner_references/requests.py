@@ -1,5 +1,6 @@
-"""Keeping an object as it is, but for its owner reference to the parent: the reference names a version that is served
-(reconcile.owner_references.rules), and what the parent lives in has none (reconcile.finalization.deletion_cycles).
+"""Keeps an object unchanged except for its owner reference to the parent: the reference names a served version
+(reconcile.owner_references.rules), and objects that the parent lives in have none
+(reconcile.finalization.deletion_cycles).
 
 Promises:
 - The patch changes the owner reference and nothing else, and only of the very object that was read.

@@ -1,5 +1,5 @@
-"""What a process remembers of an apply that the API server refuses although the manifest is not at fault: the values
-that stay as others made them, or what admission changes.
+"""What a process remembers about an apply that the API server refuses although the manifest is not at fault: the values
+of others that stay, or the changes by admission.
 
 Promises:
 - A value that stays is left out of the manifest, so that resyncs write nothing and the other manager keeps the field.
@@ -64,7 +64,7 @@ class KnownRefusal(Struct, frozen=True, kw_only=True):
     kept: tuple[KeptValue, ...] = ()
     """What is left out of the manifest."""
     denial: str = ""
-    """How admission denies the values that are left out, '' where the API server itself refuses them."""
+    """How admission denies the values that are left out, '' if the API server itself refuses them."""
     admission: str = ""
     """What admission changes in each apply, '' where something else is refused."""
 
@@ -72,7 +72,7 @@ class KnownRefusal(Struct, frozen=True, kw_only=True):
 def recalled(
     known: KnownRefusal | None, manifest: Manifest, live: LiveObject | None, *, resyncs: bool
 ) -> KnownRefusal | None:
-    """What is known, None where it is about another manifest, another object, or a value that has changed back. A
+    """What is known, None if it is about another manifest, another object, or a value that has changed back. A
     resync (`resyncs`) tries again what admission denied: no event tells when a policy is gone.
     """
     if known is None or live is None or (known.digest, known.uid) != (manifest.digest, live.uid):
@@ -110,7 +110,7 @@ def _without(value: Any, path: FieldPath) -> Any:
 
 
 def refusal_notice(known: KnownRefusal | None, manifest: Manifest | None, live: LiveObject | None) -> str:
-    """What the status says beside the readiness of the object, '' where there is nothing to say."""
+    """The status's addition to the readiness of the object, '' if there is none."""
     if known is None or manifest is None or live is None:
         return ""
     if known.admission:
@@ -179,7 +179,7 @@ def admission_notice(manifest: Manifest, field: str, changes: Sequence[tuple[Pat
 
 
 def field_of(steps: Path, index: IndexedBody) -> FieldPath | None:
-    """The place in a body that steps of managedFields name, None where the body lacks it."""
+    """The place in a body that steps of managedFields name, None if the body lacks it."""
     found: list[str | int] = []
     at: Any = index.body
     for step in steps:

@@ -5,7 +5,7 @@ Promises:
 - Without `--update` nothing is written but the file of `--junit`.
 - The text names each case and file that differs, with a diff. Colours appear only in a terminal, and not with NO_COLOR.
 - The JSON and the XML hold the same results, and are stable. The XML has no character that XML forbids.
-- Every file counts, also the text files of cases, but no hidden one, and none outside of the project.
+- Every file counts, including the text files of cases, but no hidden one, and none outside of the project.
 - One burst of changes in several folders is one change, and no change is missed while the cases run.
 """
 

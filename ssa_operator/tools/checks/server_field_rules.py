@@ -39,14 +39,14 @@ def check_control_plane_fields(
     documents: Sequence[Document], namespace: str, scale_paths: Mapping[GroupKind, FieldPath]
 ) -> list[Finding]:
     """The findings in the manifests of one parent. `namespace` is the parent's. `scale_paths` has the field with the
-    number of replicas of each custom kind that is known, () where it can't be scaled.
+    number of replicas of each custom kind that is known, () if it can't be scaled.
     """
     applied = [document for document in documents if not is_applied_once(document)]
     return [*_aggregated_rules(applied), *_autoscaled_replicas(applied, documents, namespace, scale_paths)]
 
 
 def scale_path(definition: Mapping[str, Any]) -> FieldPath:
-    """The field with the number of replicas by a CRD's scale subresource, () where it has none."""
+    """The field with the number of replicas by a CRD's scale subresource, () if it has none."""
     for version in definition.get("spec", {}).get("versions", ()):
         scale = (version.get("subresources") or {}).get("scale") or {}
         if path := scale.get("specReplicasPath"):

@@ -7,7 +7,7 @@ Promises:
 - `diff` and `blame` run as commands of their own, so the screen goes on.
 - While the screen is shown, log lines are kept for it. Afterwards the terminal is restored, and shows the last tree.
 - A key arrives without Enter, and is not echoed. Ctrl-C stays a signal.
-- The terminal is as it was afterwards, also after an error.
+- Afterwards the terminal is restored, even after an error.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class StoredParent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What templates looked up."""
+    """The queries of templates."""
 
     api_version: str
     kind: str
@@ -100,7 +100,7 @@ class StoredSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     objects: list[dict[str, Any]]
     """Children, and the objects that templates looked up."""
     queries: list[StoredQuery]
-    """What templates looked up."""
+    """The queries of templates."""
 
 
 def stored_query(query: Lookup | Selection, answer: Answer) -> StoredQuery:

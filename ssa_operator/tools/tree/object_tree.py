@@ -4,7 +4,7 @@ Promises:
 - The states of a parent's children are those that the operator reported. The states of other objects are judged by the
   same rules.
 - Any object can be shown, not only a parent.
-- Only kinds that can be below the given owners are read, each once for each namespace.
+- Only kinds that can be below the given owners are read, each once per namespace.
 - An object is shown once, below its controller, or below its first owner if it has no controller.
 - A ReplicaSet of an earlier rollout, which wants no pods and has none, is not shown.
 - A kind that the user may not read is named with the reason.

@@ -28,7 +28,6 @@ PACKAGE = ROOT / "ssa_operator"
 
 OWN_STREAMS = {
     "operator/process/streams.py": "writes for the commands",
-    "operator/process/standard_output.py": "guards the file behind standard output",
     "kube/auth/child_process.py": "passes on what the user's own credential plugin says",
     "kube/auth/auth_provider.py": "is a process of its own, whose output is a pipe to the operator",
 }
