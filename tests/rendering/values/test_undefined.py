@@ -63,7 +63,7 @@ def test_a_missing_field_is_an_error_that_names_it_from_the_object_down(expressi
         found = str(rendered({"a.yaml.j2": text}, metadata=metadata).problems[0])
     else:
         found = fault(expression, {"list": [{"x": 1}]})
-    assert found.startswith(f"echoes.example.com/a.yaml.j2:5: {message}; where it may be, write ")
+    assert found.startswith(f"echoes.example.com/a.yaml.j2:5: {message}; if it may be missing, write ")
 
 
 @pytest.mark.parametrize(
