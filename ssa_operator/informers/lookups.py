@@ -436,8 +436,8 @@ class LookupInformers:
                     self._listener.lookup_changed(dependent.uid, dependent.cause)
 
 
-def _why_unwatchable(resource: Resource, scope: WatchScope) -> str:
-    """Why a scope of a resource can't be watched with any permission, '' if it can."""
+def _why_unwatchable(resource: Resource, scope: WatchScope) -> str | None:
+    """Why a scope of a resource can't be watched with any permission, None if it can."""
     if resource.verbs and not {"list", "watch"} <= resource.verbs:
         return f"the API server offers no watch of {resource.name}"
     if scope.namespace and not resource.namespaced:
@@ -446,4 +446,4 @@ def _why_unwatchable(resource: Resource, scope: WatchScope) -> str:
         resource.path(scope.namespace)
     except InvalidPath as error:
         return error.message
-    return ""
+    return None

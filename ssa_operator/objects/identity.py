@@ -69,8 +69,8 @@ class Identity(Struct, frozen=True, order=True):
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
 
-def segment_fault(name: str) -> str:
-    """Why a name is not a valid path segment, so that no object and no namespace can have it; '' if it is valid.
+def segment_fault(name: str) -> str | None:
+    """Why a name is not a valid path segment, so that no object and no namespace can have it; None if it is valid.
     k8s.io/apimachinery/pkg/api/validation/path refuses the same names for every kind.
     """
     if name in {".", ".."} or "/" in name or "%" in name:

@@ -84,7 +84,7 @@ def _missing_field(error: MissingFieldError, variables: Mapping[str, Any]) -> st
         path = field_text((*setting, *error.path))
         return f"{path} is missing; set it in {VALUES}, or write {path} | default(...)"
     path = field_text((*_owner_path(error.owner, variables), *error.path))
-    return f"{path} is missing; where it may be, write {path} | default(...)"
+    return f"{path} is missing; if it may be missing, write {path} | default(...)"
 
 
 def _setting_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath | None:

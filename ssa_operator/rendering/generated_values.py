@@ -30,7 +30,7 @@ RenderFile: TypeAlias = Callable[[Sequence[str]], "list[Result]"]
 """Renders the file with these generated values."""
 
 _REMEDY = (
-    "the operator finds it again only in a field that contains it alone, as it is or with b64encode: write "
+    "the operator finds it again only in a field that contains it alone, plain or with b64encode: write "
     "{% set value = generated() %}, and a key for it"
 )
 

@@ -70,7 +70,7 @@ def _message(missing: WaitTarget, api: TemplateAPI) -> str:
         return "a Secret's content names this live child, which lacks the field; live never waits"
     field = field_text(missing.field)
     why = f"{query} has no {field}" if _exists(missing, api) else f"there is no live {query}, so it has no {field}"
-    return f"{why}; live never waits: where it may be missing, write {field} | default(...)"
+    return f"{why}; live never waits: if it may be missing, write {field} | default(...)"
 
 
 def _exists(missing: WaitTarget, api: TemplateAPI) -> bool:

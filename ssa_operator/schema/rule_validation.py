@@ -124,17 +124,17 @@ def _field_below(text: str, schema: Schema) -> Place:
     return place
 
 
-def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
-    """The text of the rule's messageExpression; '' if it has none, or none that the API server would show."""
+def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str | None:
+    """The text of the rule's messageExpression; None if it has none, or none that the API server would show."""
     if not rule.get("messageExpression"):
-        return ""
+        return None
     try:
         node: Expression = parse(str(rule["messageExpression"]))
         found = evaluate(node, variables)
     except (CostError, UncheckedError, EvaluationError, CELSyntaxError, TypeError, ValueError, ArithmeticError):
-        return ""
+        return None
     text = found.strip() if isinstance(found, str) else ""
-    return "" if len(text.encode()) > _MESSAGE_LIMIT or "\n" in text else text
+    return None if len(text.encode()) > _MESSAGE_LIMIT or "\n" in text else text
 
 
 def _error(path: FieldPath, name: str, kind: ErrorType, value: Any, detail: str) -> FieldError:

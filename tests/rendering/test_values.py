@@ -198,5 +198,5 @@ def test_the_annotations_of_a_parent_can_be_copied() -> None:
 
 def test_an_annotation_that_the_parent_lacks_is_named() -> None:
     assert fault("annotations.nope").endswith(
-        "annotations.nope is missing; where it may be, write annotations.nope | default(...)"
+        "annotations.nope is missing; if it may be missing, write annotations.nope | default(...)"
     )

@@ -35,7 +35,7 @@ def start(
     name: Name = "default",
     audit: Annotated[
         bool,
-        typer.Option("--audit", envvar="SSA_OPERATOR_AUDIT", help="Have the API server write an audit log."),
+        typer.Option("--audit", envvar="SSA_OPERATOR_AUDIT", help="Let the API server write an audit log."),
     ] = False,
 ) -> None:
     """Start a cluster, unless it runs already. It runs until `cluster stop`."""

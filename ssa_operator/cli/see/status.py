@@ -35,7 +35,7 @@ def status(
         list[str] | None,
         typer.Argument(
             metavar="[KIND[/NAME]]...",
-            help="Show only these parents, also as KIND NAME. Default: all parents of all template folders.",
+            help="Show only these parents; KIND NAME is allowed, too. Default: all parents of all template folders.",
         ),
     ] = None,
     templates: Templates = TEMPLATES,

@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def tree(
-    name: Annotated[list[str], typer.Argument(metavar="KIND/NAME", help="The object, also as KIND NAME.")],
+    name: Annotated[list[str], typer.Argument(metavar="KIND/NAME", help="The object; KIND NAME is allowed, too.")],
     templates: Templates = TEMPLATES,
     namespace: Namespace = "",
     watch: Watch = False,

@@ -58,7 +58,7 @@ def check(
         ),
     ] = KUBERNETES_VERSION,
     strict: Annotated[
-        bool, typer.Option("--strict", envvar="SSA_OPERATOR_STRICT", help="Exit with 1 also for warnings.")
+        bool, typer.Option("--strict", envvar="SSA_OPERATOR_STRICT", help="Exit with 1 for warnings, too.")
     ] = False,
     fix: Annotated[
         bool, typer.Option("--fix", envvar="SSA_OPERATOR_FIX", help="Write the fixes that can't change a meaning.")

@@ -196,12 +196,12 @@ class ApiError(Exception):
         return not self.status.denied and _is_too_large(self.code, self.words.message)
 
     @property
-    def missing_version(self) -> str:
-        """The version that managedFields name and the CRD no longer has, '' if the request failed for another reason
+    def missing_version(self) -> str | None:
+        """The version that managedFields name and the CRD no longer has, None if the request failed for another reason
         (kubernetes/kubernetes#111937).
         """
         found = _MISSING_VERSION.search(self.words.message)
-        return found[1] if found else ""
+        return found[1] if found else None
 
     @property
     def null_mappings(self) -> tuple[str, ...]:

@@ -47,8 +47,8 @@ class TLSConfig(Struct, frozen=True):
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not self.verify:
             log.warning(
-                "%s has insecure-skip-tls-verify: the API server's certificate is not verified, so whoever is between "
-                "can read and change everything; set certificate-authority-data instead",
+                "%s has insecure-skip-tls-verify: the API server's certificate is not verified, so an attacker in "
+                "between can read and change everything; set certificate-authority-data instead",
                 self.origin,
             )
             context.check_hostname = False

@@ -20,11 +20,11 @@ ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 
 
-def wanted(environment: Mapping[str, str]) -> str:
-    """The variable with the endpoint that traces go to, '' if no traces are wanted."""
+def wanted(environment: Mapping[str, str]) -> str | None:
+    """The variable with the endpoint that traces go to, None if no traces are wanted."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none":
-        return ""
-    return next((name for name in ENDPOINTS if environment.get(name)), "")
+        return None
+    return next((name for name in ENDPOINTS if environment.get(name)), None)
 
 
 def traces_of(environment: Mapping[str, str]) -> Traces | None:

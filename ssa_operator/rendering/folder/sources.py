@@ -91,10 +91,10 @@ def load_all(
     return replace(found, problems=(*found.problems, *unknown)) if unknown else found
 
 
-def no_folder_message(roots: Sequence[Path], sources: Sources) -> str:
-    """The message about templates folders without the folder of a resource, '' if there is one or a problem."""
+def no_folder_message(roots: Sequence[Path], sources: Sources) -> str | None:
+    """The message about templates folders without the folder of a resource, None if there is one or a problem."""
     if sources.folders or sources.problems:
-        return ""
+        return None
     return f"{' and '.join(map(str, roots))} has no folder of a resource; add one, named <plural>.<group>"
 
 

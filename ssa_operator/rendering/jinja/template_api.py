@@ -212,7 +212,7 @@ class TemplateAPI:
         return identity if identity.namespace else replace(identity, namespace=self._metadata.get("namespace", ""))
 
     def _child(self, kind: str, name: str) -> TrackedValue | UnknownValue:
-        """The cluster's object of another manifest of the same render. Reading a field waits until it is ready."""
+        """The live object of another manifest of the same render. Reading a field waits until it is ready."""
         query = Reference(_string_argument("child", "kind", kind), _string_argument("child", "name", name))
         review = self.cluster.unreadable(query)
         if review.why_not:
@@ -250,7 +250,7 @@ class TemplateAPI:
         return UnknownValue((source,), [WaitTarget(asked, state=f"be known: {answer.why}")], derived=True)
 
     def _live(self, kind: str, name: str) -> TrackedValue:
-        """The parent's own child in its current state, ready or not, being deleted or not; none where there is none. It
+        """The parent's own child in its current state, ready or not, being deleted or not; none if it doesn't exist. It
         never waits.
         """
         query = Reference(_string_argument("live", "kind", kind), _string_argument("live", "name", name))
@@ -268,7 +268,7 @@ class TemplateAPI:
         optional: bool = False,
     ) -> TrackedValue | UnknownValue:
         """Any other object; by default of the parent's namespace. Reading a field waits until it exists.
-        `optional=true` gives none where there is no object.
+        `optional=true` gives none if there is no object.
         """
         group = split_api_version(_string_argument("lookup", "apiVersion", apiVersion))[0]
         own = "" if namespace is None else _string_argument("lookup", "namespace", namespace)

@@ -171,11 +171,11 @@ class Templates:
     def _parse(self, marked: str, name: str) -> tuple[Node, ...]:
         return parse(MarkedText(marked, self._names, SourceLocation(name, 1)))
 
-    def line(self, location: SourceLocation) -> str:
-        """The text of a template line; '' if the file mentions Secrets, because their content must not be shown."""
+    def line(self, location: SourceLocation) -> str | None:
+        """The text of a template line; None if the file mentions Secrets, because their content must not be shown."""
         text = self._files.get(location.file, "")
         lines = text.split("\n")
-        return "" if "Secret" in text or location.line > len(lines) else lines[location.line - 1].strip()
+        return None if "Secret" in text or location.line > len(lines) else lines[location.line - 1].strip()
 
     def _manifest_file(self, name: str) -> ManifestFile:
         return ManifestFile(name, template=self._environment.get_template(name))

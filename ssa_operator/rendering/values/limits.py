@@ -162,7 +162,7 @@ class RenderBudget:
         """Count a step that reads values of this size, before it does. Raises LimitError if it would take too long."""
         if size > most:
             raise LimitError(
-                f"a value is larger than {most // 2**20} MiB with all its parts, each counted as often as it is there"
+                f"a value is larger than {most // 2**20} MiB with all its parts, each counted as often as it occurs"
             )
         self.step()
         if size >= _LARGE:

@@ -97,7 +97,8 @@ def _atomic_replicas(definition: Document, path: FieldPath, version: Mapping[str
             mapping, number = field_text((replicas or ())[:end]), field_text(replicas or ())
             yield Finding(
                 code="crd-atomic-replicas",
-                message=f"{_name(definition)}: {mapping} is atomic in {version['name']}; nobody else can own {number}",
+                message=f"{_name(definition)}: {mapping} is atomic in {version['name']}; "
+                f"no other manager can own {number}",
                 location=definition.location_of((*at, "x-kubernetes-map-type")),
                 fix="remove x-kubernetes-map-type: atomic",
             )

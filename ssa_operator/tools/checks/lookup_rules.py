@@ -103,8 +103,8 @@ def _expressions(tree: nodes.Template) -> Iterator[tuple[list[str], str, nodes.E
                 yield lines[:-1], lines[-1], node
 
 
-def _field(before: list[str], line: str) -> str:
-    """The field of a manifest that the last expression of a line gives: `manifest` for a whole manifest, '' for
+def _field(before: list[str], line: str) -> str | None:
+    """The field of a manifest that the last expression of a line gives: `manifest` for a whole manifest, None for
     anything else.
     """
     if line == _HOLE:
@@ -112,9 +112,9 @@ def _field(before: list[str], line: str) -> str:
     if found := _KIND.match(line):
         return found["field"]
     if (found := _METADATA.match(line)) and found["flow"]:
-        return "namespace" if _NAMESPACE.search(line.rpartition(",")[2]) else ""
+        return "namespace" if _NAMESPACE.search(line.rpartition(",")[2]) else None
     if "," in line or not _NAMESPACE.match(line.lstrip()):
-        return ""
+        return None
     indent = len(line) - len(line.lstrip())
     above = next((each for each in reversed(before) if each.strip() and len(each) - len(each.lstrip()) < indent), "")
-    return "namespace" if (found := _METADATA.match(above)) and not found["indent"] else ""
+    return "namespace" if (found := _METADATA.match(above)) and not found["indent"] else None

@@ -78,7 +78,7 @@ def _autoscaled_replicas(
             if _scales(autoscaler, document, namespace) and not _reads(document, autoscaler):
                 who = f"{autoscaler.identity.kind} {autoscaler.identity.name}"
                 message = f"is set, and {who} ({autoscaler.location_of(('spec', 'scaleTargetRef'))}) scales the object"
-                fix = "leave it out where the autoscaler is rendered"
+                fix = "leave it out when the autoscaler is rendered"
                 yield field_finding(document, "autoscaled-replicas", path, message, fix)
                 break
 

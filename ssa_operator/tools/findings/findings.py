@@ -293,7 +293,7 @@ CODES: Mapping[str, Code] = {
         explanation=(
             "The manifest sets the number of replicas, and another manifest is an autoscaler whose "
             "spec.scaleTargetRef names the object (HorizontalPodAutoscaler, ScaledObject). The operator reverts what "
-            "the autoscaler sets. Leave the field out where the autoscaler is rendered, or keep the number that is "
+            "the autoscaler sets. Leave the field out when the autoscaler is rendered, or keep the number that is "
             'there: replicas: {{ live("Deployment", name).spec.replicas | default(2) }}'
         ),
     ),

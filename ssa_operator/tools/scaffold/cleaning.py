@@ -101,8 +101,8 @@ def clean(bodies: Iterable[Mapping[str, Any]], namespace: str = "") -> Cleaned:
     return Cleaned(bodies=kept, notes=notes)
 
 
-def _left_out(body: Mapping[str, Any]) -> str:
-    """Why a manifest is left out; '' if it isn't."""
+def _left_out(body: Mapping[str, Any]) -> str | None:
+    """Why a manifest is left out; None if it isn't."""
     kind, metadata = body["kind"], body["metadata"]
     annotations = metadata.get("annotations") or {}
     if any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):
@@ -117,10 +117,10 @@ def _left_out(body: Mapping[str, Any]) -> str:
         return "it is a test of Helm"
     if kind == "Secret":
         return _unfit_secret(body)
-    return ""
+    return None
 
 
-def _unfit_secret(secret: Mapping[str, Any]) -> str:
+def _unfit_secret(secret: Mapping[str, Any]) -> str | None:
     kind = str(secret.get("type") or "Opaque")
     if kind.startswith(_SECRET_TYPES):
         return "Kubernetes or Helm makes it"
@@ -134,7 +134,7 @@ def _unfit_secret(secret: Mapping[str, Any]) -> str:
             return "it has binary values; create it, and name it in the templates"
     if any("\n" in value.strip() or len(value) > _SECRET_LENGTH_LIMIT for value in values):
         return "it has values of several lines; create it, and name it in the templates"
-    return ""
+    return None
 
 
 def _cleaned(body: Mapping[str, Any]) -> dict[str, Any]:

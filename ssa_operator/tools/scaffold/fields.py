@@ -201,8 +201,8 @@ def _parse(text: str, schema: Mapping[str, Any]) -> Any:
         return None
 
 
-def _misfit(value: Any, schema: Mapping[str, Any]) -> str:
-    """Why a value doesn't fit a schema; '' if it does."""
+def _misfit(value: Any, schema: Mapping[str, Any]) -> str | None:
+    """Why a value doesn't fit a schema; None if it does."""
     kind = "quantity" if schema.get("x-kubernetes-int-or-string") else str(schema["type"])
     if not _CHECKS[kind](value):
         return _EXPECTED[kind]
@@ -215,7 +215,7 @@ def _misfit(value: Any, schema: Mapping[str, Any]) -> str:
             return f"must be between {low} and {min(high, limit)}"
     inner = schema.get("items") if kind == "array" else schema.get("additionalProperties")
     items = value if kind == "array" else value.values() if kind == "object" else ()
-    return next((reason for item in items if inner and (reason := _misfit(item, inner))), "")
+    return next((reason for item in items if inner and (reason := _misfit(item, inner))), None)
 
 
 def _is_number(value: object) -> bool:

@@ -166,7 +166,7 @@ def test_the_right_side_wins_and_lists_merge_by_their_keys(
         ("[1] | merge({})", "merge needs a mapping, and this is a list"),
         ("{} | merge(none)", "merge needs a mapping, and this is null"),
         ("{} | merge('hunter2: 1')", "merge needs a mapping, and this is a string; write text | from_yaml"),
-        ("{} | merge(spec.o)", "spec.o is missing; where it may be, write spec.o | default(...)"),
+        ("{} | merge(spec.o)", "spec.o is missing; if it may be missing, write spec.o | default(...)"),
         ("{'env': [{'name': 'hunter2'}] * 2} | merge({'env': []})", "merge: two items of env have the same name"),
         (
             "{'env': [{'name': 'x'}]} | merge({'env': [{'value': 'hunter2'}]})",

@@ -63,7 +63,7 @@ def test_a_missing_field_is_an_error_that_names_it_from_the_object_down(expressi
         found = str(rendered({"a.yaml.j2": text}, metadata=metadata).problems[0])
     else:
         found = fault(expression, {"list": [{"x": 1}]})
-    assert found.startswith(f"echoes.example.com/a.yaml.j2:5: {message}; where it may be, write ")
+    assert found.startswith(f"echoes.example.com/a.yaml.j2:5: {message}; if it may be missing, write ")
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,9 @@ def test_a_field_that_is_set_is_refused_with_what_to_write_instead() -> None:
 
 @pytest.mark.parametrize("call", ["append(1)", "update({})", "items()", "get('a')"])
 def test_a_method_of_a_missing_field_names_the_field(call: str) -> None:
-    assert "a.yaml.j2:5: spec.a.b is missing; where it may be, write spec.a.b |" in fault(f"spec.a.b.{call}", {"a": {}})
+    assert "a.yaml.j2:5: spec.a.b is missing; if it may be missing, write spec.a.b |" in fault(
+        f"spec.a.b.{call}", {"a": {}}
+    )
 
 
 def _fault(expression: str, spec: dict[str, Any]) -> str:

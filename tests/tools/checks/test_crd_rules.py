@@ -89,5 +89,5 @@ def test_a_number_of_replicas_inside_of_an_atomic_mapping_is_found(mapping: str,
     (found,) = [each for each in check(text) if each.code == "crd-atomic-replicas"]
     assert found.location is not None
     assert found.location.line == line
-    assert f"{mapping} is atomic in v1; nobody else can own spec.workers.count" in found.message
+    assert f"{mapping} is atomic in v1; no other manager can own spec.workers.count" in found.message
     assert not [each for each in check(SCALED) if each.code == "crd-atomic-replicas"]
