@@ -8,6 +8,7 @@ Promises:
 - Parents that an example's templates create are rendered, too, as deep as the operator would create them.
 - One broken example hides no finding of another one, and one broken file none of another file.
 - What a broken file would render, set or decide is unknown. So nothing is reported because it is missing.
+- Nothing is reported of the objects of a CRD that the API server refuses, because the CRD has a finding of its own.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from ssa_operator.schema.crd_schema import object_schema, reports_status, status
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.schema.variants import variants
 from ssa_operator.tools.checks.control_plane_rules import check_control_plane_fields, scale_path
+from ssa_operator.tools.checks.crd_rules import accepts_no_object
 from ssa_operator.tools.checks.empty_value_rules import check_empty_values
 from ssa_operator.tools.checks.field_rules import FolderFields, check_fields
 from ssa_operator.tools.checks.lookup_rules import check_lookups, check_manifest_choices
@@ -85,6 +87,11 @@ class CheckedProject(Struct, frozen=True, kw_only=True):
             for found, kind in self.kinds.items()
             if kind.folder in self.sources.folders or not reports_status(kind.definition)
         )
+
+    @property
+    def refused(self) -> frozenset[GroupKind]:
+        """The kinds whose CRD the API server refuses, or whose objects it all refuses."""
+        return frozenset(found for found, kind in self.kinds.items() if accepts_no_object(kind.definition))
 
     @property
     def scale_paths(self) -> Mapping[GroupKind, FieldPath]:
@@ -159,6 +166,8 @@ def check_examples(project: CheckedProject) -> list[Finding]:
         findings += [_of_problem("template-error", problem) for problem in folder.problems]
     broken = {_line(finding) for finding in findings}
     parents, others = _parents(project)
+    refused_kinds = project.refused
+    parents = [each for each in parents if group_kind(each) not in refused_kinds]
     cluster = _ready_cluster(project)
     lookups = {live.identity: live for live in (LiveObject.of(ready_object(each.body)) for each in others)}
     alone = [_complete(cluster, parent, lookups) for parent in parents]
@@ -182,7 +191,9 @@ def check_examples(project: CheckedProject) -> list[Finding]:
         if found.folder.name not in varied:
             varied.add(found.folder.name)
             findings += _of_variants(project, parent, found)
-    for name in sorted(project.sources.folders.keys() - {each.folder.name for each in complete}):
+    with_example = {find_folder(each.body, project.sources, project.kinds).name for each in parents}
+    # A refused CRD may have the folder under another name.
+    for name in sorted(project.sources.folders.keys() - with_example) if not refused_kinds else ():
         message = f"there is no example for templates/{name}"
         findings.append(Finding(code="folder-without-example", message=message, location=None))
     # A name that is computed leads to a broken file only in a render.

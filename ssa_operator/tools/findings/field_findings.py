@@ -1,4 +1,4 @@
-"""The finding about one field of a manifest."""
+"""The finding about one field of a manifest, and the words of its message."""
 
 from __future__ import annotations
 
@@ -17,3 +17,8 @@ def field_finding(document: Document, code: str, path: FieldPath, message: str, 
         fix=fix,
         subject=f"{identity.kind} {identity.name}",
     )
+
+
+def short_words(text: str) -> str:
+    """The API server's words without its example and regular expression, which take more room than the rule."""
+    return text.partition(" (e.g. ")[0]

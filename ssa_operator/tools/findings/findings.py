@@ -323,6 +323,22 @@ CODES: Mapping[str, Code] = {
             "same, and costs no write after a restart of the operator."
         ),
     ),
+    "crd-refused": Code(
+        severity=Severity.ERROR,
+        title="a CRD that the API server refuses",
+        explanation=(
+            "Its name is not <plural>.<group>, a type doesn't exist, a default doesn't fit its own field, or the like. "
+            "The message has the API server's words. Until the CRD is corrected, check does not look at its objects."
+        ),
+    ),
+    "crd-undeclared-required": Code(
+        severity=Severity.ERROR,
+        title="a required field that the CRD doesn't declare",
+        explanation=(
+            "The API server prunes what the CRD doesn't declare, and then misses the required field, so it refuses "
+            "every object. Correct the name in required, or declare the field in properties."
+        ),
+    ),
     "crd-not-structural": Code(
         severity=Severity.ERROR,
         title="a CRD without a structural schema",
