@@ -88,7 +88,7 @@ def check(
     Every example is rendered as if its children were ready, so that all of its documents are checked.
     """
     from ssa_operator.objects.messages import counted
-    from ssa_operator.tools.findings.finding_formats import write_findings
+    from ssa_operator.tools.findings.finding_formats import write_findings, write_summary
     from ssa_operator.tools.findings.findings import Severity
     from ssa_operator.tools.schemas.target_schemas import target_schemas
 
@@ -111,6 +111,7 @@ def check(
     if errors or (strict and findings):
         found = f"{counted(errors, 'error')} and {counted(len(findings) - errors, 'warning')}"
         raise CommandError(f"check found {found}")
+    write_summary(findings, output.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,13 @@ def field_finding(document: Document, code: str, path: FieldPath, message: str, 
     )
 
 
+def shows_values(document: Document) -> bool:
+    """Whether a message may show values of a manifest: one of a Secret, or of a manifest that reads one, is hidden."""
+    return document.body["kind"] != "Secret" and not any(
+        getattr(each.query, "kind", "") == "Secret" or "Secret" in str(each.query) for each in document.dependencies
+    )
+
+
 def short_words(text: str) -> str:
     """The API server's words without its example and regular expression, which take more room than the rule."""
     return text.partition(" (e.g. ")[0]
