@@ -75,7 +75,7 @@ def segment_fault(name: str) -> str | None:
     """
     if name in {".", ".."} or "/" in name or "%" in name:
         return 'must not be "." or ".." or contain "/" or "%"'
-    return "" if name.isascii() or is_unicode(name) else "must not contain half of a character (a lone surrogate)"
+    return None if name.isascii() or is_unicode(name) else "must not contain half of a character (a lone surrogate)"
 
 
 def read_group_kind(entry: object) -> GroupKind | None:

@@ -111,6 +111,15 @@ def validate_metadata(body: Mapping[str, Any]) -> list[FieldError]:
     return [*errors, *_common(metadata, ("metadata",))]
 
 
+def validate_metadata_values(metadata: Any, path: FieldPath) -> list[FieldError]:
+    """The errors of a built-in object's metadata, or that of a template in it, without the name. Fields of wrong types
+    are not looked at: the schema says what they must be.
+    """
+    if not isinstance(metadata, Mapping) or any(_wrong_types(metadata, path)):
+        return []
+    return list(_common(metadata, path))
+
+
 def validate_embedded(schema: Schema, value: Any, place: Place = Place()) -> list[FieldError]:  # noqa: B008 - a value
     """The errors of apiVersion, kind and metadata of the embedded resources in an object."""
     errors: list[FieldError] = []
@@ -143,12 +152,13 @@ def _of_embedded(value: Mapping[str, Any], path: FieldPath) -> Iterator[FieldErr
         yield from wrong or _common(metadata, at)
         name = metadata.get("name")
         if not wrong and name:
-            yield from (_error((*at, "name"), ErrorType.INVALID, name, words) for words in _segment_faults(name))
+            yield from (_error((*at, "name"), ErrorType.INVALID, name, words) for words in segment_faults(name))
     elif metadata is not None:
         yield _error((*path, "metadata"), ErrorType.INVALID, metadata, "must be an object")
 
 
-def _segment_faults(name: str) -> list[str]:
+def segment_faults(name: str) -> list[str]:
+    """What is wrong with a name that is a segment of a path."""
     if name in (".", ".."):
         return [f"may not be '{name}'"]
     return [f"may not contain '{character}'" for character in "/%" if character in name]

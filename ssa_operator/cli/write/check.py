@@ -78,7 +78,7 @@ def check(
     """
     from ssa_operator.objects.messages import counted
     from ssa_operator.tools.checks import project_checks
-    from ssa_operator.tools.findings.finding_formats import write_findings
+    from ssa_operator.tools.findings.finding_formats import write_findings, write_summary
     from ssa_operator.tools.findings.findings import Severity
     from ssa_operator.tools.schemas.target_schemas import target_schemas
 
@@ -101,3 +101,4 @@ def check(
     if errors or (strict and findings):
         found = f"{counted(errors, 'error')} and {counted(len(findings) - errors, 'warning')}"
         raise CommandError(f"check found {found}")
+    write_summary(findings, output.value)

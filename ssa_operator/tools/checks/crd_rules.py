@@ -1,7 +1,9 @@
 """Rules about CRDs: their schema, what their objects can show, and how kubectl prints them.
 
 Promises:
-- A rule looks at served versions only. Each finding has a line of the CRD's file.
+- What the API server refuses is a finding, by the rules of `schema/crd_validation.py`.
+- A rule about what users see looks at served versions only. Each finding has a line of the CRD's file.
+- A required field that the schema doesn't declare is a finding: it is pruned, so that no object is ever valid.
 """
 
 from __future__ import annotations
@@ -9,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.schema.crd_schema import replicas_path, status_schema, unreported
+from ssa_operator.schema.crd_validation import validate_crd
+from ssa_operator.tools.findings.field_findings import short_words
 from ssa_operator.tools.findings.findings import Finding
 
 _PRESERVED = "x-kubernetes-preserve-unknown-fields"
@@ -19,7 +24,8 @@ _PRESERVED = "x-kubernetes-preserve-unknown-fields"
 
 def check_crds(definitions: Sequence[Document]) -> list[Finding]:
     """The findings in CRDs."""
-    return [
+    refused = [finding for definition in definitions for finding in _refusals(definition)]
+    return refused + [
         finding
         for definition in definitions
         for position, version in enumerate(definition.body["spec"].get("versions", ()))
@@ -27,6 +33,44 @@ def check_crds(definitions: Sequence[Document]) -> list[Finding]:
         for rule in _RULES
         for finding in rule(definition, ("spec", "versions", position), version)
     ]
+
+
+def _refusals(definition: Document) -> Iterator[Finding]:
+    errors = validate_crd(definition.body)
+    # The name follows from those that are wrong.
+    named = any(error.path[:2] in (("spec", "group"), ("spec", "names")) for error in errors)
+    for error in errors:
+        if not (named and error.path == ("metadata", "name")):
+            message = f"{_name(definition)}: {_place(error.path)}: {short_words(error.message)}"
+            yield Finding(code="crd-refused", message=message, location=definition.location_of(error.path))
+
+
+def _place(path: FieldPath) -> str:
+    """A field of a CRD in short: `default of spec.replicas` for one of a schema."""
+    if "openAPIV3Schema" not in path:
+        return field_text(path)
+    described, keyword = [], ""
+    parts = iter(path[path.index("openAPIV3Schema") + 1 :])
+    for part in parts:
+        if part == "properties":
+            described.append(str(next(parts)))
+        elif part in ("items", "additionalProperties"):
+            described.append("*")
+        else:
+            keyword = str(part)
+            break
+    return f"{keyword} of {'.'.join(described) or 'the object'}"
+
+
+def accepts_no_object(definition: Mapping[str, Any]) -> bool:
+    """Whether the API server refuses a CRD, or every object of it."""
+    schemas = [
+        (version.get("schema") or {}).get("openAPIV3Schema")
+        for version in definition["spec"].get("versions", ())
+        if version.get("served")
+    ]
+    wrong = (each is None or any(_untyped(each, ())) or any(_never_set(each, (), ())) for each in schemas)
+    return any(wrong) or bool(validate_crd(definition))
 
 
 def _not_structural(definition: Document, path: FieldPath, version: Mapping[str, Any]) -> Iterable[Finding]:
@@ -80,6 +124,35 @@ def _condition_list_type(definition: Document, path: FieldPath, version: Mapping
     )
 
 
+def _undeclared_required(definition: Document, path: FieldPath, version: Mapping[str, Any]) -> Iterable[Finding]:
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    for at, field, siblings in _never_set(schema, (*path, "schema", "openAPIV3Schema"), ()):
+        near = near_names(str(field[-1]), siblings)
+        yield Finding(
+            code="crd-undeclared-required",
+            message=f"{_name(definition)} requires {field_text(field)} in {version['name']}, and doesn't declare it",
+            location=definition.location_of(at),
+            fix=f"did you mean {near[0]}?" if near else "declare it in properties",
+        )
+
+
+def _never_set(
+    schema: Mapping[str, Any], at: FieldPath, field: FieldPath
+) -> Iterator[tuple[FieldPath, FieldPath, Sequence[str]]]:
+    """The required fields that are pruned: the place in the CRD, the field, and those that are declared beside it."""
+    properties = schema.get("properties") or {}
+    if not schema.get("additionalProperties") and not schema.get(_PRESERVED):
+        for position, name in enumerate(schema.get("required") or ()):
+            # Those of the object itself are there, and those of embedded resources, too.
+            if name not in properties and field and not schema.get("x-kubernetes-embedded-resource"):
+                yield (*at, "required", position), (*field, name), list(properties)
+    for name, inner in properties.items():
+        yield from _never_set(inner, (*at, "properties", name), (*field, name))
+    for part in ("items", "additionalProperties"):
+        if isinstance(schema.get(part), Mapping):
+            yield from _never_set(schema[part], (*at, part), (*field, "*"))
+
+
 def _without_printer_columns(definition: Document, path: FieldPath, version: Mapping[str, Any]) -> Iterable[Finding]:
     if not version.get("additionalPrinterColumns"):
         message = f"{_name(definition)} has no additionalPrinterColumns in {version['name']}"
@@ -110,6 +183,7 @@ def _atomic_replicas(definition: Document, path: FieldPath, version: Mapping[str
 
 _RULES: tuple[Callable[[Document, FieldPath, Mapping[str, Any]], Iterable[Finding]], ...] = (
     _not_structural,
+    _undeclared_required,
     _without_report,
     _condition_list_type,
     _without_printer_columns,

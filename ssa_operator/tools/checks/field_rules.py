@@ -23,20 +23,8 @@ from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.objects.template_contents import PossibleField
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, Schema
+from ssa_operator.tools.findings.field_findings import field_finding
 from ssa_operator.tools.findings.findings import Finding
-
-
-def field_finding(document: Document, code: str, path: FieldPath, message: str, fix: str) -> Finding:
-    """A finding at a field; the message continues a sentence that begins with the field."""
-    identity = document.identity
-    return Finding(
-        code=code,
-        message=f"{field_text(path)} {message}",
-        location=document.location_of(path),
-        fix=fix,
-        subject=f"{identity.kind} {identity.name}",
-    )
-
 
 _CHECKED = ("spec", "status")
 """The parts of a parent that a CRD declares."""

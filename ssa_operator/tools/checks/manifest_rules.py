@@ -3,7 +3,8 @@
 Promises:
 - A rule reads nothing but manifests. Each finding has the line of the field that causes it.
 - A manifest of a kind whose controller writes no status says how its object is ready, or that nothing waits for it.
-- A Service that selects no pod of the same parent is no finding, because it may select pods of others.
+- A Service that selects no pod of the same parent is a finding only if none of the parent's Services selects any: it
+  may select pods of others, or of a custom resource.
 """
 
 from __future__ import annotations
@@ -14,26 +15,15 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.annotations import PREFIX
-from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.identity import GroupKind, is_built_in
 from ssa_operator.objects.label_selectors import selects
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, field_text
+from ssa_operator.schema.manifest_validation import POD_TEMPLATES
 from ssa_operator.tools.findings.findings import Finding
 
 _CONTAINERS = ("initContainers", "containers")
 _HANDLERS = ("startupProbe", "readinessProbe", "livenessProbe")
-
-_TEMPLATES: Mapping[str, FieldPath] = {
-    "Pod": (),
-    "Deployment": ("spec", "template"),
-    "StatefulSet": ("spec", "template"),
-    "DaemonSet": ("spec", "template"),
-    "ReplicaSet": ("spec", "template"),
-    "ReplicationController": ("spec", "template"),
-    "Job": ("spec", "template"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-}
-"""Where the built-in workloads have their pod template."""
 
 _SELECTING = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 """The workloads whose selector must match their pod template."""
@@ -145,10 +135,35 @@ def _unknown_target_ports(service: Document, documents: Sequence[Document]) -> I
     selector = spec["selector"].mapping
     pods = [pod for pod in _pods(documents) if selector and selects({"matchLabels": selector}, _labels(pod))]
     known = {name for pod in pods for name in _port_names(_containers(pod))}
-    for port in spec["ports"].items() if pods else ():
+    # Of a pod without containers, another rule reports that.
+    for port in spec["ports"].items() if any(any(_containers(pod)) for pod in pods) else ():
         target = port["targetPort"]
         if isinstance(target.value, str) and not target.value.isdigit() and target.value not in known:
             yield target.finding("unknown-port", *_unknown(target.value, known, "a pod that the Service selects"))
+
+
+def _selects_nothing(documents: Sequence[Document]) -> Iterable[Finding]:
+    pods = [pod for pod in _pods(documents) if not _is_builtin(pod.document, "batch")]
+    if not pods or not all(is_built_in(each.identity.group) for each in documents):
+        return
+    if any(_selector_mismatches(documents)):  # it is not known which of the labels are meant
+        return
+    services = []
+    for document in documents:
+        selector = _ManifestField(document, (), document.body)["spec"]["selector"]
+        if document.identity.group_kind == GroupKind("", "Service") and selector.mapping:
+            services.append((selector, {"matchLabels": selector.mapping}))
+    if any(selects(wanted, _labels(pod)) for _, wanted in services for pod in pods):
+        return
+    names = {pod.document.identity.name for pod in pods}
+    for selector, _ in services:
+        labels = _labels(pods[0])
+        if selector.document.identity.name in names or any(key in labels for key in selector.mapping):
+            written = ", ".join(f"{key}: {value}" for key, value in labels.items()) or "none"
+            workload = f"{pods[0].document.identity.kind} {pods[0].document.identity.name}"
+            yield selector.finding(
+                "selects-nothing", "selects no pod", f"the labels of {workload}'s pods are {written}"
+            )
 
 
 def _unknown_volumes(documents: Sequence[Document]) -> Iterable[Finding]:
@@ -188,6 +203,7 @@ _RULES: tuple[Callable[[Sequence[Document]], Iterable[Finding]], ...] = (
     _selector_mismatches,
     _unknown_ports,
     _unknown_volumes,
+    _selects_nothing,
 )
 
 
@@ -197,13 +213,13 @@ def _is_builtin(document: Document, group: str) -> bool:
 
 def _pods(documents: Iterable[Document]) -> Iterator[_ManifestField]:
     for document in documents:
-        if document.body["kind"] in _TEMPLATES and document.identity.group in ("", "apps", "batch"):
+        if document.identity.group_kind in POD_TEMPLATES:
             yield _pod(document)
 
 
 def _pod(document: Document) -> _ManifestField:
     pod = _ManifestField(document, (), document.body)
-    for part in _TEMPLATES[document.body["kind"]]:
+    for part in POD_TEMPLATES[document.identity.group_kind]:
         pod = pod[part]
     return pod
 

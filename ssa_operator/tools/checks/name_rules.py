@@ -45,7 +45,7 @@ _FILE_FUNCTIONS = frozenset({"read_file", "read_files"})
 _KNOWN = VARIABLES | SETTING_DESCRIPTIONS.keys() | CLUSTER_FUNCTIONS | FUNCTIONS.keys() | _FILE_FUNCTIONS
 _GUARDS = frozenset({"d", "default", "defined", "undefined"})
 
-_GO_KEYWORDS = frozenset({"block", "define", "else", "end", "if", "range", "template", "with"})
+_GO_KEYWORDS = frozenset({"block", "define", "else", "end", "if", "template", "with"})
 
 _WHOLE_SCALAR = re.compile(r"\s*(?:- )*(?:[\w./-]+:\s+)?\{\{[^{}]*\|\s*quote\s*-?\}\}\s*")
 """A line whose value is one expression that ends with `quote`."""
@@ -111,12 +111,19 @@ def check_names(parsed: ParsedFiles) -> list[Finding]:
         ]
         unknown = list(_unknown(tree, frozenset().union(*visible)))
         # `{{ if .Values.x }}` is a field of a variable `if` to Jinja.
-        go = list(_go_syntax(name, files[name])) if any(each.name in _GO_KEYWORDS for each in unknown) else []
+        go = list(_go_syntax(name, files[name])) if _has_go_keywords(tree, unknown) else []
         lines = {finding.location.line for finding in go if finding.location is not None}
         findings += go
         unknown = [each for each in unknown if each.line not in lines]
         findings += _findings(unknown, name, files[name], environment) if unknown else ()
     return list(dict.fromkeys(findings))
+
+
+def _has_go_keywords(tree: nodes.Template, unknown: Iterable[_Unknown]) -> bool:
+    """Whether Jinja reads keywords of Go templates as variables: `{{ range .Values.x }}` is a field of `range`."""
+    fields = [each.node for each in tree.find_all(nodes.Getattr)]
+    reads_range = any(isinstance(each, nodes.Name) and each.name == "range" for each in fields)
+    return reads_range or any(each.name in _GO_KEYWORDS for each in unknown)
 
 
 def _go_syntax(name: str, text: str) -> Iterator[Finding]:

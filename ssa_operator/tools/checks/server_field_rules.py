@@ -27,7 +27,7 @@ from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.manifest import SERVER_OWNED
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, value_at
-from ssa_operator.tools.checks.field_rules import field_finding
+from ssa_operator.tools.findings.field_findings import field_finding
 from ssa_operator.tools.findings.findings import Finding
 
 _REPLICAS: FieldPath = ("spec", "replicas")

@@ -8,22 +8,21 @@ Promises:
 - Parents that an example's templates create are rendered, too, as deep as the operator would create them.
 - One broken example hides no finding of another one, and one broken file none of another file.
 - The output of a broken file is unknown, so nothing is reported as missing because of it.
+- Nothing is reported of the objects of a CRD that the API server refuses, because the CRD has a finding of its own.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jinja2 import TemplateSyntaxError, nodes
 from msgspec import Struct
 
 from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.dependency_graph import graph_of
-from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.objects.identity import GroupKind, Identity, is_built_in, split_api_version
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Document, RenderProblem
@@ -35,23 +34,35 @@ from ssa_operator.reconcile.step import Action
 from ssa_operator.rendering.folder.folder_settings import SETTINGS
 from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
 from ssa_operator.rendering.folder.sources import Folder, Sources, no_folder_message
-from ssa_operator.rendering.jinja.templates import SHARED, Templates
-from ssa_operator.rendering.possible_manifests import template_contents
+from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.schema.crd_schema import object_schema, reports_status, status_schema
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.schema.variants import variants
-from ssa_operator.tools.checks.field_rules import FolderFields, check_empty_values, check_fields
+from ssa_operator.tools.checks.consequences import without_consequences
+from ssa_operator.tools.checks.crd_rules import accepts_no_object
+from ssa_operator.tools.checks.field_rules import check_empty_values
+from ssa_operator.tools.checks.file_rules import check_files, check_folder_names
 from ssa_operator.tools.checks.lookup_rules import check_lookups, check_manifest_choices
 from ssa_operator.tools.checks.manifest_rules import check_manifests
 from ssa_operator.tools.checks.name_rules import check_names, parse_files
 from ssa_operator.tools.checks.parent_choices import check_nesting
+from ssa_operator.tools.checks.password_rules import check_passwords
+from ssa_operator.tools.checks.problem_hints import hint
 from ssa_operator.tools.checks.ready_objects import ready_object
+from ssa_operator.tools.checks.refusal_rules import check_refusals
 from ssa_operator.tools.checks.secret_rules import check_secrets
 from ssa_operator.tools.checks.server_field_rules import check_control_plane_fields, check_server_fields, scale_path
+from ssa_operator.tools.checks.text_checks import (
+    check_texts,
+    may_apply_elsewhere,
+    misnamed_example,
+    syntax_trees,
+    with_field,
+)
 from ssa_operator.tools.findings.findings import Finding, Severity
 from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent
 from ssa_operator.tools.offline.offline_parent import RefusedParentError, created_parent
-from ssa_operator.tools.offline.template_folders import CRDKind, find_folder, read_version
+from ssa_operator.tools.offline.template_folders import CRDKind, find_folder
 from ssa_operator.tools.schemas.schema_rules import check_schemas
 
 ROUNDS = 100
@@ -85,6 +96,11 @@ class CheckedProject(Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def refused(self) -> frozenset[GroupKind]:
+        """The kinds whose CRD the API server refuses, or whose objects it all refuses."""
+        return frozenset(found for found, kind in self.kinds.items() if accepts_no_object(kind.definition))
+
+    @property
     def scale_paths(self) -> Mapping[GroupKind, FieldPath]:
         """The field with the number of replicas of each custom kind, () if its CRD has no scale subresource."""
         return {found: scale_path(kind.definition) for found, kind in self.kinds.items()}
@@ -93,7 +109,7 @@ class CheckedProject(Struct, frozen=True, kw_only=True):
 def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Finding]:
     """The findings in the templates folders of a project; their locations are relative to these folders."""
     folders = [folder for folder in project.sources.folders.values() if folder.templates]
-    trees = {folder.name: _syntax_trees(folder.templates) for folder in folders if folder.templates}
+    trees = {folder.name: syntax_trees(folder.templates) for folder in folders if folder.templates}
     parsed = [
         parse_files(
             read_snapshot(root).files,
@@ -104,7 +120,7 @@ def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Find
     names = [finding for each in parsed for finding in check_names(each)]
     # The operator's own message on such a line is about the same mistake.
     explained = {_line(finding) for finding in names}
-    wide = {folder.name for folder in folders if _applies_elsewhere(folder, project.kinds.values())}
+    wide = {folder.name for folder in folders if may_apply_elsewhere(folder, project.kinds.values())}
 
     def applies_elsewhere(file: str) -> bool:
         folder = file.partition("/")[0]
@@ -121,26 +137,23 @@ def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Find
     ]
     advice = no_folder_message(roots, project.sources)
     missing = [Finding(code="no-folder", message=advice, location=None)] if advice else []
-    others = [*missing, *choices, *check_template_fields(project, trees), *check_examples(project)]
-    return [
-        *names,
-        *(each for each in others if each.code not in _REPLACED or _line(each) not in explained),
+    examples = check_examples(project)
+    broken = {_file(each) for each in examples if each.code in _REPLACED}
+    files = [
+        finding for root, each in zip(roots, parsed, strict=True) for finding in check_files(root, each.files, broken)
     ]
+    known = [kind.folder for kind in project.kinds.values()]
+    custom = [each.name for each in folders if not is_built_in(each.group) or not each.group]
+    # A refused CRD may have the folder under another name.
+    unknown = check_folder_names(custom, known) if not project.refused else []
+    names = [with_field(each, folders, project.kinds) for each in names]
+    others = [*missing, *choices, *check_texts(folders, trees, project.kinds, project.schemas), *examples]
+    others = [each for each in others if each.code not in _REPLACED or _line(each) not in explained]
+    return without_consequences([*names, *files, *unknown, *others])
 
 
-def _applies_elsewhere(folder: Folder, kinds: Iterable[CRDKind]) -> bool:
-    """Whether children may be in other namespaces than the parent, or the parent has none."""
-    return folder.settings.cluster_scope or any(not kind.namespaced for kind in kinds if kind.folder == folder.name)
-
-
-def _syntax_trees(templates: Templates) -> dict[str, nodes.Template]:
-    """The syntax trees of the templates that Jinja can read."""
-    trees = {}
-    for name in templates.file_names:
-        if name.endswith(".j2"):
-            with contextlib.suppress(TemplateSyntaxError):  # a problem of the folder
-                trees[name] = templates.syntax_tree(name)
-    return trees
+def _file(finding: Finding) -> str:
+    return "" if finding.location is None else finding.location.file
 
 
 _REPLACED = frozenset({"template-error", "render-error"})
@@ -157,6 +170,13 @@ def check_examples(project: CheckedProject) -> list[Finding]:
         findings += [_of_problem("template-error", problem) for problem in folder.problems]
     broken = {_line(finding) for finding in findings}
     parents, others = _parents(project)
+    refused_kinds = project.refused
+    parents = [each for each in parents if group_kind(each) not in refused_kinds]
+    misnamed = [
+        each for each in (misnamed_example(each, project.kinds) for each in project.examples) if each is not None
+    ]
+    findings += misnamed
+    parents = [each for each in parents if misnamed_example(each, project.kinds) is None]
     cluster = _ready_cluster(project)
     lookups = {live.identity: live for live in (LiveObject.of(ready_object(each.body)) for each in others)}
     alone = [_complete(cluster, parent, lookups) for parent in parents]
@@ -174,13 +194,18 @@ def check_examples(project: CheckedProject) -> list[Finding]:
             if not any(finding.code == found.code for finding in refused):
                 findings.append(found)
             continue
-        findings += [*_findings_of(found, project), *_dropped(found, project)]
+        own = [*_findings_of(found, project), *_of_values(found)]
+        findings += own
+        # What is made of a wrong value has another type, too.
+        findings += _dropped(found, project) if not any(each.code == "invalid-value" for each in own) else ()
         findings += _not_deterministic(cluster, parent, found)
         findings += check_nesting(found, lambda manifest: _played(project, manifest, lookups))
         if found.folder.name not in varied:
             varied.add(found.folder.name)
             findings += _of_variants(project, parent, found)
-    for name in sorted(project.sources.folders.keys() - {each.folder.name for each in complete}):
+    with_example = {find_folder(each.body, project.sources, project.kinds).name for each in parents}
+    # A refused CRD may have the folder under another name.
+    for name in sorted(project.sources.folders.keys() - with_example) if not (refused_kinds or misnamed) else ():
         message = f"there is no example for templates/{name}"
         findings.append(Finding(code="folder-without-example", message=message, location=None))
     # A name that is computed leads to a broken file only in a render.
@@ -208,22 +233,6 @@ def check_example(cluster: OfflineCluster, parent: Document) -> list[Finding]:
         for each in created.pruned
     ]
     return [*invalid, *undeclared]
-
-
-def check_template_fields(project: CheckedProject, trees: Mapping[str, Mapping[str, nodes.Template]]) -> list[Finding]:
-    """The findings about the fields of parents that templates read, by the schemas of the CRDs. `trees` are the syntax
-    trees of folders.
-    """
-    folders = []
-    for kind in project.kinds.values():
-        folder = project.sources.folders.get(kind.folder)
-        if folder is None:
-            continue
-        schema = object_schema(kind.definition, read_version(folder, kind.definition))
-        if schema is not None:
-            fields = template_contents(folder, trees=trees.get(folder.name)).fields
-            folders.append(FolderFields(folder=folder.name, schema=schema, fields=fields))
-    return check_fields(folders)
 
 
 def _parents(project: CheckedProject) -> tuple[list[Document], list[Document]]:
@@ -330,6 +339,13 @@ def _findings_of(parent: OfflineParent, project: CheckedProject) -> Iterator[Fin
     yield from check_server_fields(parent.rendered.documents, parent.observed.parent.body, values)
 
 
+def _of_values(parent: OfflineParent) -> Iterator[Finding]:
+    """The findings about values that an author of a parent chooses, so that no variant is asked for them."""
+    yield from check_refusals(parent.rendered.documents)
+    files = {f"{parent.folder.name}/{name}": text for name, text in parent.folder.files.items()}
+    yield from check_passwords(parent.rendered.documents, files)
+
+
 def _settings(folder: Folder) -> str:
     """The beginning of the name of a folder's settings file, which an editor's variant of the name shares."""
     return f"{folder.name}/{SETTINGS.partition('.')[0]}."
@@ -354,7 +370,8 @@ def _of_variants(project: CheckedProject, parent: Document, complete: OfflinePar
             continue
         subject = f"with {variant}"
         for finding in _findings_of(found, project):
-            if finding.severity is Severity.ERROR or finding.code in SHOWN_IN_VARIANTS:
+            is_error = finding.severity is Severity.ERROR and finding.code != "invalid-quantity"
+            if is_error or finding.code in SHOWN_IN_VARIANTS:
                 yield replace(finding, subject=f"{finding.subject} {subject}".strip())
 
 
@@ -377,4 +394,4 @@ def _cycles(parent: OfflineParent) -> Iterable[Finding]:
 
 
 def _of_problem(code: str, problem: RenderProblem) -> Finding:
-    return Finding(code=code, message=problem.message, location=problem.location)
+    return Finding(code=code, message=problem.message, location=problem.location, fix=hint(problem.message))

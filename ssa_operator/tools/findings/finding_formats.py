@@ -3,6 +3,7 @@
 Promises:
 - JSON is a list of `{code, severity, message, file, line, fix}`; a finding without a file has no `file` and `line`.
 - SARIF is version 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), with each code as a rule.
+- Text is one line a finding, and in a terminal what `terminal_format.py` prints.
 - A message can't end a workflow command, whatever it holds.
 """
 
@@ -16,14 +17,26 @@ import msgspec
 from ssa_operator import __version__
 from ssa_operator.objects.visible_text import escaped_json, visible_line, without_controls
 from ssa_operator.operator.process import streams
-from ssa_operator.tools.findings.findings import CODES, Finding
+from ssa_operator.tools.findings.findings import CODES, Finding, Severity
+from ssa_operator.tools.findings.terminal_format import print_findings, print_summary
 
 
 def write_findings(findings: Sequence[Finding], output: str) -> None:
-    """Print findings in one of the formats: text, json, sarif, github."""
+    """Print findings in one of the formats: text, json, sarif, github. Text has errors first."""
+    if output == "text":
+        findings = sorted(findings, key=lambda finding: finding.severity is not Severity.ERROR)
+        if streams.is_terminal():
+            print_findings(findings)
+            return
     write = streams.lines if output == "text" else streams.data
     if text := _FORMATS[output](findings):
         write(text)
+
+
+def write_summary(findings: Sequence[Finding], output: str) -> None:
+    """Print how many findings there are, for people in a terminal."""
+    if output == "text" and streams.is_terminal():
+        print_summary(findings)
 
 
 def _text(findings: Sequence[Finding]) -> str:

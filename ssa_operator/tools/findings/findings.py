@@ -130,6 +130,24 @@ CODES: Mapping[str, Code] = {
             "the manifest. A value in quotes is a string: write `key: {{ value }}` to keep its type."
         ),
     ),
+    "invalid-name": Code(
+        severity=Severity.ERROR,
+        title="a name, a label or an annotation that the API server refuses",
+        explanation=(
+            "Names of objects are lower case letters, digits, - and, for most kinds, dots. The name of a Namespace, a "
+            "Service, a container or a port, and the value of a label, has at most 63 characters. Convert a value of "
+            "the parent with a filter: {{ spec.title | lower | replace(' ', '-') }}, or restrict the field by a "
+            "pattern in the CRD."
+        ),
+    ),
+    "invalid-quantity": Code(
+        severity=Severity.ERROR,
+        title="a quantity that the API server refuses",
+        explanation=(
+            "A quantity is a number with k, M, G for thousands, or Ki, Mi, Gi for 1024s, and m for thousandths: 500m, "
+            "2, 16Mi. The API server refuses 16MB and 16 Mi."
+        ),
+    ),
     "missing-field": Code(
         severity=Severity.ERROR,
         title="a required field that is missing",
@@ -249,6 +267,46 @@ CODES: Mapping[str, Code] = {
             "match the labels in spec.template.metadata.labels."
         ),
     ),
+    "selects-nothing": Code(
+        severity=Severity.WARNING,
+        title="a Service that selects no pod of its folder",
+        explanation=(
+            "The folder renders workloads, and none of its Services selects their pods, so the Service has no "
+            "endpoints. Write the labels of the pod template into the selector."
+        ),
+    ),
+    "plain-password": Code(
+        severity=Severity.WARNING,
+        title="a password in the text of a template",
+        explanation=(
+            "Anyone who can read the templates, or their repository, reads it, and each parent has the same one. Draw "
+            "a password with generated(), or read a Secret that is created elsewhere."
+        ),
+    ),
+    "ignored-file": Code(
+        severity=Severity.WARNING,
+        title="a file that the operator doesn't read",
+        explanation=(
+            "Its name ends as templates of other programs do. The operator reads .yaml.j2, .j2, .yaml and .yml in a "
+            "template folder. Rename the file, or move it to files/ if templates read it."
+        ),
+    ),
+    "plain-file": Code(
+        severity=Severity.ERROR,
+        title="an expression in a file that is not rendered",
+        explanation=(
+            "A file that ends in .yaml or .yml is a manifest as it stands, so that braces of other programs stay. "
+            "Rename it to .yaml.j2 to have Jinja render it."
+        ),
+    ),
+    "unknown-resource": Code(
+        severity=Severity.ERROR,
+        title="a template folder of a resource that no CRD defines",
+        explanation=(
+            "A template folder is called <plural>.<group>, as the CRD is. The operator waits for a CRD of the folder's "
+            "name, and never renders it."
+        ),
+    ),
     "unknown-port": Code(
         severity=Severity.ERROR,
         title="a port name that no container has",
@@ -322,6 +380,22 @@ CODES: Mapping[str, Code] = {
             "apply raises metadata.generation, and every watcher of the kind gets an event. The operator notices "
             "that and doesn't repeat the apply while the object stays as it is. Leave the field out: that means the "
             "same, and costs no write after a restart of the operator."
+        ),
+    ),
+    "crd-refused": Code(
+        severity=Severity.ERROR,
+        title="a CRD that the API server refuses",
+        explanation=(
+            "Its name is not <plural>.<group>, a type doesn't exist, a default doesn't fit its own field, or the like. "
+            "The message has the API server's words. Until the CRD is corrected, check does not look at its objects."
+        ),
+    ),
+    "crd-undeclared-required": Code(
+        severity=Severity.ERROR,
+        title="a required field that the CRD doesn't declare",
+        explanation=(
+            "The API server prunes what the CRD doesn't declare, and then misses the required field, so it refuses "
+            "every object. Correct the name in required, or declare the field in properties."
         ),
     ),
     "crd-not-structural": Code(

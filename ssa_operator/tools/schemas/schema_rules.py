@@ -1,8 +1,9 @@
 """Rules about manifests by the schemas of their kinds: errors that a strict apply refuses, and deprecated fields.
 
 Promises:
-- An unknown field, a wrong type, a value that isn't allowed, a missing field and a repeated item of a list map are
-  found, each with the template line of the field.
+- An unknown field, a wrong type, a text that is no quantity, a value that isn't allowed, a missing field and a repeated
+  item of a list map are found, each with the template line of the field.
+- A required field that is written wrongly is one finding: the name that it should have is not missing, too.
 - A kind without a schema is no finding, unless its API group is known completely.
 - A null is no value, because the operator removes it before an apply. `status` is not checked.
 - No finding shows a value of a Secret, or of a manifest that reads one.
@@ -10,18 +11,27 @@ Promises:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ssa_operator.objects.identity import is_built_in, split_api_version
 from ssa_operator.objects.messages import did_you_mean, near_names
+from ssa_operator.objects.quantity import amount
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema
+from ssa_operator.tools.findings.field_findings import shows_values
 from ssa_operator.tools.findings.findings import Edit, Finding
 
 _PRESERVED = "x-kubernetes-preserve-unknown-fields"
+
+_UNITS = re.compile(r"(?P<number>[\d.]+)\s*(?P<prefix>[KMGTP])i?b?", re.ASCII | re.IGNORECASE)
+"""A number with a unit that other programs take: 16MB, 16 Mi, 2gb."""
+
+_PREFIXES = {"K": "k"}
+"""The decimal prefix of a quantity where it is another one than that of the binary one."""
 
 _ZERO_ALLOWED = frozenset({("HTTPHeader", "value")})
 """Required fields that the API server takes as empty if they are missing."""
@@ -94,10 +104,7 @@ class _SchemaWalk:
         self._document = document
         self._schemas = schemas
         self._built_in = is_built_in(split_api_version(document.body["apiVersion"])[0])
-        # A value that may come from a Secret is never shown.
-        self._shows_values = document.body["kind"] != "Secret" and not any(
-            getattr(each.query, "kind", "") == "Secret" or "Secret" in str(each.query) for each in document.dependencies
-        )
+        self._shows_values = shows_values(document)
 
     def finding(self, code: str, path: FieldPath, message: str, fix: str = "", edits: tuple[Edit, ...] = ()) -> Finding:
         body = self._document.body
@@ -137,6 +144,8 @@ class _SchemaWalk:
         if schema.get("x-kubernetes-int-or-string") or wanted == QUANTITY:
             if isinstance(value, (bool, Mapping, list)):
                 yield self._wrong_type(value, "a number or a string", path)
+            elif wanted == QUANTITY and value != "" and amount(value) is None:
+                yield self._no_quantity(str(value), path)
             return
         if wanted in _TYPES and not _has_type(value, wanted):
             yield self._wrong_type(value, _TYPES[wanted], path)
@@ -145,8 +154,13 @@ class _SchemaWalk:
         if schema.get("enum") and value not in schema["enum"] and not (value == "" and self._built_in):
             yield self._not_allowed(value, schema["enum"], path)
         if isinstance(value, Mapping):
-            yield from self._fields(value, schema, path)
-            yield from self._missing(value, schema, path, type_name)
+            unknown = list(self._fields(value, schema, path))
+            yield from unknown
+            own = {_no_field((*path, name)) for name in value}
+            meant = {each.fix for each in unknown if each.message in own}
+            for name in self._missing(value, schema, path, type_name):
+                if f"did you mean {name}?" not in meant:
+                    yield self.finding("missing-field", path, f"{field_text((*path, name))} is missing")
         elif isinstance(value, list):
             for position, item in enumerate(value):
                 yield from self.value(item, schema.get("items", {}), (*path, position))
@@ -169,17 +183,40 @@ class _SchemaWalk:
             elif properties and not additional and not schema.get(_PRESERVED):
                 yield self._unknown_field(at, properties)
 
-    def _missing(self, value: Mapping[str, Any], schema: Schema, path: FieldPath, type_name: str) -> Iterator[Finding]:
+    def _missing(self, value: Mapping[str, Any], schema: Schema, path: FieldPath, type_name: str) -> Iterator[str]:
         for name in schema.get("required", ()):
             if value.get(name) is None and (type_name, name) not in _ZERO_ALLOWED and (path or name != "status"):
-                yield self.finding("missing-field", path, f"{field_text((*path, name))} is missing")
+                yield name
 
     def _unknown_field(self, path: FieldPath, properties: Mapping[str, Any]) -> Finding:
         name = str(path[-1])
         same = next((each for each in properties if each.lower() == name.lower()), "")
         edits = (Edit(column=None, old=name, new=same),) if same else ()
-        fix = did_you_mean(same or name, properties)
-        return self.finding("unknown-field", path, f"there is no field {field_text(path)}", fix, edits)
+        fix = did_you_mean(same or name, properties) or self._other_level(path, properties)
+        return self.finding("unknown-field", path, _no_field(path), fix, edits)
+
+    def _other_level(self, path: FieldPath, properties: Mapping[str, Any]) -> str:
+        """Where the field is, if it is written one level too far out or too deep; '' where it is not."""
+        name = str(path[-1])
+        inner = [
+            (*path[:-1], each)
+            for each, schema in properties.items()
+            if each != "metadata" and name in (self._schemas.resolved(schema).get("properties") or {})
+        ]
+        if len(inner) == 1:
+            return f"it belongs into {field_text(inner[0])}"
+        schema = self._schemas.schema(self._document.body["apiVersion"], self._document.body["kind"]) or {}
+        outer = [path[:0]] if name in (schema.get("properties") or {}) else []
+        for length, part in enumerate(path[:-2], 1):
+            schema = self._schemas.resolved(schema)
+            schema = (
+                schema.get("items", {}) if isinstance(part, int) else (schema.get("properties") or {}).get(part, {})
+            )
+            if name in (self._schemas.resolved(schema).get("properties") or {}):
+                outer.append(path[:length])
+        if not outer:
+            return ""
+        return f"it belongs beside {field_text((*outer[-1], path[len(outer[-1])]))}, not into it"
 
     def _wrong_type(self, value: Any, wanted: str, path: FieldPath) -> Finding:
         fix = ""
@@ -191,8 +228,22 @@ class _SchemaWalk:
                 if wanted != _TYPES["boolean"]
                 else "remove the quotes"
             )
+        elif isinstance(value, Mapping) and len(value) == 1 and [*value.values()] == [None]:
+            fix = f"write {{{{ {next(iter(value))} }}}}"  # { name }
         message = f"{field_text(path)} must be {wanted}, and this is {kind_of(value)}"
         return self.finding("invalid-value", path, message, fix)
+
+    def _no_quantity(self, value: str, path: FieldPath) -> Finding:
+        shown = f"is {value}, which" if self._shows_values else "has a value that"
+        message = f"{field_text(path)} {shown} is no quantity"
+        found = _UNITS.fullmatch(value)
+        units = (
+            [_PREFIXES.get(found["prefix"].upper(), found["prefix"].upper()), f"{found['prefix'].upper()}i"]
+            if found
+            else []
+        )
+        fix = " or ".join(f"{found['number']}{unit}" for unit in units if found) if self._shows_values else ""
+        return self.finding("invalid-quantity", path, message, f"write {fix}" if fix else "write it as 500m, 2 or 16Mi")
 
     def _not_allowed(self, value: Any, allowed: Sequence[Any], path: FieldPath) -> Finding:
         names = [str(each) for each in allowed]
@@ -216,6 +267,10 @@ class _SchemaWalk:
                 message = f"{field_text((*path, position))} has the same {which} as another item"
                 yield self.finding("duplicate-item", (*path, position), message, f"each {which} may be there once")
             seen.add(key)
+
+
+def _no_field(path: FieldPath) -> str:
+    return f"there is no field {field_text(path)}"
 
 
 _TYPES: Mapping[str, str] = {

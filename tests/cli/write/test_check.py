@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ssa_operator.tools.findings.findings import CODES
-from tests.cli.process import run
+from tests.cli.process import in_terminal, run
 from tests.docs.blocks.command_outputs import shown
 from tests.operator.harness import ROOT, Desk, definition
 
@@ -81,7 +82,7 @@ async def test_a_project_without_faults_has_no_findings(tmp_path: Path) -> None:
             "doesn't match",
         ),
         ("web", WEB + "{% if %}\n", "template-error", 11, "Expected an expression"),
-        ("web", WEB.replace("name: web}", "name: '{{ spec.nam }}'}", 1), "render-error", 3, "spec.nam is missing"),
+        ("web", WEB.replace("name: web}", "name: '{{ spec.nam }}'}", 1), "undeclared-field", 3, "no spec.nam"),
         (
             "typo",
             TYPO,
@@ -205,11 +206,11 @@ async def test_manifests_are_checked_against_the_current_cluster(tmp_path: Path,
     folder = project(tmp_path, web=WEB.replace("containers:", "containrs:"), other=other)
     options = (f"--kubeconfig={desk.kubeconfig}", "--kubernetes=cluster")
     _, found, _ = await check(folder, *options)
-    assert {each["code"] for each in found} == {"unknown-field", "missing-field", "unknown-kind"}
+    assert {each["code"] for each in found} == {"unknown-field", "unknown-kind"}
     (kind,) = [each for each in found if each["code"] == "unknown-kind"]
     assert "the cluster has no Thing in unknown.example.org/v1" in kind["message"]
     _, found, _ = await check(folder)
-    assert {each["code"] for each in found} == {"unknown-field", "missing-field"}
+    assert {each["code"] for each in found} == {"unknown-field"}
 
 
 async def test_manifests_that_wait_for_each_other_are_found(tmp_path: Path) -> None:
@@ -292,7 +293,6 @@ async def test_files_that_jinja_or_yaml_cannot_read_hide_no_error_of_the_others(
         ("template-error", "broken.yaml.j2", 2),
         ("template-error", "static.yaml", 1),
         ("template-error", "worse.yaml.j2", 1),
-        ("render-error", "wrong.yaml.j2", 4),
         ("undeclared-field", "wrong.yaml.j2", 4),
     ]
 
@@ -313,11 +313,11 @@ async def test_an_error_in_an_included_file_is_named_once_and_hides_no_other_fil
     (templates.parent / "_shared" / "unused.j2").write_text("\n{{\n")
     code, found, _ = await check(folder)
     assert code == 1
-    assert [each for each in lines(found) if each[0] != "undeclared-field"] == [
+    assert lines(found) == [
         ("template-error", "unused.j2", 2),
         ("template-error", "x.j2", 3),
         ("template-error", "_deep.j2", 2),
-        ("render-error", "wrong.yaml.j2", 4),
+        ("undeclared-field", "wrong.yaml.j2", 4),
     ]
 
 
@@ -364,7 +364,6 @@ async def test_settings_and_values_that_cannot_be_read_hide_no_error_and_cause_n
     assert code == 1
     assert [each[:2] for each in lines(found)] == [
         ("template-error", file),
-        ("render-error", "wrong.yaml.j2"),
         ("undeclared-field", "wrong.yaml.j2"),
     ]
 
@@ -389,6 +388,27 @@ async def test_the_project_s_own_templates_have_no_errors_and_the_page_shows_a_f
     assert (code, err) == (0, "")
     assert ": error " not in out
     assert shown("check").text in out
+
+
+async def test_a_terminal_shows_the_line_a_caret_and_a_summary(tmp_path: Path) -> None:
+    folder = project(tmp_path, web=WEB)
+    argument = f"--templates={folder / 'templates'}"
+    _, out = await in_terminal("check", argument, NO_COLOR="1")
+    assert out.splitlines() == ["ok: check found no errors and no warnings"]
+    file = folder / "templates" / "echoes.example.com" / "web.yaml.j2"
+    file.write_text(WEB.replace("nginx:1.27", "nginx"))
+    _, out = await in_terminal("check", argument, NO_COLOR="1")
+    assert "\x1b[3" not in out
+    assert [each.rstrip() for each in re.sub(r"\x1b\[\d*m", "", out).splitlines()] == [
+        f"{file}:10: warning latest-image: Deployment web: spec.template.spec.containers[0].image is nginx",
+        ' 10 |         - {name: web, image: "nginx"}',
+        "    |                       ^^^^^",
+        "    = name a version or a digest",
+        "",
+        "check found 0 errors and 1 warning",
+    ]
+    _, out = await in_terminal("check", argument)
+    assert "\x1b[1;33mwarning" in out
 
 
 @pytest.mark.more_cases

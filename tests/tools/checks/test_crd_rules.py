@@ -91,3 +91,33 @@ def test_a_number_of_replicas_inside_of_an_atomic_mapping_is_found(mapping: str,
     assert found.location.line == line
     assert f"{mapping} is atomic in v1; no other manager can own spec.workers.count" in found.message
     assert not [each for each in check(SCALED) if each.code == "crd-atomic-replicas"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("name: echoes.example.com", "name: echo.example.com", "which is echoes.example.com"),
+        ("plural: echoes", "plural: Echoes", "spec.names.plural: Invalid value"),
+        ("scope: Namespaced", "scope: Namespace", 'spec.scope: Unsupported value: "Namespace"'),
+        (
+            "type: integer\n                  format: int32\n                  min",
+            "type: int\n                  min",
+            'type of spec.replicas: Unsupported value: "int"',
+        ),
+        ("format: int32", 'default: "1"', "default of spec.replicas: Invalid value"),
+    ],
+)
+def test_what_the_api_server_refuses_in_a_crd_is_one_finding(before: str, after: str, message: str) -> None:
+    text = CRD.replace(before, after, 1)
+    assert text != CRD
+    (found,) = [each for each in check(text) if each.code == "crd-refused"]
+    assert message in found.message
+    assert found.location is not None
+    assert after.splitlines()[0].strip() in text.splitlines()[found.location.line - 1]
+
+
+def test_a_required_field_that_is_not_declared_is_found_with_the_one_that_is_meant() -> None:
+    text = CRD.replace("required: [replicas]", "required: [replcas]", 1)
+    (found,) = [each for each in check(text) if each.code == "crd-undeclared-required"]
+    assert "requires spec.replcas in v1, and doesn't declare it" in found.message
+    assert found.fix == "did you mean replicas?"

@@ -100,7 +100,19 @@ def test_a_volume_of_a_stateful_set_may_be_a_claim() -> None:
 
 def test_a_service_may_select_the_pods_of_others() -> None:
     assert check(SERVICE.replace("targetPort: http", "targetPort: other")) == []
-    assert check(DEPLOYMENT + SERVICE.replace("{app: web}", "{app: other}").replace("http}", "other}")) == []
+    others = SERVICE.replace("{app: web}", "{app: other}").replace("http}", "other}")
+    assert check(DEPLOYMENT + SERVICE + others) == []
+    custom = "---\napiVersion: databases.example.com/v1\nkind: Database\nmetadata: {name: pods}\n"
+    assert check(DEPLOYMENT + others + custom) == []
+    assert check(DEPLOYMENT.replace("apps/v1", "batch/v1").replace("Deployment", "Job") + others) == []
+
+
+def test_a_service_that_selects_no_pod_beside_workloads_that_no_service_selects_is_found() -> None:
+    (found,) = check(DEPLOYMENT + SERVICE.replace("{app: web}", "{app: wob}"))
+    assert found.code == "selects-nothing"
+    assert found.fix == "the labels of Deployment web's pods are app: web, tier: front"
+    assert found.location is not None
+    assert found.location.line == line(DEPLOYMENT + SERVICE.replace("{app: web}", "{app: wob}"), "app: wob")
 
 
 def test_a_custom_kind_with_the_name_of_a_workload_is_no_workload() -> None:

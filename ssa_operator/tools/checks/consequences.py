@@ -1,0 +1,43 @@
+"""Leaves one finding of each mistake: the one that says best what to correct.
+
+Promises:
+- A finding is left out only where another one is about the same line, file or folder, and causes it.
+- Errors come before warnings. Within these, the order is that of the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ssa_operator.tools.findings.findings import Finding
+
+_OF_LINE: Mapping[str, frozenset[str]] = {
+    "undeclared-field": frozenset({"render-error"}),
+    "unknown-field": frozenset({"render-error"}),
+    "unknown-kind": frozenset({"render-error"}),
+    "invalid-name": frozenset({"invalid-manifest"}),
+}
+"""The codes that follow from another one on the same line."""
+
+
+def without_consequences(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings without those that follow from another one."""
+    found = list(findings)
+    following = {
+        (code, each.location.file, each.location.line)
+        for each in found
+        if each.location is not None
+        for code in _OF_LINE.get(each.code, ())
+    }
+    plain = {each.location.file for each in found if each.code == "plain-file" and each.location is not None}
+    unknown = {each.message.partition(" ")[2].partition("templates/")[2] for each in found if each.code == _RESOURCE}
+    return [
+        each
+        for each in found
+        if not (each.location and (each.code, each.location.file, each.location.line) in following)
+        and not (each.location and each.location.file in plain and each.code != "plain-file")
+        and not (each.code == "folder-without-example" and each.message.partition("templates/")[2] in unknown)
+    ]
+
+
+_RESOURCE = "unknown-resource"

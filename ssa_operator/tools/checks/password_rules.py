@@ -1,0 +1,68 @@
+"""The rule about passwords in the text of templates.
+
+Promises:
+- A password is a finding only where the line of the template has the value itself: no expression gives it.
+- It is looked for in Secrets and in the variables of containers, by names that say password, secret key or API key.
+- No finding shows the value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import FieldPath, value_at
+from ssa_operator.schema.manifest_validation import POD_TEMPLATES
+from ssa_operator.tools.findings.field_findings import field_finding
+from ssa_operator.tools.findings.findings import Finding
+
+_NAME = re.compile(
+    r"(?:^|[-_.])(?:passw(?:or)?d|passphrase|secret[-_]?key|api[-_]?key|private[-_]?key)$", re.IGNORECASE
+)
+
+
+def check_passwords(documents: Iterable[Document], files: Mapping[str, str]) -> list[Finding]:
+    """The findings in the manifests of a parent. `files` are the texts of templates, by what locations call them."""
+    return [
+        field_finding(document, "plain-password", path, "has a password in the text of the template", fix)
+        for document in documents
+        for path, name, value, fix in _secrets(document)
+        if isinstance(name, str) and _NAME.search(name) and _is_written(document, path, value, files)
+    ]
+
+
+def _secrets(document: Document) -> Iterator[tuple[FieldPath, Any, Any, str]]:
+    """The values that may be passwords: path, name, value, and what to do."""
+    kind = document.identity.group_kind
+    if kind == GroupKind("", "Secret"):
+        for part in ("stringData", "data"):
+            found = value_at(document.body, (part,))
+            for name, value in found.items() if isinstance(found, Mapping) else ():
+                fix = f"write {{{{ generated('{name}') }}}}, or read a Secret that is created elsewhere"
+                yield (part, name), name, value, fix
+    elif kind in POD_TEMPLATES:
+        pod: FieldPath = (*POD_TEMPLATES[kind], "spec")
+        for key in ("initContainers", "containers"):
+            for at, container in _mappings(value_at(document.body, (*pod, key))):
+                for position, variable in _mappings(container.get("env")):
+                    path = (*pod, key, at, "env", position, "value")
+                    fix = "read it from a Secret: valueFrom: {secretKeyRef: {name: ..., key: ...}}"
+                    yield path, variable.get("name"), variable.get("value"), fix
+
+
+def _is_written(document: Document, path: FieldPath, value: Any, files: Mapping[str, str]) -> bool:
+    """Whether the line of a field has its value as text."""
+    location = document.location_of(path)
+    lines = files.get(location.file, "").split("\n")
+    line = lines[location.line - 1] if location.line <= len(lines) else ""
+    is_text = isinstance(value, str) and value.strip() and "$(" not in value
+    return bool(is_text and value in line and not re.search(r"\{[{%]", line))
+
+
+def _mappings(value: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for at, item in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(item, Mapping):
+            yield at, item

@@ -1,0 +1,72 @@
+"""Rules about what the API server refuses in manifests beyond their schemas: names, labels, containers and ports.
+
+Promises:
+- A rule is that of `schema/manifest_validation.py`. A name or label that is wrong has a suggestion, where one is near.
+- No finding shows a value of a Secret, or of a manifest that reads one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import FieldPath, value_at
+from ssa_operator.schema.field_errors import ErrorType, FieldError
+from ssa_operator.schema.manifest_validation import name_faults, validate_manifest
+from ssa_operator.tools.findings.field_findings import field_finding, short_words, shows_values
+from ssa_operator.tools.findings.findings import Finding
+
+_NAMES = ("labels", "annotations", "matchLabels", "selector")
+
+
+def check_refusals(documents: Iterable[Document]) -> list[Finding]:
+    """The findings in manifests."""
+    return [finding for document in documents for finding in _check(document)]
+
+
+def _check(document: Document) -> Iterator[Finding]:
+    seen = set()
+    for error in validate_manifest(document.identity.group_kind, document.body):
+        if error.path not in seen:  # too long and of wrong characters is one mistake
+            seen.add(error.path)
+            yield _finding(document, error)
+
+
+def _finding(document: Document, error: FieldError) -> Finding:
+    path = error.path
+    if path[-1] == "image" and error.type is ErrorType.REQUIRED:
+        name = value_at(document.body, (*path[:-1], "name"))
+        message = f"is missing: container {name} has no image" if isinstance(name, str) else "is missing"
+        return field_finding(document, "missing-field", path, message, "")
+    if error.type is ErrorType.REQUIRED:
+        message = f"is missing; {error.detail}" if error.detail else "is missing"
+        return field_finding(document, "missing-field", path, message, "")
+    is_name = path[-1] == "name" or any(part in _NAMES for part in path)
+    words = short_words(error.detail)
+    message = f"is {error.value}: {words}" if shows_values(document) else f"is refused: {words}"
+    fix = _suggestion(document, path, error.value) if is_name and shows_values(document) else ""
+    return field_finding(document, "invalid-name" if is_name else "invalid-value", path, message, fix)
+
+
+_SHELL = re.compile(r"\$\{?(\w+)}?|<(\w+)>")
+
+
+def _suggestion(document: Document, path: FieldPath, value: Any) -> str:
+    """What to write instead of a name or a label's value, as a sentence; '' for none."""
+    text = str(value)
+    if found := _SHELL.fullmatch(text):
+        return f"write {{{{ {found[1] or found[2]} }}}}"
+    if "{{" in text or "{%" in text:
+        return ""
+    is_label = path[-1] != "name"
+    better = re.sub(r"[^\w.-]+", "-", text, flags=re.ASCII).strip("-_.")
+    better = better if is_label else better.replace("_", "-").lower()
+    if not is_label and path == ("metadata", "name") and name_faults(document.identity.group_kind)(better):
+        better = better.replace(".", "-")
+    if better and better != text and len(better) <= 63:
+        return (
+            f"write {better}, or a lower filter: {{{{ ... | lower }}}}" if better == text.lower() else f"write {better}"
+        )
+    return ""

@@ -1,0 +1,745 @@
+"""Beginner's mistakes: the first line of `check` is enough to correct each.
+
+A row is one mistake in a project that is without fault. Its words are what the user must read in the first line: the
+file and the line, what is wrong, and what to write.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from ssa_operator.cli.write.check import check
+from ssa_operator.operator.process.command_error import CommandError
+
+CRD = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: sites.example.com
+spec:
+  group: example.com
+  names:
+    kind: Site
+    plural: sites
+  scope: Namespaced
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      subresources:
+        status: {}
+      additionalPrinterColumns:
+        - {name: Ready, type: string, jsonPath: '.status.conditions[?(@.type=="Ready")].status'}
+      schema:
+        openAPIV3Schema:
+          type: object
+          properties:
+            spec:
+              type: object
+              required: [image]
+              properties:
+                image:
+                  type: string
+                replicas:
+                  type: integer
+                  default: 1
+                size:
+                  type: string
+                  enum: [small, large]
+                  default: small
+            status:
+              type: object
+              properties:
+                conditions:
+                  type: array
+                  x-kubernetes-list-type: map
+                  x-kubernetes-list-map-keys: [type]
+                  items:
+                    type: object
+                    required: [type]
+                    properties: {type: {type: string}}
+                    x-kubernetes-preserve-unknown-fields: true
+                resources:
+                  type: array
+                  items: {type: object, x-kubernetes-preserve-unknown-fields: true}
+                address:
+                  type: string
+                ready:
+                  type: integer
+"""
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ name }}
+  labels:
+    app: {{ name }}
+spec:
+  replicas: {{ spec.replicas }}
+  selector:
+    matchLabels:
+      app: {{ name }}
+  template:
+    metadata:
+      labels:
+        app: {{ name }}
+    spec:
+      containers:
+        - name: web
+          image: {{ spec.image }}
+          ports:
+            - name: http
+              containerPort: 8080
+          env:
+            - name: SIZE
+              value: {{ spec.size }}
+          resources:
+            requests:
+              memory: 16Mi
+              cpu: 100m
+          volumeMounts:
+            - name: settings
+              mountPath: /settings
+      volumes:
+        - name: settings
+          configMap:
+            name: {{ name }}
+"""
+SERVICE = """\
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ name }}
+spec:
+  selector:
+    app: {{ name }}
+  ports:
+    - name: http
+      port: 80
+      targetPort: http
+"""
+SETTINGS = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}
+data:
+  greeting: hello
+"""
+STATUS = """\
+address: {{ child('Service', name).spec.clusterIP }}
+ready: {{ child('Deployment', name).status.readyReplicas }}
+"""
+EXAMPLE = """\
+apiVersion: example.com/v1
+kind: Site
+metadata:
+  name: hello
+spec:
+  image: nginx:1.27
+"""
+FOLDER = "templates/sites.example.com"
+FILES = {
+    "crds/sites.yaml": CRD,
+    "examples/site.yaml": EXAMPLE,
+    f"{FOLDER}/deployment.yaml.j2": DEPLOYMENT,
+    f"{FOLDER}/service.yaml.j2": SERVICE,
+    f"{FOLDER}/settings.yaml.j2": SETTINGS,
+    f"{FOLDER}/_status.yaml.j2": STATUS,
+}
+NAMES = {
+    "crd": "crds/sites.yaml",
+    "example": "examples/site.yaml",
+    "deployment": f"{FOLDER}/deployment.yaml.j2",
+    "service": f"{FOLDER}/service.yaml.j2",
+    "settings": f"{FOLDER}/settings.yaml.j2",
+    "status": f"{FOLDER}/_status.yaml.j2",
+}
+
+
+class Mistake(NamedTuple):
+    """One edit of a project without fault, and what the first line must have."""
+
+    what: str
+    file: str
+    """A key of NAMES, or a path."""
+    before: str
+    """The text that is replaced; '' adds the text at the end or makes the file."""
+    after: str
+    line: int
+    """The line that the first line of the output names; 0 where no line has the mistake."""
+    words: tuple[str, ...]
+    findings: int = 1
+    """How many findings there are; one, unless the mistake is in two places."""
+
+
+def first_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The lines of `check` in this folder."""
+    try:
+        check(templates=[folder / "templates"])
+        error = ""
+    except CommandError as refused:
+        error = str(refused)
+    text = capsys.readouterr().out
+    return [each.replace(f"{folder}/", "") for each in (text or error).splitlines()]
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_the_project_without_mistakes_has_no_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, FILES)
+    assert first_lines(tmp_path, capsys) == []
+
+
+def secret(text: str) -> str:
+    return "apiVersion: v1\nkind: Secret\nmetadata:\n  name: '{{ name }}-extra'\n" + text
+
+
+MISTAKES = (
+    # The text of templates.
+    Mistake(
+        "a variable without spec",
+        "deployment",
+        "{{ spec.replicas }}",
+        "{{ replicas }}",
+        8,
+        ("there is no variable replicas", "did you mean spec.replicas?"),
+    ),
+    Mistake(
+        "a typo in a field of the parent",
+        "deployment",
+        "spec.replicas",
+        "spec.replcas",
+        8,
+        ("declares no spec.replcas", "did you mean spec.replicas?"),
+    ),
+    Mistake(
+        "a typo in a filter",
+        "deployment",
+        "{{ spec.replicas }}",
+        "{{ spec.replicas | defualt(1) }}",
+        8,
+        ("no filter defualt", "did you mean default?"),
+    ),
+    Mistake(
+        "a filter of Helm",
+        "deployment",
+        "value: {{ spec.size }}",
+        "value: {{ spec.size | quote }}",
+        25,
+        ("no filter quote",),
+    ),
+    Mistake("Helm's values", "deployment", "{{ spec.replicas }}", "{{ .Values.replicas }}", 8, ("Go template", "spec")),
+    Mistake(
+        "Helm's range", "service", "  ports:\n", "  ports:\n{{- range .Values.ports }}\n", 9, ("Go template", "{% for")
+    ),
+    Mistake(
+        "an if without end",
+        "service",
+        "spec:\n",
+        "{% if spec.replicas > 1 %}\nspec:\n",
+        8,
+        ("endif", "needs to be closed is 'if'"),
+    ),
+    Mistake(
+        "one brace",
+        "service",
+        "name: {{ name }}",
+        "name: { name }",
+        4,
+        ("metadata.name must be a string", "two braces: {{ name }}"),
+    ),
+    Mistake(
+        "braces that are not closed",
+        "service",
+        "name: {{ name }}",
+        "name: {{ name }",
+        4,
+        ("unexpected '}'", "two braces"),
+    ),
+    Mistake("a dollar before the braces", "service", "name: {{ name }}", "name: ${name}", 4, ("${name}", "{{ name }}")),
+    Mistake(
+        "the name in a plain file",
+        f"{FOLDER}/extra.yaml",
+        "",
+        SETTINGS.replace("name: {{ name }}", "name: {{ name }}-extra"),
+        4,
+        ("extra.yaml", "{{", "rename", "extra.yaml.j2"),
+    ),
+    Mistake(
+        "a quoted value in a plain file",
+        f"{FOLDER}/extra.yaml",
+        "",
+        SETTINGS.replace("name: {{ name }}", "name: extra").replace("hello", '"{{ spec.image }}"'),
+        6,
+        ("rename", "extra.yaml.j2"),
+    ),
+    Mistake(
+        "a file of another template engine",
+        f"{FOLDER}/extra.yaml.tpl",
+        "",
+        SETTINGS,
+        0,
+        ("extra.yaml.tpl", "rename", "extra.yaml.j2"),
+    ),
+    Mistake(
+        "a file that ends in jinja",
+        f"{FOLDER}/extra.yml.jinja",
+        "",
+        SETTINGS,
+        0,
+        ("extra.yml.jinja", "rename", "extra.yaml.j2"),
+    ),
+    Mistake(
+        "a folder in the singular",
+        "templates/site.example.com/extra.yaml.j2",
+        "",
+        SETTINGS,
+        0,
+        ("templates/site.example.com", "sites.example.com"),
+    ),
+    Mistake(
+        "a folder without a group",
+        "templates/sites/extra.yaml.j2",
+        "",
+        SETTINGS,
+        0,
+        ("templates/sites", "sites.example.com"),
+    ),
+    Mistake("a tab in YAML", "service", "  ports:\n", "\tports:\n", 8, ("tab",)),
+    Mistake("a wrong indentation", "service", "  ports:\n", " ports:\n", 8, ("check the indentation",)),
+    Mistake(
+        "a field that is there twice",
+        "service",
+        "  ports:\n",
+        "  type: ClusterIP\n  type: NodePort\n  ports:\n",
+        9,
+        ("type", "twice"),
+    ),
+    Mistake(
+        "a colon in a value",
+        "settings",
+        "greeting: hello",
+        "greeting: note: this",
+        6,
+        ("put a value with a colon into quotes",),
+    ),
+    Mistake(
+        "no separator between two manifests",
+        "settings",
+        "data:\n",
+        SERVICE.partition("spec")[0] + "data:\n",
+        4,
+        ("kind is there twice", "write --- between two manifests"),
+    ),
+    # Manifests.
+    Mistake(
+        "a typo in a field of a manifest",
+        "deployment",
+        "containers:",
+        "containrs:",
+        17,
+        ("no field spec.template.spec.containrs", "did you mean containers?"),
+    ),
+    Mistake(
+        "a field in another case",
+        "deployment",
+        "containerPort",
+        "containerport",
+        22,
+        ("containerport", "did you mean containerPort?"),
+    ),
+    Mistake(
+        "a field at a wrong level",
+        "deployment",
+        "spec:\n  replicas: {{ spec.replicas }}\n",
+        "replicas: {{ spec.replicas }}\nspec:\n",
+        7,
+        ("no field replicas", "it belongs into spec"),
+    ),
+    Mistake(
+        "a typo in a kind",
+        "deployment",
+        "kind: Deployment",
+        "kind: Deploymnet",
+        2,
+        ("no Deploymnet in apps/v1", "did you mean Deployment?"),
+    ),
+    Mistake(
+        "the kind in another version",
+        "deployment",
+        "apiVersion: apps/v1",
+        "apiVersion: v1",
+        1,
+        ("no Deployment in v1", "apps/v1"),
+    ),
+    Mistake(
+        "an old version of a kind",
+        "deployment",
+        "apiVersion: apps/v1",
+        "apiVersion: extensions/v1beta1",
+        1,
+        ("removed", "apps/v1"),
+    ),
+    Mistake("no apiVersion", "settings", "apiVersion: v1\n", "", 1, ("apiVersion",)),
+    Mistake(
+        "no name",
+        "settings",
+        "metadata:\n  name: {{ name }}\n",
+        "",
+        1,
+        ("metadata must be a mapping", "name: below it"),
+    ),
+    Mistake(
+        "a string where a number belongs",
+        "deployment",
+        "{{ spec.replicas }}",
+        '"{{ spec.replicas }}"',
+        8,
+        ("spec.replicas must be a whole number", "without quotes"),
+    ),
+    Mistake(
+        "a number where a string belongs",
+        "deployment",
+        "value: {{ spec.size }}",
+        "value: {{ spec.replicas }}",
+        25,
+        ("must be a string", "quotes"),
+    ),
+    Mistake(
+        "yes in an environment variable",
+        "deployment",
+        "value: {{ spec.size }}",
+        "value: true",
+        25,
+        ("must be a string", "quotes"),
+    ),
+    Mistake(
+        "a list where a mapping belongs",
+        "deployment",
+        "    matchLabels:\n      app:",
+        "    matchLabels:\n      - app:",
+        10,
+        ("matchLabels must be a mapping",),
+    ),
+    Mistake(
+        "a mapping where a list belongs",
+        "service",
+        "    - name: http\n      port: 80\n      targetPort: http\n",
+        "    name: http\n    port: 80\n",
+        8,
+        ("spec.ports must be a list",),
+    ),
+    Mistake(
+        "a value that is not allowed",
+        "service",
+        "spec:\n",
+        "spec:\n  type: Loadbalancer\n",
+        6,
+        ("is Loadbalancer", "did you mean LoadBalancer?"),
+    ),
+    Mistake("megabytes", "deployment", "16Mi", "16MB", 28, ("16MB", "16M or 16Mi")),
+    Mistake("a quantity with a space", "deployment", "16Mi", "16 Mi", 28, ("16 Mi", "16Mi")),
+    Mistake("a CPU with a unit of its own", "deployment", "cpu: 100m", "cpu: 100mc", 29, ("100mc",)),
+    Mistake("no image", "deployment", "          image: {{ spec.image }}\n", "", 18, ("container web has no image",)),
+    Mistake(
+        "no containers",
+        "deployment",
+        "      containers:\n        - name: web\n          image: {{ spec.image }}\n",
+        "      initContainers:\n        - name: web\n          image: {{ spec.image }}\n",
+        16,
+        ("containers is missing",),
+    ),
+    Mistake("an image of any version", "deployment", "{{ spec.image }}", "nginx", 19, ("is nginx", "name a version")),
+    Mistake(
+        "a name in upper case",
+        "settings",
+        "name: {{ name }}",
+        "name: Settings-{{ name }}",
+        4,
+        ("Settings-hello", "lower case", "settings-hello"),
+    ),
+    Mistake(
+        "a name with an underscore",
+        "settings",
+        "name: {{ name }}",
+        "name: my_settings",
+        4,
+        ("my_settings", "my-settings"),
+    ),
+    Mistake(
+        "a name of a Service with a dot",
+        "service",
+        "  name: {{ name }}\n",
+        "  name: {{ name }}.web\n",
+        4,
+        ("hello.web",),
+    ),
+    Mistake("a long name of a Service", "service", "  name: {{ name }}\n", f"  name: {'long' * 20}\n", 4, ("63",)),
+    Mistake(
+        "a label with a space",
+        "deployment",
+        "metadata:\n  name: {{ name }}\n  labels:\n    app: {{ name }}",
+        "metadata:\n  name: {{ name }}\n  labels:\n    app: my site",
+        6,
+        ("my site", "metadata.labels.app"),
+    ),
+    Mistake(
+        "a long label",
+        "settings",
+        "metadata:\n",
+        f"metadata:\n  labels:\n    note: {'long' * 20}\n",
+        5,
+        ("metadata.labels.note", "63"),
+    ),
+    Mistake(
+        "a label that is a number",
+        "settings",
+        "metadata:\n",
+        "metadata:\n  labels:\n    version: 1.0\n",
+        5,
+        ("metadata.labels.version", "string", "quotes"),
+    ),
+    Mistake(
+        "a label key with two slashes", "settings", "metadata:\n", "metadata:\n  labels:\n    a/b/c: x\n", 5, ("a/b/c",)
+    ),
+    Mistake(
+        "an annotation that is true",
+        "settings",
+        "metadata:\n",
+        "metadata:\n  annotations:\n    on: true\n",
+        5,
+        ("metadata.annotations",),
+    ),
+    Mistake(
+        "another namespace",
+        "settings",
+        "metadata:\n",
+        "metadata:\n  namespace: other\n",
+        1,
+        ("outside", "clusterScope"),
+    ),
+    Mistake(
+        "a selector that doesn't match",
+        "deployment",
+        "    metadata:\n      labels:\n        app: {{ name }}",
+        "    metadata:\n      labels:\n        app: web",
+        9,
+        ("spec.selector doesn't match the labels of spec.template",),
+    ),
+    Mistake(
+        "a Service that selects nothing",
+        "service",
+        "    app: {{ name }}",
+        "    app: web",
+        6,
+        ("selects no pod", "Deployment hello"),
+    ),
+    Mistake(
+        "a port name that no container has",
+        "service",
+        "targetPort: http",
+        "targetPort: web",
+        11,
+        ("is web", "it has http"),
+    ),
+    Mistake(
+        "a volume that isn't there",
+        "deployment",
+        "            - name: settings\n",
+        "            - name: setting\n",
+        31,
+        ("is setting", "it has settings"),
+    ),
+    Mistake(
+        "two containers of one name",
+        "deployment",
+        "      volumes:\n",
+        "        - name: web\n          image: nginx:1.27\n      volumes:\n",
+        33,
+        ("same name",),
+    ),
+    Mistake("a port out of range", "deployment", "containerPort: 8080", "containerPort: 80800", 22, ("80800", "65535")),
+    Mistake(
+        "data of a ConfigMap that is a number",
+        "settings",
+        "greeting: hello",
+        "greeting: 1",
+        6,
+        ("data.greeting must be a string", "quotes"),
+    ),
+    Mistake(
+        "plain text in a Secret's data",
+        f"{FOLDER}/extra.yaml.j2",
+        "",
+        secret("data:\n  token: '{{ name }}!'\n"),
+        1,
+        ("data.token", "base64", "stringData"),
+    ),
+    Mistake(
+        "a password in a Secret",
+        f"{FOLDER}/extra.yaml.j2",
+        "",
+        secret("stringData:\n  password: hunter2\n"),
+        6,
+        ("stringData.password has a password in the text", "generated"),
+    ),
+    Mistake(
+        "a password in an environment variable",
+        "deployment",
+        "            - name: SIZE\n              value: {{ spec.size }}\n",
+        "            - name: DB_PASSWORD\n              value: hunter2\n",
+        25,
+        ("has a password in the text", "secretKeyRef"),
+    ),
+    Mistake(
+        "two manifests of one object",
+        f"{FOLDER}/twice.yaml.j2",
+        "",
+        SERVICE,
+        1,
+        ("Service default/hello is rendered twice", "service.yaml.j2:1"),
+    ),
+    # What refers to other objects.
+    Mistake(
+        "a field that a child never has",
+        "status",
+        "spec.clusterIP",
+        "spec.clusterIp",
+        1,
+        ("Service", "spec.clusterIp", "did you mean spec.clusterIP?"),
+    ),
+    Mistake(
+        "a child of a kind with a typo",
+        "status",
+        "child('Service', name)",
+        "child('Servce', name)",
+        1,
+        ("Servce", "Service"),
+    ),
+    Mistake(
+        "a field of the status that the CRD doesn't declare", "status", "ready:", "redy:", 2, ("status.redy", "declare")
+    ),
+    # CRDs.
+    Mistake(
+        "the name of a CRD in the singular",
+        "crd",
+        "  name: sites.example.com",
+        "  name: site.example.com",
+        4,
+        ("site.example.com", "sites.example.com"),
+    ),
+    Mistake("a default of another type", "crd", "default: 1", 'default: "1"', 31, ("default", "integer")),
+    Mistake("a default that isn't allowed", "crd", "default: small", "default: medium", 35, ("medium", "small")),
+    Mistake(
+        "a type that doesn't exist",
+        "crd",
+        "type: integer\n                  default",
+        "type: int\n                  default",
+        30,
+        ("int", "integer"),
+    ),
+    Mistake(
+        "a field without type",
+        "crd",
+        "                  type: integer\n                  default: 1\n",
+        "                  default: 1\n",
+        29,
+        ("spec.replicas has no type",),
+    ),
+    Mistake("a CRD without schema", "crd", CRD[CRD.index("      schema:") :], "", 12, ("no schema",)),
+    Mistake("a plural in upper case", "crd", "plural: sites", "plural: Sites", 9, ("Sites", "lower case")),
+    Mistake(
+        "a scope that doesn't exist", "crd", "scope: Namespaced", "scope: Namespace", 10, ("Namespace", "Namespaced")
+    ),
+    Mistake(
+        "two versions that are stored",
+        "crd",
+        "    - name: v1\n      served: true\n",
+        "    - {name: v2, served: false, storage: true, schema: {openAPIV3Schema: {type: object}}}\n"
+        "    - name: v1\n      served: true\n",
+        0,
+        ("storage",),
+    ),
+    Mistake("a version that isn't served", "crd", "served: true", "served: false", 0, ("v1",)),
+    Mistake(
+        "a pattern that is no regular expression",
+        "crd",
+        "                  default: small\n",
+        "                  default: small\n                  pattern: '['\n",
+        36,
+        ("pattern",),
+    ),
+    Mistake(
+        "a required field that isn't declared",
+        "crd",
+        "required: [image]",
+        "required: [imag]",
+        25,
+        ("requires spec.imag", "did you mean image?"),
+    ),
+    # Examples.
+    Mistake(
+        "an example without a required field",
+        "example",
+        "  image: nginx:1.27\n",
+        "  replicas: 1\n",
+        5,
+        ("spec.image", "Required value"),
+    ),
+    Mistake(
+        "an example with a typo",
+        "example",
+        "spec:\n",
+        "spec:\n  replicass: 2\n",
+        6,
+        ("declares no spec.replicass", "did you mean spec.replicas?"),
+    ),
+    Mistake(
+        "an example with a string for a number",
+        "example",
+        "spec:\n",
+        'spec:\n  replicas: "2"\n',
+        6,
+        ("spec.replicas", "integer"),
+    ),
+    Mistake(
+        "an example with a value that isn't allowed",
+        "example",
+        "spec:\n",
+        "spec:\n  size: medium\n",
+        6,
+        ("medium", "small"),
+    ),
+    Mistake("an example of another version", "example", "example.com/v1", "example.com/v2", 1, ("v2", "v1")),
+    Mistake("an example of a kind with a typo", "example", "kind: Site", "kind: Sites", 2, ("Sites", "Site")),
+    Mistake(
+        "an example with a name in upper case", "example", "name: hello", "name: Hello", 4, ("Hello", "lower case")
+    ),
+    Mistake("no examples", "example", EXAMPLE, "", 0, ("no example", "sites.example.com")),
+)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=[each.what for each in MISTAKES])
+def test_the_first_line_is_enough_to_correct_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], mistake: Mistake
+) -> None:
+    name = NAMES.get(mistake.file, mistake.file)
+    text = FILES.get(name, "")
+    assert mistake.before in text
+    changed = text.replace(mistake.before, mistake.after, 1) if mistake.before else text + mistake.after
+    write(tmp_path, {**FILES, name: changed})
+    lines = first_lines(tmp_path, capsys)
+    assert lines
+    place = f"{name}:{mistake.line}: " if mistake.line else ""
+    assert lines[0].startswith(place)
+    assert [each for each in mistake.words if each not in lines[0]] == []
+    assert len(lines) == mistake.findings, lines
