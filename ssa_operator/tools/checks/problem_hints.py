@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import re
 
-_HINTS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), words)
-    for pattern, words in (
-        ("mapping values are not allowed in this context", "put a value with a colon into quotes"),
-        ("did not find expected key", "check the indentation and the quotes of this line and of the one above"),
-        ("found a tab character|found character '.t'", "indent with spaces"),
-        (r"^the key (?:apiVersion|kind|metadata) is there twice", "write --- between two manifests"),
-        (r"^metadata\.\w+ must be a string, and this is a mapping", "write two braces: {{ name }}"),
-        (r"^metadata must be a mapping, and this is null", "write metadata: with name: below it"),
-        (r"^unexpected '}'", "close an expression with two braces: {{ name }}"),
-        (r"^Unexpected end of template.*block that needs to be closed is '(?:if|for)'", "each block needs its own end"),
-    )
+_HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile("mapping values are not allowed in this context"), "put a value with a colon into quotes"),
+    (re.compile("did not find expected key"), "check the indentation and the quotes of this line and of the one above"),
+    (re.compile("found a tab character|found character '.t'"), "indent with spaces"),
+    (re.compile(r"^the key (?:apiVersion|kind|metadata) is there twice"), "write --- between two manifests"),
+    (re.compile(r"^metadata\.\w+ must be a string, and this is a mapping"), "write two braces: {{ name }}"),
+    (re.compile(r"^metadata must be a mapping, and this is null"), "write metadata: with name: below it"),
+    (re.compile(r"^unexpected '}'"), "close an expression with two braces: {{ name }}"),
+    (
+        re.compile(r"^Unexpected end of template.*block that needs to be closed is '(?:if|for)'"),
+        "each block needs its own end",
+    ),
 )
 
 

@@ -83,8 +83,8 @@ def _marked(finding: Finding, line: str) -> tuple[int, int]:
     for word in words:
         tokens += [word, word.rpartition(".")[2]]
     for token in tokens:
-        found = re.search(rf"(?<![\w-]){re.escape(token)}(?![\w-])", line) if len(token) > 2 else None
-        if found is not None:
+        found = next((each for each in _TOKEN.finditer(line) if token in (each[0], each[0].strip("."))), None)
+        if found is not None and len(token) > 2:
             return found.start(), len(token)
     text = line.strip()
     return line.index(text), len(text)
