@@ -11,7 +11,7 @@ from tests.objects.example_objects import config_map_identity, rendered
 
 def applied(name: str, *warnings: str) -> Outcome:
     step = Step(action=Action.APPLY, identity=config_map_identity(name))
-    return Outcome(step=step, result=Result.APPLIED, warnings=warnings)
+    return Outcome(step=step, result=Result.CONFIGURED, warnings=warnings)
 
 
 def after(memory: ShownWarnings, *outcomes: Outcome) -> ShownWarnings:
