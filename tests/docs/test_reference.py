@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -17,17 +18,20 @@ from tests.packaging.checkout import ROOT
 
 PACKAGE = ROOT / "ssa_operator"
 
+commands = cache(command_pages.pages)
+written = cache(reference_pages.pages)
+
 
 def test_the_pages_of_commands_are_up_to_date() -> None:
     committed = {path: path.read_text(encoding="utf-8") for path in command_pages.FOLDER.iterdir()}
-    assert committed == command_pages.pages(), "run `make docs`"
+    assert committed == commands(), "run `make docs`"
 
 
 @pytest.mark.more_cases
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_has_a_section_with_usage_options_and_an_example(words: tuple[str, ...]) -> None:
     heading = f"\n{'#' * len(words)} {' '.join(words)}\n"
-    text = "\n" + command_pages.pages()[command_pages.FOLDER / f"{words[0]}.md"]
+    text = "\n" + commands()[command_pages.FOLDER / f"{words[0]}.md"]
     assert text.count(heading) == 1
     section = text.partition(heading)[2].partition("\n## ")[0]
     assert f"```\nssa-operator {' '.join(words)} " in section
@@ -37,7 +41,7 @@ def test_every_command_has_a_section_with_usage_options_and_an_example(words: tu
 
 
 def test_the_first_page_leads_to_the_page_of_each_command() -> None:
-    pages = command_pages.pages()
+    pages = commands()
     table = pages[command_pages.FOLDER / "README.md"]
     assert {command_pages.FOLDER / f"{words[0]}.md" for words in COMMANDS} == pages.keys() - {
         command_pages.FOLDER / "README.md"
@@ -73,11 +77,11 @@ def test_the_page_lists_every_code_of_check() -> None:
 
 def test_the_pages_of_the_reference_are_up_to_date() -> None:
     committed = {path: path.read_text(encoding="utf-8") for path in reference_pages.FOLDER.iterdir()}
-    assert committed == reference_pages.pages(), "run `make docs`"
+    assert committed == written(), "run `make docs`"
 
 
 def test_the_page_of_promises_begins_with_every_room_that_has_modules() -> None:
-    page = reference_pages.pages()[reference_pages.FOLDER / "promises.md"]
+    page = written()[reference_pages.FOLDER / "promises.md"]
     listed = re.findall(r"^\| \[\**`([\w/]+)/`\**\]", page, re.MULTILINE)
     modules = [path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE and path.stem != "__init__"]
     rooms = {path.parent.relative_to(PACKAGE).as_posix() for path in modules}
@@ -87,7 +91,7 @@ def test_the_page_of_promises_begins_with_every_room_that_has_modules() -> None:
 
 
 def test_the_page_of_promises_has_every_module_that_lists_some() -> None:
-    page = reference_pages.pages()[reference_pages.FOLDER / "promises.md"]
+    page = written()[reference_pages.FOLDER / "promises.md"]
     lists = re.compile(r"^Promises\b", re.MULTILINE)
     modules = [path for path in PACKAGE.rglob("*.py") if lists.search(path.read_text(encoding="utf-8"))]
     names = [path.relative_to(PACKAGE).as_posix() for path in modules]
@@ -95,7 +99,7 @@ def test_the_page_of_promises_has_every_module_that_lists_some() -> None:
 
 
 def test_the_reference_has_every_name_that_users_meet() -> None:
-    pages = {path.stem: text for path, text in reference_pages.pages().items()}
+    pages = {path.stem: text for path, text in written().items()}
     for name in (*functions.VARIABLES, *filters.FILTERS, *filters.TESTS, *functions.FUNCTIONS):
         assert re.search(rf"`{re.escape(name)}[`(]", pages["templates"]), name
     for name in functions.CLUSTER_FUNCTIONS:
@@ -108,7 +112,7 @@ def test_the_reference_has_every_name_that_users_meet() -> None:
 
 
 def test_the_reference_lists_the_annotations_that_the_operator_accepts() -> None:
-    page = reference_pages.pages()[reference_pages.FOLDER / "metadata.md"]
+    page = written()[reference_pages.FOLDER / "metadata.md"]
     with pytest.raises(AnnotationError, match="allowed are") as caught:
         parse_annotations({f"{PREFIX}xxxxxxxx": ""})
     allowed = str(caught.value).partition("allowed are ")[2].split(", ")

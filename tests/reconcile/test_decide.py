@@ -11,14 +11,12 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.observed import ApplyScope
 from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.resync.unchanged import apply_record
-from ssa_operator.reconcile.step import Action, FailureReason
+from ssa_operator.reconcile.step import Action
 from tests.objects.example_objects import (
     CONFIG_MAP,
-    OTHER_UID,
     actions,
     child,
     config_map,
-    config_map_identity,
     made,
     observed,
     rendered,
@@ -83,24 +81,6 @@ def test_a_kind_that_cannot_be_watched_is_refused_alone_with_the_reason() -> Non
 def test_a_manifest_waits_for_a_watch_that_is_not_synced() -> None:
     plan = make_plan(observed(kinds={CONFIG_MAP: KindState(namespaced=True, synced=False)}), rendered(config_map()))
     assert actions(plan) == {"settings": Action.WAIT}
-
-
-def test_a_child_of_another_living_parent_is_refused() -> None:
-    plan = make_plan(observed(others=(child(owner=OTHER_UID),)), rendered(config_map()))
-    assert (plan.steps[0].action, plan.steps[0].problem) == (Action.REFUSE, FailureReason.INVALID_MANIFEST)
-    assert plan.steps[0].reason == "belongs to Echo default/other already; give it another name"
-    assert plan.steps[0].claimed_by_other
-
-
-def test_two_parents_that_render_one_identity_at_the_same_time_do_not_both_get_it() -> None:
-    plan = make_plan(observed(claims={config_map_identity(): OTHER_UID}), rendered(config_map()))
-    assert (plan.steps[0].action, plan.steps[0].claimed_by_other) == (Action.REFUSE, True)
-    assert "belongs to Echo default/other" in plan.steps[0].reason
-
-
-def test_an_object_of_a_parent_that_no_longer_exists_is_adopted() -> None:
-    plan = make_plan(observed(others=(child(owner="gone"),)), rendered(config_map()))
-    assert actions(plan) == {"settings": Action.APPLY}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 Promises:
 - An answer that can't be read is an ApiError that names the request.
+- A group version whose last CRD was deleted while the documents are read is left out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.errors import Unreachable
+from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.server_version import read_version
 from ssa_operator.objects.json_decoding import decoder
 
@@ -37,13 +38,18 @@ async def read_openapi(client: Client) -> tuple[str, list[dict[str, Any]]]:
     index = await _read(client, _ROOT, _Index)
     limit = asyncio.Semaphore(_PARALLEL)
 
-    async def read(path: str) -> dict[str, Any]:
-        async with limit:
-            return await _read(client, f"{_ROOT}/{path}", dict[str, Any])
+    async def read(path: str) -> dict[str, Any] | None:
+        try:
+            async with limit:
+                return await _read(client, f"{_ROOT}/{path}", dict[str, Any])
+        except ApiError as error:
+            if error.unknown_resource:
+                return None
+            raise
 
     versions = [path for path in index.paths if path.startswith("api/") or path.count("/") == _GROUP_VERSION]
     documents = await asyncio.gather(*(read(path) for path in versions))
-    return version, list(documents)
+    return version, [document for document in documents if document is not None]
 
 
 async def read_group_version(client: Client, api_version: str) -> dict[str, Any]:

@@ -136,14 +136,16 @@ def test_without_an_endpoint_nothing_of_opentelemetry_is_imported() -> None:
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({}, ""),
+        ({}, None),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT"),
         ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c/x"}, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_SDK_DISABLED": "True"}, ""),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_TRACES_EXPORTER": "none"}, ""),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_SDK_DISABLED": "True"}, None),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_TRACES_EXPORTER": "none"}, None),
     ],
 )
-def test_the_standard_variables_decide_whether_traces_are_recorded(environment: dict[str, str], expected: str) -> None:
+def test_the_standard_variables_decide_whether_traces_are_recorded(
+    environment: dict[str, str], expected: str | None
+) -> None:
     assert wanted(environment) == expected
 
 
