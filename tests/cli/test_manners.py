@@ -76,6 +76,7 @@ async def test_options_are_grouped_by_topic() -> None:
     assert topics == ["Arguments", "Options", "Templates", "Cluster", "Output"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -169,6 +169,7 @@ async def test_a_resync_beyond_the_budget_waits_for_it() -> None:
     assert queue.is_scheduled(KEY, Cause.RESYNC)
 
 
+@pytest.mark.exhaustive
 async def test_a_reconcile_that_applies_everything_replaces_the_resync_that_waits_for_the_budget() -> None:
     script, queue = scripted(), Queue[ParentKey](lambda: 0.0)
     await reconciled(script, queue, Cause.CHILD, Cause.RESYNC_DUE, Cause.RESYNC_DUE, Cause.PARENT)

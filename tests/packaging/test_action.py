@@ -203,7 +203,7 @@ def test_a_program_that_ends_without_a_plan_fails_and_shows_nothing(repository: 
     assert (runner.written("GITHUB_OUTPUT"), runner.written("GITHUB_STEP_SUMMARY")) == ("", "")
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("code", [0, 1, 2])
 def test_the_kubeconfig_is_gone_after_the_plan(repository: Path, runner: Runner, code: int) -> None:
     kubeconfig = runner.temporary / "kubeconfig"

@@ -191,7 +191,7 @@ async def test_a_template_that_fails_for_one_echo_disturbs_none_of_twenty_others
     assert {each["type"] for each in bad["status"]["conditions"]} == {"Ready", "Stalled"}
 
 
-@pytest.mark.more_cases
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("template", "reason", "words"),
     [

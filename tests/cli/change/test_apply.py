@@ -149,6 +149,7 @@ async def test_what_is_not_ready_in_time_is_named_with_exit_code_1(desk: Desk, t
     assert (await apply(desk, templates, echo("web")))[0] == 0
 
 
+@pytest.mark.exhaustive
 async def test_a_template_that_fails_ends_the_wait_at_once(desk: Desk, templates: Path) -> None:
     (templates / ECHOES / "bad.yaml.j2").write_text(map_template("bad", word="spec.nothing"))
     code, _, err = await apply(desk, templates, echo("web"))

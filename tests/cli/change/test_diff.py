@@ -111,6 +111,7 @@ async def test_a_field_of_another_manager_that_is_taken_back_names_the_manager(
     assert (await desk.read("deployments.apps", "web"))["spec"]["replicas"] == 4
 
 
+@pytest.mark.exhaustive
 async def test_a_field_that_is_given_up_and_that_others_own_is_told_as_left(
     desk: Desk, client: Client, templates: Path
 ) -> None:

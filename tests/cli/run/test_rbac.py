@@ -276,6 +276,7 @@ async def test_check_passes_for_an_account_that_may_do_everything(desk: Desk) ->
     assert (code, json.loads(out)) == (0, [])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.cluster
 async def test_check_names_the_template_line_that_needs_a_missing_verb(
     desk: Desk, templates: Path, tmp_path: Path

@@ -191,6 +191,7 @@ async def test_with_leader_election_a_refused_crd_ends_neither_the_leader_nor_th
             await ends_in_order(second)
 
 
+@pytest.mark.exhaustive
 async def test_without_permissions_on_crds_the_folders_run_with_those_that_the_cluster_has(
     project: Project, tmp_path: Path
 ) -> None:

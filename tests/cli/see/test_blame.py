@@ -197,6 +197,7 @@ async def test_a_field_that_kubectl_added_is_kubectls(desk: Desk, web: Path) -> 
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", found["time"])
 
 
+@pytest.mark.exhaustive
 async def test_the_gutter_has_what_the_page_shows(desk: Desk, web: Path) -> None:
     await desk.patch("deployment", "web", spec={"revisionHistoryLimit": 3})
     printed = lasting(await blame(desk, web, "echo/web", "deployment/web", COLUMNS="200"))

@@ -163,6 +163,7 @@ async def test_conditions_are_shown_if_the_crd_declares_no_status_resources(
     assert states(entry) == FOUND
 
 
+@pytest.mark.exhaustive
 async def test_what_a_parent_waits_for_is_its_last_event_if_its_status_has_no_conditions(
     desk: Desk, client: Client, group: str, tmp_path: Path
 ) -> None:

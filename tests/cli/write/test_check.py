@@ -390,6 +390,7 @@ async def test_the_project_s_own_templates_have_no_errors_and_the_page_shows_a_f
     assert shown("check").text in out
 
 
+@pytest.mark.exhaustive
 async def test_a_terminal_shows_the_line_a_caret_and_a_summary(tmp_path: Path) -> None:
     folder = project(tmp_path, web=WEB)
     argument = f"--templates={folder / 'templates'}"

@@ -254,6 +254,7 @@ async def test_the_registration_follows_the_template_folders(judge: Judge, desk:
         assert registered["namespaceSelector"]["matchExpressions"][0]["values"] == [desk.namespace]
 
 
+@pytest.mark.exhaustive
 async def test_what_waits_is_allowed(judge: Judge, desk: Desk, templates: Path) -> None:
     waiting = map_template("b", v="lookup('v1', 'ConfigMap', 'absent').data.v")
     unserved = map_template("c", v="'1'").replace("ConfigMap", "Unserved").replace("v1", "nowhere.example.com/v1")

@@ -148,6 +148,7 @@ async def test_two_parents_may_share_an_if_not_present_object(desk: Desk, operat
     assert owner["uid"] in (uid(first), uid(second))
 
 
+@pytest.mark.exhaustive
 async def test_a_generated_value_that_existed_before_the_operator_is_kept(desk: Desk, operate: Operate) -> None:
     await desk.create(secret(password="made-by-hand", also="this"))
     async with operate() as running:

@@ -193,6 +193,7 @@ async def test_reconcile_at_reverts_a_conflict_at_once(desk: Desk, operate: Oper
         await desk.until("configmaps", "web", lambda body: body["data"]["word"] == "ours")
 
 
+@pytest.mark.exhaustive
 async def test_a_template_that_no_longer_renders_the_field_ends_the_conflict(
     desk: Desk, operate: Operate, map_templates: Path
 ) -> None:

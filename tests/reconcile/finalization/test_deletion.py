@@ -521,6 +521,7 @@ async def test_a_parent_is_deleted_also_if_kubectl_created_it_with_the_finalizer
         await desk.gone(ECHOES, "web")
 
 
+@pytest.mark.exhaustive
 async def test_a_restored_parent_that_needs_neither_finalizer_nor_records_loses_both(
     desk: Desk, operate: Operate
 ) -> None:

@@ -342,6 +342,7 @@ async def test_an_immutable_object_is_recreated_and_a_hook_runs_as_the_account(
     assert {("delete", "web-a"), ("patch", "web-hook")} <= {(verb, name) for verb, name, _ in made}
 
 
+@pytest.mark.exhaustive
 async def test_a_cluster_scoped_parent_is_refused_unless_its_folder_allows_cluster_scope(
     operate: Operate, desk: Desk, templates: Path, cluster: Cluster
 ) -> None:

@@ -344,6 +344,7 @@ async def test_an_ordinary_rule_of_a_crd_never_deletes_anything(desk: Desk, oper
         assert uid(await desk.read(things, "web")) == uid(old)
 
 
+@pytest.mark.exhaustive
 async def test_an_object_that_refuses_every_update_is_recreated_for_another_manifest_only(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:
@@ -519,6 +520,7 @@ async def test_a_secret_stays_whose_generated_value_could_be_lost_because_of_a_f
         assert new["data"] == old["data"]
 
 
+@pytest.mark.exhaustive
 async def test_a_generated_value_outlives_a_connection_that_breaks_while_its_secret_is_recreated(
     cluster: Cluster, desk: Desk, options: MakeOptions, boxes: Path
 ) -> None:

@@ -450,6 +450,7 @@ async def test_a_grown_volume_stays_and_the_rest_of_its_manifest_is_applied(
         await desk.ready(BOXES, "box")
 
 
+@pytest.mark.exhaustive
 async def test_a_number_that_a_rule_lets_only_grow_stays_and_nothing_is_recreated(
     desk: Desk, operate: Operate, boxes: Path
 ) -> None:

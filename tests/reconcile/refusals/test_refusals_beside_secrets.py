@@ -134,6 +134,7 @@ async def test_a_refusal_quotes_nothing_that_admission_copied_from_a_secrets_con
             await is_hidden(desk, running, "child.yaml.j2", *words)
 
 
+@pytest.mark.exhaustive
 async def test_a_denied_deletion_quotes_nothing_of_the_object_that_a_secrets_content_made(
     desk: Desk, operate: Operate, options: MakeOptions, cards: None
 ) -> None:

@@ -169,6 +169,7 @@ async def test_a_watch_that_is_cancelled_ends(tmp_path: Path) -> None:
         assert isinstance(ended, asyncio.CancelledError)
 
 
+@pytest.mark.exhaustive
 async def test_a_file_of_values_is_watched_through_links_and_while_it_is_gone(tmp_path: Path) -> None:
     config_map_mount(tmp_path / "mount", "2026_1", {"v.yaml": "a: 1\n"})
     watched = changes([], [tmp_path / "mount" / "v.yaml"])
