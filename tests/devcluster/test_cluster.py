@@ -277,6 +277,7 @@ async def test_a_cluster_that_lost_a_component_is_reported_and_replaced(own: Clu
     await replaced.stop()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 async def test_a_silent_cluster_is_unhealthy_and_replaced(own: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

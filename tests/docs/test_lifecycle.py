@@ -118,6 +118,7 @@ async def test_a_plan_of_unchanged_templates_shows_no_change_and_applied_crds_ke
     await desk.kubectl("delete", "echo", "web")
 
 
+@pytest.mark.exhaustive
 async def test_everything_goes_while_the_operator_runs(desk: Desk, operate: Operate, wide: Path) -> None:
     delete_parents, await_children, delete_crds, delete_operator = commands("Everything")
     async with installed(desk):
@@ -135,6 +136,7 @@ async def test_everything_goes_while_the_operator_runs(desk: Desk, operate: Oper
     assert await desk.find(CRDS, ECHOES) is None
 
 
+@pytest.mark.exhaustive
 async def test_parents_and_children_stay_without_the_operator(desk: Desk, operate: Operate, wide: Path) -> None:
     (delete_operator,) = commands("Keep parents and children")
     async with installed(desk):

@@ -34,6 +34,7 @@ async def test_a_page_prints_what_it_says(name: str, cluster: Cluster) -> None:
         await typed(f"kubectl delete --ignore-not-found --timeout=2m -f {GALLERY / name}", cluster)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 async def test_all_examples_become_ready_in_one_operator(cluster: Cluster) -> None:
     """Those of the project's own templates, too."""

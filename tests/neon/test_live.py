@@ -165,6 +165,7 @@ async def test_a_job_that_failed_is_named_with_what_to_do(client: Client, desk: 
     assert "message" not in ready["status"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 async def test_an_operator_that_ends_after_each_part_goes_on_where_it_was(
     cluster: Cluster, client: Client, desk: Desk, options: MakeOptions
@@ -188,6 +189,7 @@ async def test_an_operator_that_ends_after_each_part_goes_on_where_it_was(
         assert found.body["data"] == before[name]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 async def test_databases_stand_side_by_side_where_pod_security_is_restricted(
     client: Client, desk: Desk, options: MakeOptions

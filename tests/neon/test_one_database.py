@@ -182,6 +182,7 @@ def kept(claim: dict[str, Any]) -> bool:
     return owners(claim) == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("beginning")
 @pytest.mark.parametrize(("policy", "size"), [("Retain", "30Gi"), ("Delete", "40Gi")])
 async def test_a_larger_volume_makes_the_set_anew_and_keeps_its_pod_and_its_volume(
@@ -235,6 +236,7 @@ def pod_is_ready(body: dict[str, Any]) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("beginning")
 async def test_an_image_reaches_everything_and_one_safekeeper_at_a_time(
     client: Client, desk: Desk, options: MakeOptions

@@ -271,6 +271,7 @@ def test_a_comment_of_another_author_with_the_same_mark_is_left_alone(runner: Ru
         assert runner.written("ASKED").splitlines()[2:] == [f"api {asked} --field body=@{runner.temporary}/plan.md"]
 
 
+@pytest.mark.exhaustive
 @needs_jq
 @pytest.mark.slow
 @pytest.mark.cluster

@@ -159,6 +159,7 @@ class TestTemplate:
     def test_lint_finds_nothing(self, helm: Path) -> None:
         assert "0 chart(s) failed" in run(helm, "lint", "--strict", CHART)
 
+    @pytest.mark.exhaustive
     @pytest.mark.parametrize("examples", [False, True], ids=["alone", "examples"])
     @pytest.mark.parametrize(
         ("values", "options"),
@@ -498,6 +499,7 @@ class TestRelease:
                 "website.chart.example.com/website",
             )
 
+    @pytest.mark.exhaustive
     def test_an_own_role_suffices_for_some_namespaces_and_grants_nothing_in_others(
         self, release: list[str], cluster: Cluster, kubectl: Kubectl, namespace: str, tmp_path: Path
     ) -> None:
@@ -554,6 +556,7 @@ class TestRelease:
         run(*release, str(CHART))
         assert short_names() == '["echo"]'
 
+    @pytest.mark.exhaustive
     def test_replicas_can_become_one_again(self, release: list[str], kubectl: Kubectl) -> None:
         def strategy() -> str:
             shown = "jsonpath={.spec.strategy.type}"
@@ -580,6 +583,7 @@ class TestRelease:
         assert kinds() == "deployment.apps/ssa-operator\n"
         assert kubectl("get", f"--namespace={namespace}", "echo/kept", "--output=json") == before
 
+    @pytest.mark.exhaustive
     def test_templates_and_monitoring_come_as_values(
         self, release: list[str], kubectl: Kubectl, tmp_path: Path
     ) -> None:

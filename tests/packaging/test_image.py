@@ -96,6 +96,7 @@ def test_everything_the_image_copies_is_sent_to_the_builder() -> None:
         assert any(source == each or source.startswith(f"{each}/") for each in allowed), f"{source} is in .dockerignore"
 
 
+@pytest.mark.exhaustive
 def test_the_group_of_the_operator_is_not_roots(root: Path) -> None:
     # The kubelet asks for the user's number alone; the runtime looks its group up in the image's /etc/passwd.
     text = (ROOT / "Dockerfile").read_text()

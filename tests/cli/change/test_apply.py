@@ -247,6 +247,7 @@ async def test_a_terminal_shows_a_live_tree(desk: Desk, templates: Path, tmp_pat
     assert "Current" in shown[shown.rindex("Echo") :]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 async def test_a_user_of_one_namespace_can_preview_and_apply_parents_in_it(
     desk: Desk, templates: Path, tmp_path: Path

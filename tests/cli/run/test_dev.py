@@ -142,6 +142,7 @@ async def test_an_echo_is_reconciled_while_the_controllers_are_compiled(
     assert first_start.builds() == ["kube-apiserver", "kube-scheduler"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 async def test_a_dev_that_is_killed_while_it_compiles_leaves_what_the_next_one_goes_on_with(
     tmp_path: Path, templates: Path, first_start: FirstStart
@@ -163,6 +164,7 @@ async def test_a_dev_that_is_killed_while_it_compiles_leaves_what_the_next_one_g
     assert first_start.builds() == ["kube-apiserver", "kube-scheduler", "kube-scheduler"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 async def test_a_dev_whose_controllers_can_not_be_compiled_ends_with_the_reason(
     tmp_path: Path, templates: Path, first_start: FirstStart
@@ -190,6 +192,7 @@ async def test_dev_ends_with_0_when_every_example_is_ready_and_leaves_nothing(tm
     assert (code, json.loads(out)["state"]) == (1, "stopped")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 async def test_dev_fails_with_the_reason_if_an_example_is_not_ready_in_time(tmp_path: Path, templates: Path) -> None:
     state = {"SSA_OPERATOR_STATE_DIR": str(tmp_path / "state")}

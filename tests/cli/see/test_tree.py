@@ -178,6 +178,7 @@ async def test_a_watch_ends_with_130_when_the_user_interrupts_it(desk: Desk) -> 
         assert "Traceback" not in "".join(command.lines)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 async def test_a_watch_outlives_the_api_server_and_says_that_it_may_be_out_of_date(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -211,6 +211,7 @@ async def _first_to_lead(*commands: Command) -> tuple[Command, Command]:
     return leader, standby
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 async def test_a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_wakes_and_exits(
     replicas: Replicas,

@@ -244,6 +244,7 @@ async def test_a_watch_whose_event_holds_the_process_is_named_with_the_object(de
         assert lease is None or not _suspects(lease)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 async def test_a_standby_takes_over_without_the_parent_that_holds_the_leader(desk: Desk, templates: Path) -> None:
     timing = ("--leader-elect", "--lease-duration=6s", "--lease-renew-deadline=4s", "--lease-retry-period=500ms")

@@ -320,6 +320,7 @@ async def test_children_that_depend_on_others_are_deleted_before_them(desk: Desk
         await desk.gone(ECHOES, "web")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 async def test_a_hook_that_fails_is_retried_until_its_template_is_repaired(
     desk: Desk, operate: Operate, templates: Path

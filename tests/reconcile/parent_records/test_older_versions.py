@@ -184,6 +184,7 @@ NEWER = {
 """Records as a newer version may write them."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("annotation", NEWER)
 async def test_a_record_of_a_newer_version_is_named_and_nothing_is_applied_or_deleted_until_it_is_removed(
     desk: Desk, operate: Operate, templates: Path, annotation: str

@@ -463,6 +463,7 @@ async def test_each_shard_keeps_a_lease_and_sees_those_of_the_others(desk: Desk,
         await desk.until(LEASES, f"ssa-operator-shard-{index}", lambda body: not body["spec"].get("holderIdentity"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 async def test_a_dead_shard_is_seen_in_the_metrics_and_in_the_log_of_the_others(
     desk: Desk, operate: Operate, caplog: pytest.LogCaptureFixture
