@@ -25,7 +25,7 @@ _OPEN = ("additionalProperties", "x-kubernetes-preserve-unknown-fields")
 _CHILDREN = ("child", "live")
 
 
-class _ChildFieldRead(Struct, frozen=True, kw_only=True):
+class _ChildRead(Struct, frozen=True, kw_only=True):
     """An expression that reads a field of another object."""
 
     function: str
@@ -57,9 +57,7 @@ def check_child_fields(
                 yield _finding(read, max(each for each in missing if each), location)
 
 
-def _finding(
-    read: _ChildFieldRead, unknown: tuple[tuple[str, ...], tuple[str, ...]], location: SourceLocation
-) -> Finding:
+def _finding(read: _ChildRead, unknown: tuple[tuple[str, ...], tuple[str, ...]], location: SourceLocation) -> Finding:
     path, siblings = unknown
     near = near_names(path[-1], siblings) or [each for each in siblings if each.lower() == path[-1].lower()]
     fix = f"did you mean {field_text((*path[:-1], near[0]))}?" if near else ""
@@ -83,7 +81,7 @@ def _first_unknown(
     return None
 
 
-def _reads(tree: nodes.Template) -> Iterator[_ChildFieldRead]:
+def _reads(tree: nodes.Template) -> Iterator[_ChildRead]:
     variables = _variables(tree)
     inner = {id(each.node) for each in tree.find_all(nodes.Getattr)}
     inner |= {id(each.node) for each in tree.find_all(nodes.Getitem)}
@@ -95,7 +93,7 @@ def _reads(tree: nodes.Template) -> Iterator[_ChildFieldRead]:
             root = variables[root.name]
         if isinstance(root, nodes.Call) and (called := _called(root)) is not None:
             function, api_version, kind = called
-            yield _ChildFieldRead(function=function, kind=kind, api_version=api_version, path=path, line=node.lineno)
+            yield _ChildRead(function=function, kind=kind, api_version=api_version, path=path, line=node.lineno)
 
 
 def _variables(tree: nodes.Template) -> dict[str, nodes.Expr]:
