@@ -74,7 +74,7 @@ class Resource(Struct, frozen=True, kw_only=True):
 
     def _segment(self, segment: str, namespace: str, name: str) -> str:
         """A segment of the path of an object, encoded. Raises InvalidPath."""
-        if _is_plain(segment):
+        if _PLAIN.fullmatch(segment):
             return segment
         if fault := segment_fault(segment):
             why = f"{segment!r} is not a valid object name: it {fault}"
@@ -91,5 +91,5 @@ class Resource(Struct, frozen=True, kw_only=True):
         return f"{self.name} {self.version}"
 
 
-_is_plain = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.ASCII).fullmatch
-"""Whether a segment is a valid name that is encoded as itself: nearly all are."""
+_PLAIN = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.ASCII)
+"""A valid name that is encoded as itself: nearly all are."""
