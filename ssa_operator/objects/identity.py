@@ -32,9 +32,18 @@ class GroupKind(NamedTuple):
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
-@lru_cache(maxsize=1024)
+_SHARED_LENGTH = 512
+"""Characters of the longest text that stays in memory: templates may write any, and the API server takes no longer."""
+
+
 def split_api_version(api_version: str) -> tuple[str, str]:
     """Group and version of an `apiVersion`: `apps/v1` -> `('apps', 'v1')`, `v1` -> `('', 'v1')`."""
+    split = _split if len(api_version) <= _SHARED_LENGTH else _split.__wrapped__
+    return split(api_version)
+
+
+@lru_cache(maxsize=1024)
+def _split(api_version: str) -> tuple[str, str]:
     group, slash, version = api_version.rpartition("/")
     return (group, version) if slash else ("", api_version)
 
@@ -63,6 +72,8 @@ class Identity(Struct, frozen=True, order=True):
 
     @property
     def group_kind(self) -> GroupKind:
+        if len(self.group) + len(self.kind) > _SHARED_LENGTH:
+            return GroupKind(self.group, self.kind)
         return _group_kind(self.group, self.kind)
 
     def __str__(self) -> str:
