@@ -52,8 +52,7 @@ SERVER_OWNED = (
 )
 """The fields of `metadata` that only the API server writes. They are dropped from a manifest."""
 
-# The path of the pod spec in each built-in kind that has one.
-_POD_SPECS: Mapping[GroupKind, tuple[str, ...]] = {
+POD_SPECS: Mapping[GroupKind, tuple[str, ...]] = {
     GroupKind("", "Pod"): ("spec",),
     GroupKind("", "ReplicationController"): ("spec", "template", "spec"),
     GroupKind("apps", "Deployment"): ("spec", "template", "spec"),
@@ -63,6 +62,7 @@ _POD_SPECS: Mapping[GroupKind, tuple[str, ...]] = {
     GroupKind("batch", "Job"): ("spec", "template", "spec"),
     GroupKind("batch", "CronJob"): ("spec", "jobTemplate", "spec", "template", "spec"),
 }
+"""The path of the pod spec in each built-in kind that has one."""
 
 
 NEVER_RECREATED = frozenset(
@@ -327,8 +327,8 @@ def _normalise(kind: GroupKind, body: dict[str, Any]) -> None:
     is_cluster_role = kind == GroupKind("rbac.authorization.k8s.io", "ClusterRole")
     if is_cluster_role and "aggregationRule" in body and body.get("rules") == []:
         del body["rules"]  # a controller fills them from the roles that aggregationRule selects
-    if kind in _POD_SPECS:
-        _normalise_pod(_at(body, *_POD_SPECS[kind]))
+    if kind in POD_SPECS:
+        _normalise_pod(_at(body, *POD_SPECS[kind]))
 
 
 def _normalise_pod(spec: Any) -> None:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.schema.crd_schema import Schema
-from ssa_operator.schema.field_errors import ErrorType, FieldError, error_field
+from ssa_operator.schema.field_errors import ErrorType, FieldError, error_at, error_field
 from ssa_operator.schema.metadata_validation import dns1035_faults, subdomain_faults
 from ssa_operator.schema.pruning import prune
 from ssa_operator.schema.schema_validation import validate
@@ -43,21 +43,21 @@ def validate_crd(definition: Mapping[str, Any]) -> list[FieldError]:
 def _of_names(spec: Mapping[str, Any]) -> Iterator[FieldError]:
     group, names = str(spec.get("group", "")), spec.get("names") or {}
     if faults := subdomain_faults(group):
-        yield from (_error(("spec", "group"), group, words) for words in faults)
+        yield from (error_at(("spec", "group"), group, words) for words in faults)
     elif "." not in group:
-        yield _error(("spec", "group"), group, "should be a domain with at least one dot")
+        yield error_at(("spec", "group"), group, "should be a domain with at least one dot")
     for key in ("plural", "singular"):
         if name := names.get(key):
-            yield from (_error(("spec", "names", key), name, words) for words in dns1035_faults(name))
+            yield from (error_at(("spec", "names", key), name, words) for words in dns1035_faults(name))
     for key in ("kind", "listKind"):
         if (name := names.get(key)) and (faults := dns1035_faults(name.lower())):
             words = "may have mixed case, but should otherwise match: " + ",".join(faults)
-            yield _error(("spec", "names", key), name, words)
+            yield error_at(("spec", "names", key), name, words)
     for key in ("shortNames", "categories"):
         for at, name in enumerate(names.get(key) or ()):
-            yield from (_error(("spec", "names", key, at), name, words) for words in dns1035_faults(name))
+            yield from (error_at(("spec", "names", key, at), name, words) for words in dns1035_faults(name))
     if names.get("kind") and names.get("kind") == names.get("listKind"):
-        yield _error(("spec", "names", "listKind"), names["listKind"], "kind and listKind may not be the same")
+        yield error_at(("spec", "names", "listKind"), names["listKind"], "kind and listKind may not be the same")
 
 
 def _of_name(definition: Mapping[str, Any]) -> Iterator[FieldError]:
@@ -65,26 +65,26 @@ def _of_name(definition: Mapping[str, Any]) -> Iterator[FieldError]:
     spec = definition["spec"]
     names, scope = spec.get("names") or {}, spec.get("scope")
     if scope is None:
-        yield _error(("spec", "scope"), kind=ErrorType.REQUIRED)
+        yield error_at(("spec", "scope"), kind=ErrorType.REQUIRED)
     elif scope not in SCOPES:
         yield _not_supported(("spec", "scope"), scope, SCOPES)
     name, wanted = definition["metadata"]["name"], f"{names.get('plural', '')}.{spec.get('group', '')}"
     if name != wanted:
-        yield _error(("metadata", "name"), name, f'must be spec.names.plural+"."+spec.group, which is {wanted}')
+        yield error_at(("metadata", "name"), name, f'must be spec.names.plural+"."+spec.group, which is {wanted}')
 
 
 def _of_versions(versions: Sequence[Mapping[str, Any]]) -> Iterator[FieldError]:
     seen = set()
     for at, version in enumerate(versions):
         name = version.get("name") or ""
-        yield from (_error(("spec", "versions", at, "name"), name, words) for words in dns1035_faults(name))
+        yield from (error_at(("spec", "versions", at, "name"), name, words) for words in dns1035_faults(name))
         if name in seen:
-            error = _error(("spec", "versions", at, "name"), name, "must contain unique version names")
+            error = error_at(("spec", "versions", at, "name"), name, "must contain unique version names")
             yield replace(error, field="spec.versions")
         seen.add(name)
     if sum(bool(each.get("storage")) for each in versions) != 1:
         names = ",".join(str(each.get("name")) for each in versions)
-        yield _error(("spec", "versions"), names, "must have exactly one version marked as storage version")
+        yield error_at(("spec", "versions"), names, "must have exactly one version marked as storage version")
 
 
 def _of_schema(schema: Schema, at: FieldPath, field: FieldPath) -> Iterator[FieldError]:
@@ -94,13 +94,13 @@ def _of_schema(schema: Schema, at: FieldPath, field: FieldPath) -> Iterator[Fiel
         yield _not_supported((*at, "type"), declared, TYPES)
         return
     if not field and declared and declared != "object":
-        yield _error((*at, "type"), declared, 'must be "object" at the root')
+        yield error_at((*at, "type"), declared, 'must be "object" at the root')
         return
     if declared == "array" and not isinstance(schema.get("items"), Mapping):
-        yield _error((*at, "items"), kind=ErrorType.REQUIRED, detail="must be specified")
+        yield error_at((*at, "items"), kind=ErrorType.REQUIRED, detail="must be specified")
     pattern = schema.get("pattern")
     if pattern and go_pattern(pattern) is None:
-        yield _error((*at, "pattern"), pattern, "must be a valid regular expression, but isn't")
+        yield error_at((*at, "pattern"), pattern, "must be a valid regular expression, but isn't")
     broken = False
     for inner, place, name in _inner(schema, at, field):
         for error in _of_schema(inner, place, name):
@@ -126,16 +126,12 @@ def _of_default(schema: Schema, at: FieldPath, field: FieldPath) -> Iterator[Fie
     if isinstance(value, Mapping):
         _, unknown = prune(value, schema)
         if unknown and "metadata" not in unknown[0]:
-            yield _error(at, value, f"must not have unknown fields: {error_field(unknown[0])}")
+            yield error_at(at, value, f"must not have unknown fields: {error_field(unknown[0])}")
             return
     for error in validate(schema, value, field).errors:
-        yield _error((*at, *error.path[len(field) :]), error.value, error.detail, kind=error.type)
+        yield error_at((*at, *error.path[len(field) :]), error.value, error.detail, kind=error.type)
 
 
 def _not_supported(path: FieldPath, value: Any, allowed: Sequence[str]) -> FieldError:
     words = "supported values: " + ", ".join(map(json.dumps, allowed))
-    return _error(path, value, words, kind=ErrorType.NOT_SUPPORTED)
-
-
-def _error(path: FieldPath, value: Any = "", detail: str = "", *, kind: ErrorType = ErrorType.INVALID) -> FieldError:
-    return FieldError(path=path, field=error_field(path), type=kind, value=value, detail=detail)
+    return error_at(path, value, words, kind=ErrorType.NOT_SUPPORTED)

@@ -81,6 +81,11 @@ def error_field(path: FieldPath) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".") or NO_FIELD
 
 
+def error_at(path: FieldPath, value: Any = "", detail: str = "", kind: ErrorType = ErrorType.INVALID) -> FieldError:
+    """The error of the field at a path."""
+    return FieldError(path=path, field=error_field(path), type=kind, value=value, detail=detail)
+
+
 class Place(Struct, frozen=True):
     """A part of an object, where the API server tells fields (`a.b`) from keys of a map (`a[b]`)."""
 

@@ -18,8 +18,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.source_location import FieldPath, value_at
-from ssa_operator.schema.field_errors import ErrorType, FieldError, error_field
+from ssa_operator.schema.field_errors import ErrorType, FieldError, error_at, error_field
 from ssa_operator.schema.metadata_validation import (
     key_faults,
     label_faults,
@@ -28,18 +29,6 @@ from ssa_operator.schema.metadata_validation import (
     subdomain_faults,
     validate_metadata_values,
 )
-
-POD_TEMPLATES: Mapping[GroupKind, FieldPath] = {
-    GroupKind("", "Pod"): (),
-    GroupKind("apps", "Deployment"): ("spec", "template"),
-    GroupKind("apps", "StatefulSet"): ("spec", "template"),
-    GroupKind("apps", "DaemonSet"): ("spec", "template"),
-    GroupKind("apps", "ReplicaSet"): ("spec", "template"),
-    GroupKind("", "ReplicationController"): ("spec", "template"),
-    GroupKind("batch", "Job"): ("spec", "template"),
-    GroupKind("batch", "CronJob"): ("spec", "jobTemplate", "spec", "template"),
-}
-"""Where the built-in workloads have their pod template."""
 
 _JOBS = (GroupKind("batch", "Job"), GroupKind("batch", "CronJob"))
 _SERVICE = GroupKind("", "Service")
@@ -68,8 +57,8 @@ def validate_manifest(group_kind: GroupKind, body: Mapping[str, Any]) -> list[Fi
     """The errors of a manifest."""
     errors = [*_of_name(group_kind, body), *validate_metadata_values(body.get("metadata"), ("metadata",))]
     errors += _of_selector(group_kind, body)
-    if group_kind in POD_TEMPLATES:
-        errors += _of_pod(group_kind, body, POD_TEMPLATES[group_kind])
+    if group_kind in POD_SPECS:
+        errors += _of_pod(group_kind, body, POD_SPECS[group_kind])
     if group_kind == _SERVICE:
         errors += _of_service_ports(body)
     return errors
@@ -88,7 +77,7 @@ def _of_name(group_kind: GroupKind, body: Mapping[str, Any]) -> Iterator[FieldEr
     name = value_at(body, ("metadata", "name"))
     if isinstance(name, str) and name:
         for words in name_faults(group_kind)(name):
-            yield _error(("metadata", "name"), name, words)
+            yield error_at(("metadata", "name"), name, words)
 
 
 def _of_selector(group_kind: GroupKind, body: Mapping[str, Any]) -> Iterator[FieldError]:
@@ -97,49 +86,49 @@ def _of_selector(group_kind: GroupKind, body: Mapping[str, Any]) -> Iterator[Fie
     for key, value in found.items() if isinstance(found, Mapping) else ():
         if isinstance(value, str):
             faults = [*key_faults(key), *label_value_faults(value)]
-            errors = (_error((*path, key), value, words) for words in faults)
+            errors = (error_at((*path, key), value, words) for words in faults)
             yield from (replace(error, field=error_field(path)) for error in errors)
 
 
 def _of_pod(group_kind: GroupKind, body: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:
-    if path:
-        yield from validate_metadata_values(value_at(body, (*path, "metadata")), (*path, "metadata"))
-    spec = value_at(body, (*path, "spec"))
+    if template := path[:-1]:
+        yield from validate_metadata_values(value_at(body, (*template, "metadata")), (*template, "metadata"))
+    spec = value_at(body, path)
     if not isinstance(spec, Mapping):
         return
     if group_kind in _JOBS:
-        at, policy = (*path, "spec", "restartPolicy"), spec.get("restartPolicy")
+        at, policy = (*path, "restartPolicy"), spec.get("restartPolicy")
         words = 'valid values: "OnFailure", "Never"'
         if policy is None:
-            yield _error(at, detail=words, kind=ErrorType.REQUIRED)
+            yield error_at(at, detail=words, kind=ErrorType.REQUIRED)
         elif policy == "Always":
-            yield _error(at, policy, f"supported {words.removeprefix('valid ')}", ErrorType.NOT_SUPPORTED)
+            yield error_at(at, policy, f"supported {words.removeprefix('valid ')}", ErrorType.NOT_SUPPORTED)
     for key in ("initContainers", "containers"):
-        for at, container in _items(spec.get(key), (*path, "spec", key)):
+        for at, container in mapping_items(spec.get(key), (*path, key)):
             yield from _of_container(container, at)
 
 
 def _of_container(container: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:
     if not container.get("image"):
-        yield _error((*path, "image"), kind=ErrorType.REQUIRED)
+        yield error_at((*path, "image"), kind=ErrorType.REQUIRED)
     name = container.get("name")
     if isinstance(name, str) and name:
-        yield from (_error((*path, "name"), name, words) for words in label_faults(name))
-    for at, port in _items(container.get("ports"), (*path, "ports")):
+        yield from (error_at((*path, "name"), name, words) for words in label_faults(name))
+    for at, port in mapping_items(container.get("ports"), (*path, "ports")):
         yield from _of_number(port, (*at, "containerPort"))
         if isinstance(named := port.get("name"), str) and named:
-            yield from (_error((*at, "name"), named, words) for words in port_name_faults(named))
+            yield from (error_at((*at, "name"), named, words) for words in port_name_faults(named))
 
 
 def _of_service_ports(body: Mapping[str, Any]) -> Iterator[FieldError]:
-    ports = list(_items(value_at(body, ("spec", "ports")), ("spec", "ports")))
+    ports = list(mapping_items(value_at(body, ("spec", "ports")), ("spec", "ports")))
     for at, port in ports:
         yield from _of_number(port, (*at, "port"))
         name, target = port.get("name"), port.get("targetPort")
         if len(ports) > 1 and not name:
-            yield _error((*at, "name"), kind=ErrorType.REQUIRED)
+            yield error_at((*at, "name"), kind=ErrorType.REQUIRED)
         elif isinstance(name, str) and name:
-            yield from (_error((*at, "name"), name, words) for words in label_faults(name))
+            yield from (error_at((*at, "name"), name, words) for words in label_faults(name))
         if isinstance(target, int):
             yield from _of_number(port, (*at, "targetPort"))
 
@@ -147,7 +136,7 @@ def _of_service_ports(body: Mapping[str, Any]) -> Iterator[FieldError]:
 def _of_number(port: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:
     number = port.get(str(path[-1]))
     if isinstance(number, int) and not isinstance(number, bool) and not 1 <= number <= 65535:
-        yield _error(path, number, "must be between 1 and 65535, inclusive")
+        yield error_at(path, number, "must be between 1 and 65535, inclusive")
 
 
 def port_name_faults(name: str) -> list[str]:
@@ -159,11 +148,8 @@ def port_name_faults(name: str) -> list[str]:
     return [*faults, words]
 
 
-def _items(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
+def mapping_items(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
+    """The items of a list at a path that are mappings, each with its own path; none of another value."""
     for at, item in enumerate(value if isinstance(value, list) else ()):
         if isinstance(item, Mapping):
             yield (*path, at), item
-
-
-def _error(path: FieldPath, value: Any = "", detail: str = "", kind: ErrorType = ErrorType.INVALID) -> FieldError:
-    return FieldError(path=path, field=error_field(path), type=kind, value=value, detail=detail)

@@ -23,6 +23,7 @@ from ssa_operator.schema.field_errors import (
     FieldError,
     Place,
     as_json,
+    error_at,
     error_field,
     inner_parts,
     number_text,
@@ -118,10 +119,6 @@ def _duplicate(place: Place, value: Any) -> FieldError:
     return FieldError(path=place.path, field=str(place), type=ErrorType.DUPLICATE, value=value)
 
 
-def _invalid(path: FieldPath, value: Any, detail: str, kind: ErrorType = ErrorType.INVALID) -> FieldError:
-    return FieldError(path=path, field=error_field(path), type=kind, value=value, detail=detail)
-
-
 def _one(error: FieldError | None) -> SchemaResult:
     return SchemaResult([] if error is None else [error])
 
@@ -197,7 +194,7 @@ def _of_type(schema: Schema, value: Any, path: FieldPath) -> SchemaResult:
 
 def _wrong_type(path: FieldPath, wanted: str, value: str) -> FieldError:
     from_text = f'{_name(path)} in body must be of type {wanted}: "{value}"'
-    return _invalid(path, value, from_text, ErrorType.TYPE)
+    return error_at(path, value, from_text, ErrorType.TYPE)
 
 
 # ---- alternatives
@@ -244,15 +241,15 @@ def _of_string(schema: Schema, value: Any, path: FieldPath) -> SchemaResult:
     longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     if longest is not None and len(value) > longest:
         unit = "byte" if longest == 1 else "bytes"
-        return _one(_invalid(path, "", f"may not be more than {longest} {unit}", ErrorType.TOO_LONG))
+        return _one(error_at(path, "", f"may not be more than {longest} {unit}", ErrorType.TOO_LONG))
     if shortest is not None and len(value) < shortest:
-        return _one(_invalid(path, value, f"{_name(path)} in body should be at least {shortest} chars long"))
+        return _one(error_at(path, value, f"{_name(path)} in body should be at least {shortest} chars long"))
     if pattern:
         compiled = go_pattern(pattern)
         if compiled is None:
             return SchemaResult(unchecked=[f"{error_field(path)}: the pattern {pattern}"])
         if compiled.search(value) is None:
-            return _one(_invalid(path, value, f"{_name(path)} in body should match '{pattern}'"))
+            return _one(error_at(path, value, f"{_name(path)} in body should match '{pattern}'"))
     return SchemaResult()
 
 
@@ -261,7 +258,7 @@ def _of_format(schema: Schema, value: Any, path: FieldPath) -> SchemaResult:
     if is_format(name, value):
         return SchemaResult()
     detail = f"{_name(path)} in body must be of type {name}: {as_json(value)}"
-    return _one(_invalid(path, value, detail, ErrorType.TYPE))
+    return _one(error_at(path, value, detail, ErrorType.TYPE))
 
 
 # ---- numbers
@@ -295,7 +292,7 @@ def _of_number(schema: Schema, value: Any, path: FieldPath) -> SchemaResult:
         native = out_of_range is None and isinstance(value, int)
         words = rule(schema, value, int(bound) if native else bound)
         if words:
-            result.add(_invalid(path, value, f"{_name(path)} in body {words}"))
+            result.add(error_at(path, value, f"{_name(path)} in body {words}"))
     return result
 
 
@@ -335,17 +332,17 @@ def _of_list(schema: Schema, value: Any, path: FieldPath) -> SchemaResult:
     if isinstance(items, Mapping):
         result.merge(*(validate(items, item, (*path, position)) for position, item in enumerate(value)))
     if schema.get("minItems") is not None and size < schema["minItems"]:
-        result.add(_invalid(path, size, f"{_name(path)} in body should have at least {schema['minItems']} items"))
+        result.add(error_at(path, size, f"{_name(path)} in body should have at least {schema['minItems']} items"))
     if schema.get("maxItems") is not None and size > schema["maxItems"]:
         result.add(_too_many(path, size, schema["maxItems"]))
     if schema.get("uniqueItems") and any(True for _ in _repeated(value)):
-        result.add(_invalid(path, "", f"{_name(path)} in body shouldn't contain duplicates"))
+        result.add(error_at(path, "", f"{_name(path)} in body shouldn't contain duplicates"))
     return result
 
 
 def _too_many(path: FieldPath, size: int, most: int) -> FieldError:
     detail = f"must have at most {most} {'item' if most == 1 else 'items'}"
-    return _invalid(path, size, detail, ErrorType.TOO_MANY)
+    return error_at(path, size, detail, ErrorType.TOO_MANY)
 
 
 def _of_enum(schema: Schema, value: Any, path: FieldPath) -> SchemaResult:
@@ -354,7 +351,7 @@ def _of_enum(schema: Schema, value: Any, path: FieldPath) -> SchemaResult:
         return SchemaResult()
     texts = (option if isinstance(option, str) else as_json(option) for option in options)
     detail = "supported values: " + ", ".join(map(quoted, texts))
-    return _one(_invalid(path, value, detail, ErrorType.NOT_SUPPORTED))
+    return _one(error_at(path, value, detail, ErrorType.NOT_SUPPORTED))
 
 
 def _same(value: Any, option: Any) -> bool:
@@ -372,7 +369,7 @@ def _of_object(schema: Schema, value: Any, path: FieldPath) -> SchemaResult:
     result, size = SchemaResult(), len(value)
     fewest, most = schema.get("minProperties"), schema.get("maxProperties")
     if fewest is not None and size < fewest:
-        result.add(_invalid(path, size, f"{_name(path)} in body should have at least {fewest} properties"))
+        result.add(error_at(path, size, f"{_name(path)} in body should have at least {fewest} properties"))
     if most is not None and size > most:
         result.add(_too_many(path, size, most))
     properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
@@ -383,7 +380,7 @@ def _of_object(schema: Schema, value: Any, path: FieldPath) -> SchemaResult:
         elif isinstance(additional, Mapping):
             result.merge(validate(additional, item, inner))
         elif additional is False:
-            result.add(_invalid(path, key, f"{_name(path)}.{key} in body is a forbidden property"))
+            result.add(error_at(path, key, f"{_name(path)}.{key} in body is a forbidden property"))
     for key in schema.get("required") or ():
         if key not in value:
             inner = (*path, key)

@@ -17,9 +17,9 @@ from msgspec import Struct
 from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.identity import GroupKind, is_built_in
 from ssa_operator.objects.label_selectors import selects
+from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, field_text
-from ssa_operator.schema.manifest_validation import POD_TEMPLATES
 from ssa_operator.tools.findings.findings import Finding
 
 _CONTAINERS = ("initContainers", "containers")
@@ -213,13 +213,13 @@ def _is_builtin(document: Document, group: str) -> bool:
 
 def _pods(documents: Iterable[Document]) -> Iterator[_ManifestField]:
     for document in documents:
-        if document.identity.group_kind in POD_TEMPLATES:
+        if document.identity.group_kind in POD_SPECS:
             yield _pod(document)
 
 
 def _pod(document: Document) -> _ManifestField:
     pod = _ManifestField(document, (), document.body)
-    for part in POD_TEMPLATES[document.identity.group_kind]:
+    for part in POD_SPECS[document.identity.group_kind][:-1]:
         pod = pod[part]
     return pod
 

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, value_at
-from ssa_operator.schema.manifest_validation import POD_TEMPLATES
+from ssa_operator.schema.manifest_validation import mapping_items
 from ssa_operator.tools.findings.field_findings import field_finding
 from ssa_operator.tools.findings.findings import Finding
 
@@ -43,14 +44,13 @@ def _secrets(document: Document) -> Iterator[tuple[FieldPath, Any, Any, str]]:
             for name, value in found.items() if isinstance(found, Mapping) else ():
                 fix = f"write {{{{ generated('{name}') }}}}, or read a Secret that is created elsewhere"
                 yield (part, name), name, value, fix
-    elif kind in POD_TEMPLATES:
-        pod: FieldPath = (*POD_TEMPLATES[kind], "spec")
+    elif kind in POD_SPECS:
+        pod = POD_SPECS[kind]
         for key in ("initContainers", "containers"):
-            for at, container in _mappings(value_at(document.body, (*pod, key))):
-                for position, variable in _mappings(container.get("env")):
-                    path = (*pod, key, at, "env", position, "value")
+            for at, container in mapping_items(value_at(document.body, (*pod, key)), (*pod, key)):
+                for place, variable in mapping_items(container.get("env"), (*at, "env")):
                     fix = "read it from a Secret: valueFrom: {secretKeyRef: {name: ..., key: ...}}"
-                    yield path, variable.get("name"), variable.get("value"), fix
+                    yield (*place, "value"), variable.get("name"), variable.get("value"), fix
 
 
 def _is_written(document: Document, path: FieldPath, value: Any, files: Mapping[str, str]) -> bool:
@@ -60,9 +60,3 @@ def _is_written(document: Document, path: FieldPath, value: Any, files: Mapping[
     line = lines[location.line - 1] if location.line <= len(lines) else ""
     is_text = isinstance(value, str) and value.strip() and "$(" not in value
     return bool(is_text and value in line and not re.search(r"\{[{%]", line))
-
-
-def _mappings(value: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    for at, item in enumerate(value if isinstance(value, list) else ()):
-        if isinstance(item, Mapping):
-            yield at, item

@@ -4,17 +4,20 @@ Promises:
 - The first line of a finding is that of the text, without what to do, which is below the source line.
 - Carets are under the word of the line that the finding names, or under the whole line.
 - There are no colours with NO_COLOR. A source line controls no terminal.
+- A file is read once, and through no link out of the project.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from ssa_operator.objects.messages import counted
 from ssa_operator.objects.visible_text import visible_line
 from ssa_operator.operator.process import streams
+from ssa_operator.rendering.folder.contained_files import read_given
 from ssa_operator.tools.findings.findings import Finding, Severity
 
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
@@ -25,7 +28,7 @@ def print_findings(findings: Sequence[Finding]) -> None:
     """Print findings for people."""
     from rich.text import Text
 
-    console = streams.console()
+    console, lines_of = streams.console(), cache(_lines)
     for finding in findings:
         where = f"{finding.location}: " if finding.location else ""
         head = Text()
@@ -33,7 +36,7 @@ def print_findings(findings: Sequence[Finding]) -> None:
         head.append(f"{finding.severity} {finding.code}", _COLOURS[finding.severity])
         head.append(f": {visible_line(finding.text)}")
         console.print(head, soft_wrap=True)
-        for text, style in _source(finding):
+        for text, style in _source(finding, lines_of):
             console.print(Text(text, style), soft_wrap=True)
         console.print()
 
@@ -50,10 +53,11 @@ def print_summary(findings: Sequence[Finding]) -> None:
         streams.line(f"check found {counted(errors, 'error')} and {counted(warnings, 'warning')}")
 
 
-def _source(finding: Finding) -> Iterator[tuple[str, str]]:
+def _source(finding: Finding, lines_of: Callable[[str], Sequence[str]]) -> Iterator[tuple[str, str]]:
     """The source line, the carets and what to do, each with its style."""
     number = finding.location.line if finding.location is not None else 0
-    line = _line(finding)
+    lines = lines_of(finding.location.file) if finding.location is not None else ()
+    line = lines[number - 1] if 0 < number <= len(lines) else ""
     margin = " " * (len(str(number)) + 2)
     if line.strip():
         shown = visible_line(line.expandtabs(4))
@@ -64,15 +68,12 @@ def _source(finding: Finding) -> Iterator[tuple[str, str]]:
         yield f"{margin}= {visible_line(finding.fix)}", "cyan"
 
 
-def _line(finding: Finding) -> str:
-    """The line of a file that causes a finding; '' where it can't be read."""
-    if finding.location is None:
-        return ""
+def _lines(file: str) -> Sequence[str]:
+    """The lines of a file of the project, none if it can't be read."""
     try:
-        lines = Path(finding.location.file).read_text(encoding="utf-8-sig").split("\n")
+        return read_given(Path(file)).decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError):
-        return ""  # the finding itself says what is wrong with the file
-    return lines[finding.location.line - 1] if finding.location.line <= len(lines) else ""
+        return ()  # the finding itself says what is wrong with the file
 
 
 def _marked(finding: Finding, line: str) -> tuple[int, int]:
