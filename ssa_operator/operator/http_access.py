@@ -134,7 +134,7 @@ class _Answers(Generic[_Key, _Answer]):
                 asked = self._clock.monotonic()
                 answer = await ask()
         except (ApiError, CredentialsError, TimeoutError) as error:
-            # The error may name details that a stranger need not know.
+            # The error may name details of the cluster, and it is not known whether the client may see them.
             log.debug("a review of who may read failed: %s", error)
             raise web.HTTPServiceUnavailable(text="the API server can't be asked who may read this\n") from error
         finally:

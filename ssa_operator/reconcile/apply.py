@@ -42,7 +42,7 @@ from ssa_operator.reconcile.adoption.rules import (
 )
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.failures import failed_outcome, failed_request, location_of_error
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.outcome import Outcome, Result, waiting_outcome
 from ssa_operator.reconcile.prune.outdated_view import is_outdated
 from ssa_operator.reconcile.recreate.requests import ImmutableChange, immutable_change
 from ssa_operator.reconcile.recreate.rules import Recreation
@@ -78,7 +78,7 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
     manifest = step.manifest
     assert manifest is not None
     if cluster.guard.parent_leaves():
-        return _waits(step, step.live, "is not applied, because its parent is being deleted")
+        return waiting_outcome(step, step.live, "is not applied, because its parent is being deleted")
     try:
         resource = await cluster.children.resource(manifest.identity.group_kind, manifest.version)
     except (UnknownKind, CredentialsError) as error:
@@ -101,7 +101,7 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
                 applied = done
             else:
                 if why := await _why_not_created(manifest, cluster):
-                    return _waits(step, None, why)
+                    return waiting_outcome(step, None, why)
                 created = await _create(step, manifest, resource, cluster)
                 if isinstance(created, LiveObject):
                     return Existing(step, created)
@@ -221,11 +221,7 @@ def _after_change(step: Step, known: LiveObject, current: LiveObject | None, clu
     elif current is None or current.uid != known.uid:
         cluster.deleted(known)
     what = "was deleted" if current is None else "was changed"
-    return _waits(step, current, f"{what} meanwhile, and its watch is behind; the operator has read it again")
-
-
-def _waits(step: Step, live: LiveObject | None, message: str) -> Outcome:
-    return Outcome(step=step, result=Result.WAITING, live=live, message=message, retryable=True)
+    return waiting_outcome(step, current, f"{what} meanwhile, and its watch is behind; the operator has read it again")
 
 
 class _Prepared(Struct, frozen=True):
@@ -322,7 +318,7 @@ async def _kept_by_old_view(step: Step, cluster: ClusterAccess) -> Outcome | Non
     except ApiError as error:
         message = f"{step.identity} is kept, because what its deletion follows from can't be read again: {error}"
         return replace(failed_request(step, error), message=message)
-    return _waits(step, step.live, f"{step.reason}; {why}") if why else None
+    return waiting_outcome(step, step.live, f"{step.reason}; {why}") if why else None
 
 
 async def _delete(live: LiveObject, resource: Resource, cluster: ClusterAccess) -> LiveObject | None:

@@ -58,3 +58,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Why the object isn't ready, as its pods show it; '' where its own status is all that is known."""
     hides_status: bool = False
     """Whether the messages in the object's status are not shown, because they may quote a Secret's content."""
+
+
+def waiting_outcome(step: Step, live: LiveObject | None, message: str) -> Outcome:
+    """The outcome of a step that the next reconcile tries again."""
+    return Outcome(step=step, result=Result.WAITING, live=live, message=message, retryable=True)

@@ -114,7 +114,7 @@ def operating(podman: Podman, installed: Installed, image: str, *volumes: str) -
         while answer(f"http://127.0.0.1:{port}/readyz") != 200:
             if time.monotonic() - began > PATIENCE:
                 raise Broken(f"{image} was not ready within {PATIENCE} seconds")
-            time.sleep(0.005)
+            time.sleep(0.005)  # nothing reports when the port of a container answers
         seconds = time.monotonic() - began
         check_process(json.loads(podman.run("inspect", container))[0])
         yield seconds

@@ -1,4 +1,4 @@
-"""Asks the API server to whom a token belongs, and what an account may do.
+"""Asks the API server which account a token authenticates, and what an account may do.
 
 Promises:
 - The API server decides, so that every authenticator and authorizer counts.

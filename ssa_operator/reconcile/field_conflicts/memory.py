@@ -45,7 +45,7 @@ class Conflicts(NoMemory, frozen=True):
             for identity, each in self.by_child.items()
             if identity in outcomes and _is_about(each, outcomes[identity])
         }
-        return replace(self, by_child=conflicts)
+        return replace(self, by_child=conflicts) if conflicts else type(self)()
 
     def due_at(self, _: float, /) -> float | None:
         """When a foreign change has to be reverted, or a conflict is found to be over."""

@@ -40,7 +40,7 @@ from ssa_operator.reconcile.failures import (
     refusals_of,
 )
 from ssa_operator.reconcile.immutable_fields.rules import changed_field, immutable_fields
-from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.outcome import Outcome, Result, waiting_outcome
 from ssa_operator.reconcile.recreate.rules import (
     ANNOTATION,
     CLAIM,
@@ -126,7 +126,9 @@ async def _recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome 
     former = change.step.live
     if former is not None and was_left_by_former_parent(change.manifest, former):
         # No event of it reaches the parent, because it has another parent's label.
-        return _waits(change.step, former, "was left by a former parent of this name; waits for its garbage collection")
+        return waiting_outcome(
+            change.step, former, "was left by a former parent of this name; waits for its garbage collection"
+        )
     if change.manifest.instructions.recreate is Recreate.NEVER:
         return _conflict(change, f"{immutable_advice(identity, change.field)} ({change.causes})")
     if is_refused_again(recreation, change.manifest, former):
@@ -135,7 +137,7 @@ async def _recreate(change: ImmutableChange, cluster: ClusterAccess) -> Outcome 
     if live is None:
         live = await cluster.client.get(change.resource, identity.name, identity.namespace)
     if live.deleting:
-        return _waits(change.step, live, deletion_message(live, recreation))
+        return waiting_outcome(change.step, live, deletion_message(live, recreation))
     reason = reason_to_keep(change.manifest, live)
     if reason:
         return _conflict(change, f"{_kept(change)}: {reason} ({change.causes})")
@@ -222,7 +224,7 @@ async def _delete(
     )
     step = replace(change.step, history=replace(change.step.history, recreation=pending, replicas=replicas))
     if why := await cluster.guard.why_outdated():
-        return _waits(change.step, live, f"{pending.why}; {why}")
+        return waiting_outcome(change.step, live, f"{pending.why}; {why}")
     if has_generated_values:
         try:
             await cluster.guard.keep_values(live, pending.why)
@@ -232,7 +234,7 @@ async def _delete(
         try:
             await cluster.guard.keep_replicas(identity, replicas)
         except ValueError as error:
-            return _waits(change.step, live, f"{_kept(change)}: its replicas could be lost: {error}")
+            return waiting_outcome(change.step, live, f"{_kept(change)}: its replicas could be lost: {error}")
     with cluster.writing(identity):
         try:
             options = calls.DeleteOptions(
@@ -245,13 +247,13 @@ async def _delete(
         except ApiError as error:
             if error.conflict:
                 # The event of the object that has its name now requeues the parent.
-                return _waits(change.step, None, "was changed meanwhile; the operator tries again")
+                return waiting_outcome(change.step, None, "was changed meanwhile; the operator tries again")
             raise
         if remaining is None:
             cluster.deleted(live)
             return replace(step, live=None, reason=pending.why)
         cluster.written(remaining)
-    return _waits(step, remaining, deletion_message(remaining, pending))
+    return waiting_outcome(step, remaining, deletion_message(remaining, pending))
 
 
 def _first_line(text: str) -> str:
@@ -266,7 +268,3 @@ def _kept(change: ImmutableChange) -> str:
 
 def _conflict(change: ImmutableChange, message: str) -> Outcome:
     return failed_outcome(change.step, message, problem=FailureReason.CONFLICT, location=change.location)
-
-
-def _waits(step: Step, live: LiveObject | None, message: str) -> Outcome:
-    return Outcome(step=step, result=Result.WAITING, live=live, message=message, retryable=True)

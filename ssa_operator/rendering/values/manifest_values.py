@@ -42,7 +42,7 @@ class Stringlike:
 
     def parts(self) -> Sequence[Any]:
         """The texts and the values that it consists of."""
-        raise NotImplementedError
+        raise NotImplementedError  # no abstract class: those make each isinstance of a render a call of Python
 
     def __repr__(self) -> str:
         return repr(str(self))
