@@ -21,13 +21,13 @@ from ssa_operator.reconcile.context import Stage, stage
 from ssa_operator.reconcile.finalization.rules import advances_deletion
 from ssa_operator.reconcile.guard import ReconcileGuard
 from ssa_operator.reconcile.object_claims import ObjectClaims
-from ssa_operator.reconcile.observe import Observer
 from ssa_operator.reconcile.ordering import inputs_changed
 from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.pod_failures.memory import PodChecks
 from ssa_operator.reconcile.pod_failures.requests import diagnose_pods
 from ssa_operator.reconcile.pod_failures.workload_event_requests import WorkloadEvents
+from ssa_operator.reconcile.renderer import Renderer
 from ssa_operator.reconcile.step import Step
 from ssa_operator.reconcile.turn import Turn
 
@@ -37,9 +37,9 @@ Outcomes = tuple[Outcome, ...]
 class Executor:
     """Carries out plans. `claims` are the objects of all parents of all folders."""
 
-    def __init__(self, claims: ObjectClaims, observer: Observer, clock: Clock) -> None:
+    def __init__(self, claims: ObjectClaims, renderer: Renderer, clock: Clock) -> None:
         self._claims = claims
-        self._observer = observer
+        self._renderer = renderer
         self._workload_events = WorkloadEvents()
         self._clock = clock
 
@@ -50,7 +50,7 @@ class Executor:
         asked = [(step, live) for step, live in objects if live is not None and step.rule is not None]
         if asked:
             now = self._clock.now
-            await self._observer.judged(turn, lambda: [step.readiness_of(live, now()) for step, live in asked])
+            await self._renderer.judged(turn, lambda: [step.readiness_of(live, now()) for step, live in asked])
 
     async def carry_out(self, turn: Turn, plan: Plan) -> Outcomes:
         """The outcome of each step."""

@@ -23,7 +23,6 @@ from ssa_operator.reconcile.failures import bug_message
 from ssa_operator.reconcile.finalization.stuck_deletions import removal_advice
 from ssa_operator.reconcile.follow_ups.memory import FollowUps
 from ssa_operator.reconcile.impersonation.rules import refusal
-from ssa_operator.reconcile.observe import own_children
 from ssa_operator.reconcile.orphaning.rules import CHILDREN_STAY
 from ssa_operator.reconcile.parent_records.rules import unreadable_records_message
 from ssa_operator.reconcile.phases import Phases
@@ -32,6 +31,7 @@ from ssa_operator.reconcile.secrets.redacted_report import redacted_error, with_
 from ssa_operator.reconcile.status.report import Report, make_idle_report
 from ssa_operator.reconcile.status.verdict import ReadyReason, Verdict
 from ssa_operator.reconcile.turn import Turn
+from ssa_operator.reconcile.watched_children import own_children
 
 log = logging.getLogger("ssa_operator")
 
@@ -63,19 +63,19 @@ async def report_idle(turn: Turn, verdict: Verdict, phases: Phases) -> Report:
 
     Raises ApiError, CredentialsError and Postponed.
     """
-    phases.observer.follow(turn.parent, Cause.TEMPLATE, {})
+    phases.observer.renderer.follow(turn.parent, Cause.TEMPLATE, {})
     return await report_existing_children(turn, verdict, phases)
 
 
 async def report_existing_children(turn: Turn, verdict: Verdict, phases: Phases) -> Report:
     """Report on the children that exist, with a verdict. Raises ApiError, CredentialsError and Postponed."""
-    await phases.observer.watch_recorded(turn)
+    await phases.observer.children.watch_recorded(turn)
     # A status without those that an earlier process reported would hide their kinds from the next process. Other
     # objects have the label of children, too: EndpointSlices, and Secrets that keep generated values.
     children = [live for live in own_children(turn) if live.owned_fields()]
     own = StatusFields()
     if verdict.reason != ReadyReason.CLUSTER_SCOPED.value:  # its status template has no account to read with
-        own = await phases.observer.render_status(turn, children)
+        own = await phases.observer.renderer.render_status(turn, children)
     # No reconcile follows at once, which would write the status.
     turn.state = replace(turn.state, children=turn.state.children.remember(FollowUps()))
     report = make_idle_report(turn.parent.live, verdict, children, own, phases.clock.now(), turn.state.secrets)

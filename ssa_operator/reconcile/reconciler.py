@@ -89,9 +89,9 @@ class Reconciler:
         self.observer = Observer(cluster, claims, settings, clock, record)
         self._repeater = Repeater(cluster, settings, clock)
         self._planner = Planner(cluster, claims, self.observer, clock)
-        self._executor = Executor(claims, self.observer, clock)
+        self._executor = Executor(claims, self.observer.renderer, clock)
         self._publisher = Publisher(cluster, settings.conflict_policy, others_wait, clock)
-        self._reporter = Reporter(self.observer, self._publisher, clock)
+        self._reporter = Reporter(self.observer.renderer, self._publisher, clock)
         self._phases = Phases(
             observer=self.observer,
             planner=self._planner,
@@ -137,7 +137,7 @@ class Reconciler:
             return await report_idle(turn, verdict, self._phases)
         if live.deleting:
             return await finalize(turn, self._phases)
-        if why := await self.observer.judged(turn, lambda: suspension_message(live, suspend_when)):
+        if why := await self.observer.renderer.judged(turn, lambda: suspension_message(live, suspend_when)):
             return await report_suspended(turn, why, self._phases)
         inputs = self._repeater.inputs(turn)
         observed, rendered = await self.observer.observe(turn)

@@ -25,7 +25,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered, RenderProblem
 from ssa_operator.operator.admission.rules import AdmissionRequest, is_judged, new_problems
 from ssa_operator.operator.operator import Operator
-from ssa_operator.reconcile.child_needs import rendered_kinds
+from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
 from ssa_operator.reconcile.impersonation.rules import refusal
 from ssa_operator.reconcile.observe import is_confidential
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
@@ -87,7 +87,7 @@ class ParentReview:
         if refusal(impersonate, parent.live.identity, cluster_scope=settings.cluster_scope):
             return None
         known = is_new or parents.state(parent.live).reconciled_before
-        found = await self._operator.observer.render_unstored(parent, children_known=known)
+        found = await self._operator.renderer.render_unstored(parent, children_known=known)
         if found is None:
             return None
         rendered, secrets = found
@@ -112,6 +112,6 @@ class ParentReview:
         lookups = self._operator.controllers.lookups
         return {
             kind: KindState(namespaced=namespaced, synced=True)
-            for kind in rendered_kinds(rendered)
+            for kind in rendered_kinds(named_objects(rendered))
             if (namespaced := lookups.namespaced(kind)) is not None
         }

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from ssa_operator.informers.informer import SYNC_DEADLINE
 from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.render_result import Rendered, StatusFields
-from ssa_operator.reconcile.observe import Observer
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.plan import Plan, render_history_after
 from ssa_operator.reconcile.render_turns import Postponed
+from ssa_operator.reconcile.renderer import Renderer
 from ssa_operator.reconcile.secrets.redacted_report import with_left_out
 from ssa_operator.reconcile.shards.other_shards import REMEMBERED_SECONDS
 from ssa_operator.reconcile.status.events import reported_verdict
@@ -40,8 +40,8 @@ _STATUS_FOLLOWS = Verdict(ready=False, reason=ReadyReason.PROGRESSING.value, mes
 class Reporter:
     """Makes reports."""
 
-    def __init__(self, observer: Observer, publisher: Publisher, clock: Clock) -> None:
-        self._observer = observer
+    def __init__(self, renderer: Renderer, publisher: Publisher, clock: Clock) -> None:
+        self._renderer = renderer
         self._publisher = publisher
         self._monotonic = clock.monotonic
 
@@ -65,9 +65,9 @@ class Reporter:
     ) -> Report:
         """The report with the fields of the author's status template. Raises Postponed."""
         children = [outcome.live for outcome in outcomes if outcome.live is not None]
-        own = await self._observer.render_status(turn, children, rendered.ready_when)
+        own = await self._renderer.render_status(turn, children, rendered.ready_when)
         await turn.steps.rest()
-        report = await self._observer.judged(turn, lambda: make(own))
+        report = await self._renderer.judged(turn, lambda: make(own))
         return with_left_out(report, own.left_out)
 
     @contextmanager

@@ -24,7 +24,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Document, Rendered, RenderProblem, StatusFields
 from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.reconcile.child_needs import rendered_kinds
+from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.parent_records.rules import identity_key
 from ssa_operator.reconcile.plan import steps_of
@@ -126,7 +126,7 @@ class OfflineCluster:
         )
 
     def _observed(self, body: dict[str, Any], rendered: Rendered, folder: Folder) -> Observed:
-        parent, scoped, kinds = LiveObject.of(body), cluster_scoped(self.kinds), rendered_kinds(rendered)
+        parent, scoped, kinds = LiveObject.of(body), cluster_scoped(self.kinds), rendered_kinds(named_objects(rendered))
         others = {identity: owner for identity, owner in self.claims.items() if owner != parent.identity}
         return Observed(
             parent=parent,

@@ -180,7 +180,7 @@ class Preview:
 
     def render_traced(self, planned: Planned) -> Rendered:
         """What the templates render for the parent, with the origin of each field."""
-        return self._observer.render_traced(planned.parent, planned.observed)
+        return self._observer.renderer.render_traced(planned.parent, planned.observed)
 
     def placed(self, planned: Planned) -> Callable[[Identity], Identity]:
         """Completes the identity of a child whose template names no namespace."""
@@ -219,7 +219,9 @@ class Preview:
     async def render_status(self, planned: Planned) -> StatusFields:
         """What the folder's status template renders with the present children. Raises ApiError."""
         turn = Turn.begin(self._cluster, planned.parent, ParentState(), Cause.PARENT)
-        return await self._observer.render_status(turn, planned.observed.children.own, planned.rendered.ready_when)
+        return await self._observer.renderer.render_status(
+            turn, planned.observed.children.own, planned.rendered.ready_when
+        )
 
     async def status_problems(self, planned: Planned) -> tuple[RenderProblem, ...]:
         """The problems of the folder's status template with the present children. Raises ApiError."""

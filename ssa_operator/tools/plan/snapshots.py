@@ -32,7 +32,7 @@ from ssa_operator.objects.render_result import Rendered
 from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile.apply_once import rules as apply_once
-from ssa_operator.reconcile.child_needs import rendered_kinds
+from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
 from ssa_operator.reconcile.finalization.rules import DeletionContext, make_finalization
 from ssa_operator.reconcile.merged_outcomes import merged_outcomes
 from ssa_operator.reconcile.object_claims import ObjectClaims
@@ -249,7 +249,7 @@ class Snapshot:
     def _observed(self, parent: Parent, rendered: Rendered) -> Observed:
         live, own = parent.live, self.own(parent.live)
         records = read_parent_records(live)
-        named = {each.identity.group_kind for each in own} | rendered_kinds(rendered)
+        named = {each.identity.group_kind for each in own} | rendered_kinds(named_objects(rendered))
         return Observed(
             parent=live,
             children=ObservedChildren(
