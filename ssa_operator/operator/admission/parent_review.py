@@ -27,8 +27,8 @@ from ssa_operator.operator.admission.rules import AdmissionRequest, is_judged, n
 from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
 from ssa_operator.reconcile.impersonation.rules import refusal
-from ssa_operator.reconcile.observe import is_confidential
-from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
+from ssa_operator.reconcile.observation import ClusterState, is_confidential, make_observed
+from ssa_operator.reconcile.observed import ObservedChildren
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.plan import steps_of
 from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
@@ -91,13 +91,9 @@ class ParentReview:
         if found is None:
             return None
         rendered, secrets = found
-        observed = Observed(
-            parent=parent.live,
-            children=ObservedChildren(objects={}, own=(), kinds=self._kinds(rendered)),
-            parents=ObservedParents(crds={parent.live.identity.group_kind: parent.folder.name}),
-            settings=settings,
-            confidential=is_confidential(parent, rendered),
-        )
+        children = ObservedChildren(objects={}, own=(), kinds=self._kinds(rendered))
+        empty = ClusterState(children=children, confidential=is_confidential(parent, rendered))
+        observed = make_observed(parent.live, parent.folder, rendered, empty)
         steps = (*steps_of(observed, rendered.without_hooks), *steps_of(observed, rendered.finalizing))
         broken = (
             RenderProblem(f"{step.identity} {step.reason}", step.location)

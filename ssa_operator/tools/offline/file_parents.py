@@ -39,7 +39,8 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shared_informers import ParentError, SharedInformers
 from ssa_operator.operator.workers import Workers
-from ssa_operator.reconcile.observe import RECONCILE_AT, Observer
+from ssa_operator.reconcile.observation import RECONCILE_AT
+from ssa_operator.reconcile.observe import Observer
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_state import Parents, ParentState
