@@ -141,7 +141,6 @@ class Operator:
         self._reconciler = Reconciler(
             shared.cluster,
             shared.claims,
-            options.reconcile,
             self.queue.has_as_urgent,
             SYSTEM,
             guard.record if guard is not None else None,

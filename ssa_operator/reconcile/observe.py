@@ -38,7 +38,6 @@ from ssa_operator.reconcile.observed import Observed, ObservedChildren, Observed
 from ssa_operator.reconcile.parent_records.lost_records import unknown_notice
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.renderer import RenderedObjects, Renderer
-from ssa_operator.reconcile.settings import ReconcileSettings
 from ssa_operator.reconcile.shards.unlabelled_objects import UnlabelledObjects
 from ssa_operator.reconcile.status.previous_status import reported_kinds
 from ssa_operator.reconcile.step_record import StepRecord
@@ -51,19 +50,13 @@ class Observer:
     """Observes parents. `claims` knows the other parents, and what they render."""
 
     def __init__(
-        self,
-        cluster: SharedCluster,
-        claims: ObjectClaims,
-        settings: ReconcileSettings,
-        clock: Clock,
-        record: StepRecord | None = None,
+        self, cluster: SharedCluster, claims: ObjectClaims, clock: Clock, record: StepRecord | None = None
     ) -> None:
         self._cluster = cluster
-        self._settings = settings
         self._now = clock.now
         self._monotonic = clock.monotonic
         self._claims = claims
-        self.children = WatchedChildren(cluster, claims, settings)
+        self.children = WatchedChildren(cluster, claims)
         self.renderer = Renderer(cluster, claims, self.children, clock, record)
 
     async def observe(self, turn: Turn) -> tuple[Observed, Rendered]:
@@ -82,7 +75,7 @@ class Observer:
 
     def _records(self, turn: Turn) -> ParentRecords:
         """The records on the parent, with those that could not be written there yet."""
-        records = replace(turn.records, selector=self._settings.selector)
+        records = replace(turn.records, selector=turn.settings.selector)
         if turn.parent.live.deleting:
             return records
         once = {**records.once_records, **turn.state.unrecorded_once}
@@ -106,7 +99,7 @@ class Observer:
             renewed = is_renewed(live, turn.state)
             history = await observe_foreign_changes(
                 lambda: applied_children(history, self._cluster.children, turn.uid),
-                lambda seen: observe_conflicts(history, seen, now, self._settings.conflict_policy, renewed=renewed),
+                lambda seen: observe_conflicts(history, seen, now, turn.settings.conflict_policy, renewed=renewed),
                 self.renderer.turns.in_thread,
             )
         turn.state = replace(turn.state, children=history)
@@ -151,7 +144,7 @@ class Observer:
                 confidential=is_confidential(turn.parent, rendered),
                 now=self._now(),
             ),
-            ProcessState(state=turn.state, causes=turn.causes, settings=self._settings, monotonic=monotonic),
+            ProcessState(state=turn.state, causes=turn.causes, settings=turn.settings, monotonic=monotonic),
         )
         if observed.records_lost:
             notice = unknown_notice(_unrecorded(live, own, rendered), monotonic)

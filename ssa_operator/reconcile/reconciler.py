@@ -45,7 +45,6 @@ from ssa_operator.reconcile.planner import Planner
 from ssa_operator.reconcile.render_turns import Postponed, let_renders_wait
 from ssa_operator.reconcile.resync.requests import Repeater, with_repeated
 from ssa_operator.reconcile.secrets.redacted_report import redacted_outcomes
-from ssa_operator.reconcile.settings import ReconcileSettings
 from ssa_operator.reconcile.status.report import Report, make_report, make_suspicion_report
 from ssa_operator.reconcile.status.reporter import MakeReport, Reporter
 from ssa_operator.reconcile.status.requests import OthersWait, Publisher
@@ -79,18 +78,17 @@ class Reconciler:
         self,
         cluster: SharedCluster,
         claims: ObjectClaims,
-        settings: ReconcileSettings,
         others_wait: OthersWait = lambda *_: False,
         clock: Clock = SYSTEM,
         record: StepRecord | None = None,
     ) -> None:
         self._cluster = cluster
         self._clock = clock
-        self.observer = Observer(cluster, claims, settings, clock, record)
-        self._repeater = Repeater(cluster, settings, clock)
+        self.observer = Observer(cluster, claims, clock, record)
+        self._repeater = Repeater(cluster, clock)
         self._planner = Planner(cluster, claims, self.observer, clock)
         self._executor = Executor(claims, self.observer.renderer, clock)
-        self._publisher = Publisher(cluster, settings.conflict_policy, others_wait, clock)
+        self._publisher = Publisher(cluster, others_wait, clock)
         self._reporter = Reporter(self.observer.renderer, self._publisher, clock)
         self._phases = Phases(
             observer=self.observer,

@@ -25,6 +25,7 @@ from ssa_operator.reconcile.long_steps import LongSteps
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_records.rules import ParentRecords, read_parent_records
 from ssa_operator.reconcile.parent_state import ParentState
+from ssa_operator.reconcile.settings import ReconcileSettings
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.rendering.jinja.judgements import Judgements
 
@@ -87,6 +88,11 @@ class Turn(Struct, kw_only=True):
             state=state,
             causes=causes,
         )
+
+    @property
+    def settings(self) -> ReconcileSettings:
+        """What all reconciles follow from."""
+        return self.cluster.settings
 
     @property
     def uid(self) -> str:

@@ -35,7 +35,6 @@ from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.resync.memory import ApplyRecords
-from ssa_operator.reconcile.settings import ReconcileSettings
 from ssa_operator.reconcile.shards.unlabelled_objects import UnlabelledObjects, get_unlabelled
 from ssa_operator.reconcile.status.previous_status import reported_kinds
 from ssa_operator.reconcile.turn import OwnChildren, Turn
@@ -44,10 +43,9 @@ from ssa_operator.reconcile.turn import OwnChildren, Turn
 class WatchedChildren:
     """Watches and reads the children of parents. `claims` knows the parents that exist."""
 
-    def __init__(self, cluster: SharedCluster, claims: ObjectClaims, settings: ReconcileSettings) -> None:
+    def __init__(self, cluster: SharedCluster, claims: ObjectClaims) -> None:
         self._cluster = cluster
         self._claims = claims
-        self._settings = settings
 
     async def watch_recorded(self, turn: Turn) -> None:
         """Watch the children that are recorded or reported, even if no template renders them now."""
@@ -92,7 +90,7 @@ class WatchedChildren:
         changed their bucket label.
         """
         children, identities = self._cluster.children, {*records.inventory}
-        if self._settings.sharded:
+        if turn.settings.sharded:
             identities |= turn.state.children[ApplyRecords].by_child.keys()
         served = (each for each in identities if children.namespaced(each.group_kind) is not None)
         known = (each for each in served if not children.is_awaited(each, turn.uid))

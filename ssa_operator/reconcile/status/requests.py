@@ -34,7 +34,6 @@ from ssa_operator.objects.status_diff import differs
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import Stage, stage
 from ssa_operator.reconcile.field_conflicts.memory import Conflicts
-from ssa_operator.reconcile.field_conflicts.rules import ConflictPolicy
 from ssa_operator.reconcile.follow_ups.memory import FollowUps
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
 from ssa_operator.reconcile.outcome import Result
@@ -65,18 +64,15 @@ OthersWait = Callable[[Cause, ParentKey], bool]
 
 
 class Publisher:
-    """Publishes reports. `conflict_policy` decides when a rewritten status becomes a conflict. `others_wait` returns
-    whether parents wait that are at least as urgent as this one with these causes.
+    """Publishes reports. `others_wait` returns whether parents wait that are at least as urgent as this one with these
+    causes.
     """
 
-    def __init__(
-        self, cluster: SharedCluster, conflict_policy: ConflictPolicy, others_wait: OthersWait, clock: Clock
-    ) -> None:
+    def __init__(self, cluster: SharedCluster, others_wait: OthersWait, clock: Clock) -> None:
         self._cluster = cluster
         self._now = clock.now
         self._monotonic = clock.monotonic
         self._others_wait = others_wait
-        self._conflict_policy = conflict_policy
         self._logged: set[tuple[str, str, str, str]] = set()
         """The dropped fields that are logged already: folder, digest, template line and reason."""
 
@@ -115,7 +111,7 @@ class Publisher:
         status can't be written.
         """
         parent, now = turn.parent, self._monotonic()
-        history = observe_status(turn.state.status, parent.live, now, self._conflict_policy)
+        history = observe_status(turn.state.status, parent.live, now, turn.settings.conflict_policy)
         report = with_notice(report, conflict_message(history.conflict))
         turn.state = replace(turn.state, status=history)
         self.emit_events(turn, report)

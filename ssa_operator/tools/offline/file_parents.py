@@ -140,9 +140,9 @@ class FileParents:
         self._shared = shared
         self._options = options
         self._queue = queue
-        self.reconciler = _RecordingReconciler(shared.cluster, shared.claims, options.reconcile, queue.has_as_urgent)
+        self.reconciler = _RecordingReconciler(shared.cluster, shared.claims, queue.has_as_urgent)
         self.reconciler.on_reconciled = self._reconciled
-        self._observer = Observer(shared.cluster, shared.claims, options.reconcile, SYSTEM)
+        self._observer = Observer(shared.cluster, shared.claims, SYSTEM)
         self._planner = Planner(shared.cluster, shared.claims, self._observer, SYSTEM)
         self._changed = asyncio.Event()
         self.parents: dict[ParentKey, AppliedParent] = {}

@@ -85,11 +85,11 @@ class Planned(Struct, frozen=True, kw_only=True):
 class Preview:
     """Plans parents. `opened` gives one whose informers have synced."""
 
-    def __init__(self, client: DryRunClient, shared: SharedInformers, options: Options, clock: Clock) -> None:
+    def __init__(self, client: DryRunClient, shared: SharedInformers, clock: Clock) -> None:
         self._client = client
         self._shared = shared
         self._cluster: SharedCluster = replace(shared.cluster, dry_run=True)
-        self._observer = Observer(self._cluster, shared.claims, options.reconcile, clock)
+        self._observer = Observer(self._cluster, shared.claims, clock)
         self._planner = Planner(self._cluster, shared.claims, self._observer, clock)
         self._now = clock.now
         self._created = 0
@@ -263,4 +263,4 @@ async def opened(
     queue: Queue[ParentKey] = Queue(clock.monotonic)
     shared = SharedInformers(client, mapper, options, Metrics(), queue)
     async with shared.synced(mapper):
-        yield Preview(client, shared, options, clock)
+        yield Preview(client, shared, clock)
