@@ -31,6 +31,9 @@ Path: TypeAlias = tuple[str, ...]
 Tree: TypeAlias = "dict[str, Tree]"
 """A fieldsV1 tree: each step with what is below it. An empty tree below a step is the whole field."""
 
+NOT_CONTENT = frozenset({"f:apiVersion", "f:kind", "f:metadata", "f:status"})
+"""The outermost fields that are no content of an object."""
+
 _decode = decoder(Any)
 
 
@@ -132,9 +135,9 @@ def owned(fields_v1: bytes) -> frozenset[Path]:
     return frozenset(_paths(field_tree(fields_v1), ()))
 
 
-def has_owned_fields(live: LiveObject, body: Mapping[str, Any]) -> bool:
-    """Whether a body has each field that the operator owns in an object. A position in a list counts as a field that
-    the body lacks.
+def has_owned_content(live: LiveObject, body: Mapping[str, Any]) -> bool:
+    """Whether a body has each field that the operator owns in the content of an object. A position in a list counts as
+    a field that the body lacks.
     """
     return all(
         _has_fields(body, bytes(entry.fields_v1))
@@ -144,7 +147,8 @@ def has_owned_fields(live: LiveObject, body: Mapping[str, Any]) -> bool:
 
 
 def _has_fields(body: Mapping[str, Any], fields_v1: bytes) -> bool:
-    rest: list[tuple[Tree, Any]] = [(field_tree(fields_v1), body)]
+    tree = field_tree(fields_v1)
+    rest: list[tuple[Tree, Any]] = [({step: tree[step] for step in tree.keys() - NOT_CONTENT}, body)]
     while rest:
         for step, below, items in selected(*rest.pop()):
             if step == ".":

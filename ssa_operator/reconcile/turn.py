@@ -51,6 +51,8 @@ class Turn(Struct, kw_only=True):
     """What the process remembers of the parent so far."""
     causes: Cause
     """Why the parent is reconciled."""
+    settings: ReconcileSettings = ReconcileSettings()
+    """What all reconciles follow from."""
     own_children: OwnChildren | None = None
     """Its children, as this reconcile saw them last."""
     repeated: dict[Identity, tuple[Result, tuple[str, ...]]] = field(default_factory=dict)
@@ -87,12 +89,8 @@ class Turn(Struct, kw_only=True):
             records=read_parent_records(parent.live),
             state=state,
             causes=causes,
+            settings=cluster.settings,
         )
-
-    @property
-    def settings(self) -> ReconcileSettings:
-        """What all reconciles follow from."""
-        return self.cluster.settings
 
     @property
     def uid(self) -> str:

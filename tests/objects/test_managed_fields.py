@@ -15,7 +15,7 @@ from ssa_operator.objects.live_object import MANAGER, LiveObject, OwnerReference
 from ssa_operator.objects.managed_fields import (
     changed_fields,
     field_tree,
-    has_owned_fields,
+    has_owned_content,
     lost_fields,
     managers_of,
     owned,
@@ -114,11 +114,11 @@ BODIES = st.recursive(
 @given(TREES_OF_BODIES, st.dictionaries(st.sampled_from(["a", "b"]), BODIES, max_size=2))
 def test_a_body_has_all_owned_fields_if_an_apply_of_it_would_remove_none(tree: Any, body: dict[str, Any]) -> None:
     live = config_map([{"manager": MANAGER, "operation": "Apply", "fieldsV1": tree}])
-    assert has_owned_fields(live, body) == (not unkept_fields(tree, body, {}))
+    assert has_owned_content(live, body) == (not unkept_fields(tree, body, {}))
 
 
 def test_the_fields_of_other_managers_and_of_the_status_are_not_owned() -> None:
     fields = {"fieldsV1": {"f:data": {"f:a": {}}}, "operation": "Apply"}
     others = config_map([{**fields, "manager": "other"}, {**fields, "manager": MANAGER, "subresource": "status"}])
-    assert has_owned_fields(others, {})
-    assert not has_owned_fields(config_map([{**fields, "manager": MANAGER}]), {})
+    assert has_owned_content(others, {})
+    assert not has_owned_content(config_map([{**fields, "manager": MANAGER}]), {})

@@ -41,19 +41,20 @@ class KeptObjects:
     """The objects that some parents live in."""
 
     def __init__(self, parents: Iterable[Identity], crds: Mapping[GroupKind, str]) -> None:
-        self._why: dict[Identity, str] = {}
+        self._why: dict[Identity, tuple[str, Identity]] = {}
         for parent in parents:
-            self._why.setdefault(parent, f"it is {parent} itself")
+            self._why.setdefault(parent, ("it is {} itself", parent))
             if parent.namespace:
-                self._why.setdefault(Identity(*NAMESPACE, "", parent.namespace), f"{parent} lives in it")
+                self._why.setdefault(Identity(*NAMESPACE, "", parent.namespace), ("{} lives in it", parent))
             if crd := crds.get(parent.group_kind):
-                self._why.setdefault(Identity(*CRD, "", crd), f"it defines the kind of {parent}")
+                self._why.setdefault(Identity(*CRD, "", crd), ("it defines the kind of {}", parent))
 
     def why_kept(self, identity: Identity) -> str:
         """Why an object is one of them, '' if it is not; the text is a sentence about "it"."""
         if identity.namespace and identity.group_kind in (NAMESPACE, CRD):
             identity = Identity(*identity.group_kind, "", identity.name)  # a record that a user wrote may have one
-        return self._why.get(identity, "")
+        found = self._why.get(identity)
+        return "" if found is None else found[0].format(found[1])
 
 
 FIRST_PAUSE, LAST_PAUSE = 2.0, 30.0
