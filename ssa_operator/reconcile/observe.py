@@ -12,7 +12,7 @@ templates run: `child` has to find those objects, and generated values have to b
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, MutableMapping
+from collections.abc import MutableMapping
 from typing import cast
 
 from msgspec.structs import replace
@@ -36,6 +36,7 @@ from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observation import ClusterState, ProcessState, is_confidential, is_renewed, make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.parent_records.lost_records import unknown_notice
+from ssa_operator.reconcile.parent_records.requests import take_unseen_records
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.renderer import RenderedObjects, Renderer
 from ssa_operator.reconcile.shards.unlabelled_objects import UnlabelledObjects
@@ -71,7 +72,12 @@ class Observer:
             await self._observe_children(turn, found.rendered)
             observed = self._observed(turn, found, records, recorded)
             self.children.forget_if_gone(turn)
-            return observed, found.rendered
+        if observed.records_lost:
+            if await take_unseen_records(turn):
+                return await self.observe(turn)
+            notice = unknown_notice(_unrecorded(observed, found.rendered), self._monotonic())
+            turn.state = replace(turn.state, records_notice=notice)
+        return observed, found.rendered
 
     def _records(self, turn: Turn) -> ParentRecords:
         """The records on the parent, with those that could not be written there yet."""
@@ -108,7 +114,7 @@ class Observer:
         self, turn: Turn, found: RenderedObjects, records: ParentRecords, recorded: UnlabelledObjects
     ) -> Observed:
         rendered, unlabelled = found.rendered, found.unlabelled
-        live, monotonic = turn.parent.live, self._monotonic()
+        live = turn.parent.live
         children = self._cluster.children.of(turn.uid)
         # An informer may show them by now.
         unwatched = {identity: child for identity, child in recorded.objects.items() if identity not in children}
@@ -118,7 +124,7 @@ class Observer:
         named = {child.identity.group_kind for child in own} | rendered_kinds(found.named) | reported_kinds(live)
         named |= {identity.group_kind for identity in records.inventory}
         named |= records.applied.kinds if records.applied is not None else set()
-        observed = make_observed(
+        return make_observed(
             live,
             turn.parent.folder,
             rendered,
@@ -144,23 +150,19 @@ class Observer:
                 confidential=is_confidential(turn.parent, rendered),
                 now=self._now(),
             ),
-            ProcessState(state=turn.state, causes=turn.causes, settings=turn.settings, monotonic=monotonic),
+            ProcessState(state=turn.state, causes=turn.causes, settings=turn.settings, monotonic=self._monotonic()),
         )
-        if observed.records_lost:
-            notice = unknown_notice(_unrecorded(live, own, rendered), monotonic)
-            turn.state = replace(turn.state, records_notice=notice)
-        return observed
 
 
-def _unrecorded(parent: LiveObject, own: Iterable[LiveObject], rendered: Rendered) -> list[Identity]:
+def _unrecorded(observed: Observed, rendered: Rendered) -> list[Identity]:
     """The objects that the operator applied, that the parent can't own and that no template renders. Only the lost
     records knew whether they go with the parent.
     """
     named = {(document.body["kind"], document.body["metadata"]["name"]) for document in rendered.documents}
     return [
         live.identity
-        for live in own
+        for live in observed.children.own
         if live.owned_fields()
-        and not may_own(parent.identity.namespace, live.identity.namespace)
+        and not may_own(observed.parent.identity.namespace, live.identity.namespace)
         and (live.identity.kind, live.identity.name) not in named
     ]
