@@ -53,7 +53,7 @@ _RECORDS = "ssa_operator.reconcile.parent_records.rules"
 
 PARENT_ANNOTATIONS = (
     ("ssa_operator.reconcile.suspension.rules", "ANNOTATION"),
-    ("ssa_operator.reconcile.observe", "RECONCILE_AT"),
+    ("ssa_operator.reconcile.observation", "RECONCILE_AT"),
 )
 """The constants of annotations that users set on a parent."""
 

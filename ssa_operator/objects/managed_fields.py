@@ -22,7 +22,7 @@ import msgspec
 from ssa_operator.objects.identity import join_api_version
 from ssa_operator.objects.json_decoding import decoder, is_deep, without_deep_values
 from ssa_operator.objects.live_object import MANAGER, LiveObject, ManagedFields
-from ssa_operator.objects.merge_keys import reader
+from ssa_operator.objects.merge_keys import reader, selected
 from ssa_operator.objects.source_location import field_text
 
 Path: TypeAlias = tuple[str, ...]
@@ -30,6 +30,9 @@ Path: TypeAlias = tuple[str, ...]
 
 Tree: TypeAlias = "dict[str, Tree]"
 """A fieldsV1 tree: each step with what is below it. An empty tree below a step is the whole field."""
+
+NOT_CONTENT = frozenset({"f:apiVersion", "f:kind", "f:metadata", "f:status"})
+"""The outermost fields that are no content of an object."""
 
 _decode = decoder(Any)
 
@@ -130,6 +133,31 @@ _TEXTS = ("manager", "operation", "subresource", "time", "apiVersion")
 def owned(fields_v1: bytes) -> frozenset[Path]:
     """All fields of an encoded fieldsV1 tree; an empty one has none."""
     return frozenset(_paths(field_tree(fields_v1), ()))
+
+
+def has_owned_content(live: LiveObject, body: Mapping[str, Any]) -> bool:
+    """Whether a body has each field that the operator owns in the content of an object. A position in a list counts as
+    a field that the body lacks.
+    """
+    return all(
+        _has_fields(body, bytes(entry.fields_v1))
+        for entry in live.managed_fields
+        if entry.manager == MANAGER and entry.operation == "Apply" and not entry.subresource
+    )
+
+
+def _has_fields(body: Mapping[str, Any], fields_v1: bytes) -> bool:
+    tree = field_tree(fields_v1)
+    rest: list[tuple[Tree, Any]] = [({step: tree[step] for step in tree.keys() - NOT_CONTENT}, body)]
+    while rest:
+        for step, below, items in selected(*rest.pop()):
+            if step == ".":
+                continue
+            if not items:
+                return False
+            if below:
+                rest.append((below, items[0]))
+    return True
 
 
 def lost_fields(before: bytes, after: bytes, tree_of: TreeOf = field_tree) -> tuple[Path, ...]:

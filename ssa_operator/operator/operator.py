@@ -43,9 +43,9 @@ from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.operator.suspected_parents.requests import SuspectedParents, SuspectStore
 from ssa_operator.operator.workers import Workers
 from ssa_operator.reconcile.context import TracedRequests, Tracer, current_step, reconciling
-from ssa_operator.reconcile.observe import Observer
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.reconciler import Reconciler
+from ssa_operator.reconcile.renderer import Renderer
 from ssa_operator.reconcile.status.events import loop_held
 from ssa_operator.reconcile.step_record import RecordedCoroutine, RecordedStep, StepRecord, record_tasks
 
@@ -141,7 +141,6 @@ class Operator:
         self._reconciler = Reconciler(
             shared.cluster,
             shared.claims,
-            options.reconcile,
             self.queue.has_as_urgent,
             SYSTEM,
             guard.record if guard is not None else None,
@@ -173,9 +172,9 @@ class Operator:
         return self.controllers.permissions.missing
 
     @property
-    def observer(self) -> Observer:
+    def renderer(self) -> Renderer:
         """Renders parents by this operator's templates and caches."""
-        return self._reconciler.observer
+        return self._reconciler.observer.renderer
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile until `stop` is set, then end in order."""

@@ -60,6 +60,7 @@ class SharedInformers:
             crds=self.controllers.crds,
             recorder=self.recorder,
             reports_status=self.controllers.reports_status,
+            settings=options.reconcile,
             other_shards=OtherShards(client, self.controllers.folders, options.shard) if options.shard else None,
         )
         """The access of a reconcile to the cluster."""

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -100,12 +101,16 @@ async def dry_run(plan: Plan, cluster: ClusterAccess) -> tuple[Outcome, ...]:
 async def run_all(coroutines: Iterable[Coroutine[Any, Any, Done]]) -> list[Done]:
     """Run all at once and return their results. They begin in batches, so that a thousand hold up nothing else. Raises
     the first error of one, after the others were cancelled, because the parent goes back to the queue and another
-    worker may reconcile it at once.
+    worker may reconcile it at once. A single one needs no task of its own.
     """
+    remaining = iter(coroutines)
+    begun = [*islice(remaining, 2)]
+    if len(begun) < 2:
+        return [await coroutine for coroutine in begun]
     tasks: list[asyncio.Task[Done]] = []
     try:
         async with asyncio.TaskGroup() as group:
-            for coroutine in coroutines:
+            for coroutine in chain(begun, remaining):
                 tasks.append(group.create_task(coroutine))
                 if len(tasks) % BATCH == 0:
                     await asyncio.sleep(PAUSE)

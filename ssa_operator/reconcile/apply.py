@@ -31,6 +31,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.managed_fields import has_owned_content
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.adoption.rules import (
     adopt_fields_patch,
@@ -92,7 +93,8 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
                 adopts = not step.live.owned_fields()
                 prepared = await _prepare(step, manifest, resource, cluster, adopts=adopts)
                 ready = replace(step, live=prepared.live)
-                instead = await answer_returned_fields(ready, manifest, resource, cluster)
+                kept = has_owned_content(prepared.live, manifest.body)
+                instead = None if kept else await answer_returned_fields(ready, manifest, resource, cluster)
                 if instead is not None:
                     return instead
                 done = await _apply_to_prepared(prepared, step, manifest, resource, cluster)

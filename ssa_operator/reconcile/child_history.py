@@ -110,8 +110,11 @@ class ChildHistory(Struct, frozen=True):
 
     def remember(self, *memories: PromiseMemory) -> ChildHistory:
         """The history with these memories in place of the earlier ones."""
+        changed = [memory for memory in memories if memory is not self[type(memory)]]
+        if not changed:
+            return self
         known = dict(self.memories)
-        for memory in memories:
+        for memory in changed:
             promise = type(memory)
             if memory == _empty(promise):
                 known.pop(promise, None)

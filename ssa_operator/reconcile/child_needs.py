@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
@@ -21,16 +21,25 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 
+NamedObject = tuple[Identity, str | None]
+"""The object of a manifest, and its version, None if unknown. The namespace is '' if the manifest names none."""
 
-def rendered_needs(rendered: Rendered, parent: Parent) -> set[ChildNeed]:
-    """What the manifests of a render need, also those that wait."""
+
+def named_objects(rendered: Rendered) -> tuple[NamedObject, ...]:
+    """The objects of the manifests of a render, including those that wait."""
+    documents = [(each.identity, split_api_version(each.body["apiVersion"])[1]) for each in rendered.documents]
+    return (*documents, *((wait.identity, wait.version) for wait in rendered.waits if wait.identity is not None))
+
+
+def rendered_needs(named: Iterable[NamedObject], parent: Parent) -> set[ChildNeed]:
+    """What manifests need."""
     own = parent.live.identity.namespace
-    return {ChildNeed(each.group_kind, each.namespace or own, version) for each, version in _rendered(rendered)}
+    return {ChildNeed(each.group_kind, each.namespace or own, version) for each, version in named}
 
 
-def rendered_kinds(rendered: Rendered) -> set[GroupKind]:
-    """The kinds of the manifests of a render, also of those that wait."""
-    return {identity.group_kind for identity, _ in _rendered(rendered)}
+def rendered_kinds(named: Iterable[NamedObject]) -> set[GroupKind]:
+    """The kinds of manifests."""
+    return {identity.group_kind for identity, _ in named}
 
 
 def recorded_needs(
@@ -78,32 +87,28 @@ def unrendered_needs(own: Iterable[LiveObject], rendered: AbstractSet[ChildNeed]
 
 
 def versions_of(
-    rendered: Rendered, parent: Parent, needs: Iterable[ChildNeed], children: ChildInformers
+    named: Iterable[NamedObject],
+    generated: Iterable[Identity],
+    parent: Parent,
+    needs: Iterable[ChildNeed],
+    children: ChildInformers,
 ) -> dict[Identity, str]:
-    """The version of each manifest of a kind that the parent needs in several versions, or with generated values."""
+    """The version of each manifest of a kind that the parent needs in several versions, or that is in `generated`, the
+    objects with generated values.
+    """
     versions = Counter(kind for kind, _ in {(need.kind, need.version) for need in needs})
-    kinds = {kind for kind, count in versions.items() if count > 1} | {each.group_kind for each in rendered.generated}
-    own, found = parent.live.identity.namespace, dict[Identity, str]()
-    for each, version in _rendered(rendered) if kinds else ():
-        if version is not None and each.group_kind in kinds:
-            namespace = "" if children.namespaced(each.group_kind) is False else each.namespace or own
-            found[Identity(*each.group_kind, namespace, each.name)] = version
-    return found
+    kinds = {kind for kind, count in versions.items() if count > 1} | {each.group_kind for each in generated}
+    written = ((each, version) for each, version in named if version is not None and each.group_kind in kinds)
+    return {_placed(each, parent, children): version for each, version in written} if kinds else {}
 
 
-def rendered_identities(rendered: Rendered, parent: Parent, children: ChildInformers) -> set[Identity]:
-    """The objects of the manifests of a render, also of those that wait."""
-    own, found = parent.live.identity.namespace, set[Identity]()
-    for each, _ in _rendered(rendered):
-        namespace = "" if children.namespaced(each.group_kind) is False else each.namespace or own
-        found.add(replace(each, namespace=namespace))
-    return found
+def rendered_identities(named: Iterable[NamedObject], parent: Parent, children: ChildInformers) -> set[Identity]:
+    """The objects of manifests, each in its namespace."""
+    return {_placed(each, parent, children) for each, _ in named}
 
 
-def _rendered(rendered: Rendered) -> Iterator[tuple[Identity, str | None]]:
-    """The object of each manifest, and its version. Its namespace is '' if the manifest names none."""
-    for document in rendered.documents:
-        yield document.identity, split_api_version(document.body["apiVersion"])[1]
-    for wait in rendered.waits:
-        if wait.identity is not None:
-            yield wait.identity, wait.version
+def _placed(identity: Identity, parent: Parent, children: ChildInformers) -> Identity:
+    namespace = identity.namespace or parent.live.identity.namespace
+    if children.namespaced(identity.group_kind) is False:
+        namespace = ""
+    return identity if namespace == identity.namespace else replace(identity, namespace=namespace)

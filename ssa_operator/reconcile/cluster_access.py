@@ -32,6 +32,7 @@ from ssa_operator.reconcile.account_view import AccountView
 from ssa_operator.reconcile.impersonation.reviews import AccountReviews
 from ssa_operator.reconcile.impersonation.rules import account_of
 from ssa_operator.reconcile.replicas.rules import OthersReplicas
+from ssa_operator.reconcile.settings import ReconcileSettings
 from ssa_operator.reconcile.shards.other_shards import OtherShards
 from ssa_operator.reconcile.status.event_requests import Recorder
 
@@ -82,7 +83,7 @@ class Unguarded:
 
 class SharedCluster(Struct, frozen=True, kw_only=True):
     """What the reconciles of all parents read and write: the operator's client, the informers, and the recorder of
-    Events.
+    Events; and the settings of all of them.
     """
 
     operator_client: Client
@@ -100,6 +101,8 @@ class SharedCluster(Struct, frozen=True, kw_only=True):
     """Writes Events on parents."""
     reports_status: Callable[[GroupKind], bool]
     """Whether a controller, this one or another, writes the status of a kind's objects: they are ready only then."""
+    settings: ReconcileSettings = ReconcileSettings()
+    """What all reconciles follow from."""
     other_shards: OtherShards | None = None
     """The parents of other shards, None without `--shard`."""
     dry_run: bool = False

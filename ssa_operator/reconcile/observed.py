@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import cached_property
 
 from msgspec import Struct, field
 
@@ -16,7 +17,7 @@ from ssa_operator.objects.kind_state import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.parent_settings import ParentSettings
 from ssa_operator.reconcile.child_history import ChildHistory
-from ssa_operator.reconcile.finalization.deletion_cycles import why_kept
+from ssa_operator.reconcile.finalization.deletion_cycles import KeptObjects
 from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace
 from ssa_operator.reconcile.nested_parents.ancestors import Ancestors
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
@@ -88,7 +89,7 @@ class ObservedParents(Struct, frozen=True, kw_only=True):
         return self.existing.get(uid) or self.in_other_shards.get(uid)
 
 
-class Observed(Struct, frozen=True, kw_only=True):
+class Observed(Struct, frozen=True, kw_only=True, dict=True):
     """Everything that a reconcile knows of the cluster when it plans."""
 
     parent: LiveObject
@@ -131,7 +132,11 @@ class Observed(Struct, frozen=True, kw_only=True):
 
     def why_kept(self, identity: Identity) -> str:
         """Why an object is never deleted by the parent, because the parent lives in it; '' where it may be."""
-        return why_kept(identity, (self.parent.identity, *reversed(self.parents.ancestors.line)), self.parents.crds)
+        return self._kept.why_kept(identity)
+
+    @cached_property
+    def _kept(self) -> KeptObjects:
+        return KeptObjects((self.parent.identity, *reversed(self.parents.ancestors.line)), self.parents.crds)
 
     def is_gone(self, identity: Identity) -> bool:
         """Whether the end of an object's namespace proves that it is gone."""

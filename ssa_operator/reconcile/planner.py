@@ -41,7 +41,7 @@ class Planner:
     def __init__(self, cluster: SharedCluster, claims: ObjectClaims, observer: Observer, clock: Clock) -> None:
         self._cluster = cluster
         self._claims = claims
-        self._observer = observer
+        self._children, self._renderer = observer.children, observer.renderer
         self._ancestors = AncestorsOfOthers(cluster, claims, clock.monotonic)
         self._now = clock.now
 
@@ -57,7 +57,7 @@ class Planner:
         plan = make_plan(observed, rendered)
         unseen = {each: version for each, version in plan.unseen.items() if each not in rendered.generated}
         if unseen:
-            more = await self._observer.get_unlabelled(turn, unseen)
+            more = await self._children.get_unlabelled(turn, unseen)
             children = replace(
                 observed.children,
                 unlabelled={**observed.children.unlabelled, **more.objects},
@@ -75,7 +75,7 @@ class Planner:
         if known is not plan.observed:
             plan = make_plan(known, rendered)
         if plan.hold_message and rendered.changed_by_time:
-            earlier = await self._observer.rendered_at_creation(turn, plan.observed)
+            earlier = await self._renderer.rendered_at_creation(turn, plan.observed)
             rendered_before = plan.observed.rendered_before | earlier
             plan = make_plan(replace(plan.observed, rendered_before=rendered_before), rendered)
         self._claims.claim(turn.uid, plan)
@@ -91,14 +91,14 @@ class Planner:
         observed = await self._ancestors.observed(observed, children)
         cycles = self._claims.waits.cycles(live, children)
         context = DeletionContext(now=self._now(), failures=turn.state.children[HookFailures].by_child, cycles=cycles)
-        deletion = await self._observer.judged(turn, lambda: make_finalization(observed, rendered, context))
+        deletion = await self._renderer.judged(turn, lambda: make_finalization(observed, rendered, context))
         known = await self._with_ending_namespaces(observed, deletion.blocking_namespaces)
         if known.ending_namespaces:
-            deletion = await self._observer.judged(turn, lambda: make_finalization(known, rendered, context))
+            deletion = await self._renderer.judged(turn, lambda: make_finalization(known, rendered, context))
         others = await waits_of_others(deletion.awaited_ends, live.identity, self._cluster, self._claims.waits)
         if others.cycles or others.unread:
             wider = replace(context, cycles={**cycles, **others.cycles}, unread=others.unread)
-            deletion = await self._observer.judged(turn, lambda: make_finalization(known, rendered, wider))
+            deletion = await self._renderer.judged(turn, lambda: make_finalization(known, rendered, wider))
         for path in (*cycles.values(), *others.cycles.values()):
             log.info("%s: its deletion does not wait for the end of %s", turn.key, path)
         self._claims.claim(turn.uid, deletion.plan)

@@ -17,6 +17,7 @@ from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import ParentSecrets
 from ssa_operator.reconcile.account_view import AccountView
 from ssa_operator.reconcile.cluster_access import ClusterAccess, SharedCluster
@@ -24,8 +25,17 @@ from ssa_operator.reconcile.long_steps import LongSteps
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_records.rules import ParentRecords, read_parent_records
 from ssa_operator.reconcile.parent_state import ParentState
+from ssa_operator.reconcile.settings import ReconcileSettings
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.rendering.jinja.judgements import Judgements
+
+
+class OwnChildren(Struct, frozen=True):
+    """The order of a parent's children, which follows from these objects and from the records."""
+
+    labelled: tuple[LiveObject, ...]
+    records: ParentRecords
+    ordered: tuple[LiveObject, ...]
 
 
 class Turn(Struct, kw_only=True):
@@ -41,6 +51,10 @@ class Turn(Struct, kw_only=True):
     """What the process remembers of the parent so far."""
     causes: Cause
     """Why the parent is reconciled."""
+    settings: ReconcileSettings = ReconcileSettings()
+    """What all reconciles follow from."""
+    own_children: OwnChildren | None = None
+    """Its children, as this reconcile saw them last."""
     repeated: dict[Identity, tuple[Result, tuple[str, ...]]] = field(default_factory=dict)
     """The results of applies that were sent before the render and did not leave everything as it was, and the API
     server's warnings.
@@ -75,6 +89,7 @@ class Turn(Struct, kw_only=True):
             records=read_parent_records(parent.live),
             state=state,
             causes=causes,
+            settings=cluster.settings,
         )
 
     @property

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ssa_operator.objects.field_attribution import attribute
@@ -15,13 +15,14 @@ from ssa_operator.objects.live_object import MANAGER, LiveObject, OwnerReference
 from ssa_operator.objects.managed_fields import (
     changed_fields,
     field_tree,
+    has_owned_content,
     lost_fields,
     managers_of,
     owned,
     path_text,
 )
 from ssa_operator.objects.merge_keys import IndexedBody
-from ssa_operator.reconcile.adoption.rules import adopt_fields_patch, former_managers
+from ssa_operator.reconcile.adoption.rules import adopt_fields_patch, former_managers, unkept_fields
 from ssa_operator.reconcile.field_changes import field_changes, field_path, left_fields
 from ssa_operator.reconcile.field_conflicts.rules import find_field_changes
 
@@ -96,3 +97,28 @@ def test_an_entry_that_is_none_hides_no_other() -> None:
     live = config_map([5, {"manager": None}, ours], ownerReferences=["x", owner, {"uid": 7}])
     assert owned(live.owned_fields()) == {("f:data", "f:a")}
     assert live.owner_references == (OwnerReference(api_version="v1", kind="Echo", name="web", uid="1"),)
+
+
+STEPS_OF_BODIES = st.sampled_from([".", "f:a", "f:b", "f:name", 'k:{"name":"a"}', 'v:"a"', "i:0"])
+TREES_OF_BODIES: st.SearchStrategy[Any] = st.recursive(
+    st.just({}), lambda inner: st.dictionaries(STEPS_OF_BODIES, inner, max_size=3), max_leaves=6
+)
+BODIES = st.recursive(
+    st.sampled_from(["a", 1, None]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "b", "name"]), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@example({".": {"f:a": {}}}, {})
+@given(TREES_OF_BODIES, st.dictionaries(st.sampled_from(["a", "b"]), BODIES, max_size=2))
+def test_a_body_has_all_owned_fields_if_an_apply_of_it_would_remove_none(tree: Any, body: dict[str, Any]) -> None:
+    live = config_map([{"manager": MANAGER, "operation": "Apply", "fieldsV1": tree}])
+    assert has_owned_content(live, body) == (not unkept_fields(tree, body, {}))
+
+
+def test_the_fields_of_other_managers_and_of_the_status_are_not_owned() -> None:
+    fields = {"fieldsV1": {"f:data": {"f:a": {}}}, "operation": "Apply"}
+    others = config_map([{**fields, "manager": "other"}, {**fields, "manager": MANAGER, "subresource": "status"}])
+    assert has_owned_content(others, {})
+    assert not has_owned_content(config_map([{**fields, "manager": MANAGER}]), {})

@@ -74,11 +74,11 @@ async def test_a_reconcile_that_ends_with_an_error_leaves_nothing_in_reference_c
     refused: list[str] = []
     publish = Publisher.publish
 
-    async def conflicting(self: Publisher, turn: Turn, report: Report, now: float, *, later: bool) -> Report:
+    async def conflicting(self: Publisher, turn: Turn, report: Report) -> Report:
         if not refused:
             refused.append(turn.parent.live.identity.name)
             raise ApiError("apply of the status", ErrorStatus(code=409, reason="Conflict", message="changed"))
-        return await publish(self, turn, report, now, later=later)
+        return await publish(self, turn, report)
 
     only(templates, a=map_template("a", v="spec.replicas | string"))
     async with operate() as running:

@@ -51,6 +51,20 @@ def test_a_history_shows_what_was_remembered_last() -> None:
     assert history.remember(FollowUps()) == ChildHistory()
 
 
+def test_a_promise_is_asked_only_for_answers_of_its_own() -> None:
+    asked = {"observed": promises.OBSERVED, "after_act": promises.AFTER_ACT, "after": promises.AFTER}
+    for question, answering in (asked | {"news": promises.NEWS}).items():
+        assert {*answering} == {each for each in PROMISES if question in vars(each)}
+
+
 def test_no_promise_is_asked_at_the_beginning_of_a_reconcile_that_remembers_nothing() -> None:
     seen = Observation(now=0.0, changed_by_user=True, deleting=False, suspended=True)
-    assert promises.begin(ChildHistory(), seen) == ChildHistory()
+    nothing = ChildHistory()
+    assert promises.begin(nothing, seen) is nothing
+
+
+def test_a_reconcile_that_teaches_nothing_leaves_the_history_as_it_is() -> None:
+    history = ChildHistory().remember(FollowUps(1))
+    assert promises.after_act(history, ()) == history
+    assert promises.news(history, ()) == ()
+    assert history.remember(history[FollowUps]) is history

@@ -25,10 +25,10 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered, RenderProblem
 from ssa_operator.operator.admission.rules import AdmissionRequest, is_judged, new_problems
 from ssa_operator.operator.operator import Operator
-from ssa_operator.reconcile.child_needs import rendered_kinds
+from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
 from ssa_operator.reconcile.impersonation.rules import refusal
-from ssa_operator.reconcile.observe import is_confidential
-from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
+from ssa_operator.reconcile.observation import ClusterState, is_confidential, make_observed
+from ssa_operator.reconcile.observed import ObservedChildren
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.plan import steps_of
 from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
@@ -87,17 +87,13 @@ class ParentReview:
         if refusal(impersonate, parent.live.identity, cluster_scope=settings.cluster_scope):
             return None
         known = is_new or parents.state(parent.live).reconciled_before
-        found = await self._operator.observer.render_unstored(parent, children_known=known)
+        found = await self._operator.renderer.render_unstored(parent, children_known=known)
         if found is None:
             return None
         rendered, secrets = found
-        observed = Observed(
-            parent=parent.live,
-            children=ObservedChildren(objects={}, own=(), kinds=self._kinds(rendered)),
-            parents=ObservedParents(crds={parent.live.identity.group_kind: parent.folder.name}),
-            settings=settings,
-            confidential=is_confidential(parent, rendered),
-        )
+        children = ObservedChildren(objects={}, own=(), kinds=self._kinds(rendered))
+        empty = ClusterState(children=children, confidential=is_confidential(parent, rendered))
+        observed = make_observed(parent.live, parent.folder, rendered, empty)
         steps = (*steps_of(observed, rendered.without_hooks), *steps_of(observed, rendered.finalizing))
         broken = (
             RenderProblem(f"{step.identity} {step.reason}", step.location)
@@ -112,6 +108,6 @@ class ParentReview:
         lookups = self._operator.controllers.lookups
         return {
             kind: KindState(namespaced=namespaced, synced=True)
-            for kind in rendered_kinds(rendered)
+            for kind in rendered_kinds(named_objects(rendered))
             if (namespaced := lookups.namespaced(kind)) is not None
         }

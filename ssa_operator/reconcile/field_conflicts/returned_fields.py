@@ -17,19 +17,17 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.managed_fields import Path, Tree, leaves
+from ssa_operator.objects.managed_fields import NOT_CONTENT, Path, Tree, leaves
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.reconcile.adoption.rules import unkept_fields
 from ssa_operator.reconcile.field_changes import covers, other_entries, owned_by
 from ssa_operator.reconcile.refusals.rules import RefusedApply
 
-_NOT_CONTENT = frozenset({"f:apiVersion", "f:kind", "f:metadata", "f:status"})
-
 
 def dropped_fields(live: LiveObject, manifest: Manifest) -> tuple[Path, ...]:
     """The outermost fields that the operator alone owns in an object, and that the manifest does not have."""
-    own: Tree = {step: below for step, below in owned_by(live).items() if step not in _NOT_CONTENT}
+    own: Tree = {step: below for step, below in owned_by(live).items() if step not in NOT_CONTENT}
     dropped = unkept_fields(own, manifest.body, {})
     if not dropped:
         return ()

@@ -34,15 +34,27 @@ def why_kept(identity: Identity, parents: Iterable[Identity], crds: Mapping[Grou
 
     `parents` are the parent and those above it, `crds` has the name of the CRD of each of their kinds.
     """
-    kind = identity.group_kind
-    for parent in parents:
-        if identity == parent:
-            return f"it is {parent} itself"
-        if kind == NAMESPACE and parent.namespace == identity.name:
-            return f"{parent} lives in it"
-        if kind == CRD and crds.get(parent.group_kind) == identity.name:
-            return f"it defines the kind of {parent}"
-    return ""
+    return KeptObjects(parents, crds).why_kept(identity)
+
+
+class KeptObjects:
+    """The objects that some parents live in."""
+
+    def __init__(self, parents: Iterable[Identity], crds: Mapping[GroupKind, str]) -> None:
+        self._why: dict[Identity, tuple[str, Identity]] = {}
+        for parent in parents:
+            self._why.setdefault(parent, ("it is {} itself", parent))
+            if parent.namespace:
+                self._why.setdefault(Identity(*NAMESPACE, "", parent.namespace), ("{} lives in it", parent))
+            if crd := crds.get(parent.group_kind):
+                self._why.setdefault(Identity(*CRD, "", crd), ("it defines the kind of {}", parent))
+
+    def why_kept(self, identity: Identity) -> str:
+        """Why an object is one of them, '' if it is not; the text is a sentence about "it"."""
+        if identity.namespace and identity.group_kind in (NAMESPACE, CRD):
+            identity = Identity(*identity.group_kind, "", identity.name)  # a record that a user wrote may have one
+        found = self._why.get(identity)
+        return "" if found is None else found[0].format(found[1])
 
 
 FIRST_PAUSE, LAST_PAUSE = 2.0, 30.0

@@ -1,7 +1,8 @@
-"""Removes the owner references that children got back while their parent was deleted without them
-(reconcile.orphaning.rules).
+"""Removes the finalizer of a parent that is deleted without its children, and the owner references that these got back
+meanwhile (reconcile.orphaning.rules).
 
 Promises:
+- The status and an Event say that the children stay, before the operator's finalizer goes.
 - Before the operator's finalizer goes, every child is read, and loses an owner reference to the parent.
 - A child that may not be read because its namespace is being deleted goes with the namespace.
 - If another client changes a child meanwhile, the child is read again, and that change is kept.
@@ -11,17 +12,57 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.act import run_all
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.finalization.requests import ending_namespaces
-from ssa_operator.reconcile.orphaning.rules import orphan_patch
+from ssa_operator.reconcile.idle_reports import deleting, report_existing_children
+from ssa_operator.reconcile.orphaning.rules import CHILDREN_STAY, orphan_patch
+from ssa_operator.reconcile.parent_records.requests import read_again, save_parent_records
+from ssa_operator.reconcile.parent_records.rules import ParentRecords
+from ssa_operator.reconcile.phases import Phases
+from ssa_operator.reconcile.render_turns import let_renders_wait
+from ssa_operator.reconcile.status.events import children_orphaned
+from ssa_operator.reconcile.status.report import Report
+from ssa_operator.reconcile.turn import Turn
 
 ATTEMPTS = 3
-"""How often a child is read in one reconcile if others change its owners meanwhile; the garbage collector does."""
+"""How often a child is read in one reconcile if others change its owners meanwhile; the garbage collector does. How
+often the status is written again if others change the parent.
+"""
+
+
+async def leave_children(turn: Turn, phases: Phases) -> Report:
+    """Remove the finalizer of a parent whose children stay, after the status and an Event have said so. Raises ApiError
+    and CredentialsError.
+    """
+    let_renders_wait()
+    turn.cluster.recorder.emit(turn.parent.live, (children_orphaned(CHILDREN_STAY),))
+    turn.causes |= Cause.STATUS_OVERDUE  # there is no later time to write it
+    try:
+        return await _report_children_stay(turn, phases)
+    finally:
+        await release_children(turn.cluster, turn.parent.live)
+        await save_parent_records(turn, ParentRecords())
+
+
+async def _report_children_stay(turn: Turn, phases: Phases) -> Report:
+    """The report, even if the garbage collector changes the parent meanwhile: it removes its own finalizer."""
+    for _ in range(ATTEMPTS):
+        try:
+            return await report_existing_children(turn, deleting(CHILDREN_STAY), phases)
+        except ApiError as error:
+            now = await read_again(turn.cluster, turn.parent) if error.conflict else None
+            if now is None:
+                raise
+        turn.take_parent(replace(turn.parent, live=now))
+    return await report_existing_children(turn, deleting(CHILDREN_STAY), phases)
 
 
 async def release_children(

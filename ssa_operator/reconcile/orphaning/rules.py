@@ -18,6 +18,12 @@ import json
 
 from ssa_operator.objects.live_object import LiveObject
 
+CHILDREN_STAY = (
+    "is being deleted without its children (--cascade=orphan): they stay, and no finalize hook runs; a parent that is "
+    "created again under this name takes them back"
+)
+"""What the status and an Event say of the parent."""
+
 
 def orphan_patch(live: LiveObject, parent_uid: str) -> bytes | None:
     """The JSON patch that removes an object's owner reference to a parent, None if it has none. The patch tests that

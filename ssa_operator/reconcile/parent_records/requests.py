@@ -8,6 +8,7 @@ Promises:
 - The operator removes records that the parent no longer needs, even if other field managers own them.
 - A manifest that has to be recorded before it is applied, and can't be, is not applied.
 - If another client removed all records, they are written again before anything else is done.
+- Records that the watch of parents has not shown yet are not taken for lost.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ssa_operator.reconcile.apply_once import outcomes as once_outcomes
 from ssa_operator.reconcile.apply_once import rules as apply_once
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.outcome import Outcome, Result
-from ssa_operator.reconcile.parent_records.lost_records import are_lost, restored_notice, restoring_body
+from ssa_operator.reconcile.parent_records.lost_records import are_lost, record_texts, restored_notice, restoring_body
 from ssa_operator.reconcile.parent_records.rules import (
     MANAGER,
     AppliedRecord,
@@ -61,6 +62,18 @@ async def restore_parent_records(turn: Turn, now: float) -> None:
         return
     turn.take_parent(await _apply(turn.cluster, turn.parent, restoring_body(live, known)))
     turn.state = replace(turn.state, records_notice=restored_notice(known, now))
+
+
+async def take_unseen_records(turn: Turn) -> bool:
+    """Go on with the parent as the API server has it, if it has records there. The watch of parents may be behind that
+    of children, which another process records and applies: the last leader, or `ssa-operator apply`. Returns whether it
+    has. Raises ApiError.
+    """
+    live = await read_again(turn.cluster, turn.parent)
+    if live is None or not record_texts(live):
+        return False
+    turn.take_parent(replace(turn.parent, live=live))
+    return True
 
 
 async def save_parent_records(turn: Turn, records: ParentRecords) -> None:

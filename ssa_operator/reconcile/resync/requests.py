@@ -37,7 +37,7 @@ from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.resync.repeatable import RepeatableApply, repeatable_applies
 from ssa_operator.reconcile.resync.unchanged import is_same_apply
-from ssa_operator.reconcile.settings import ApplyMode, ReconcileSettings
+from ssa_operator.reconcile.settings import ApplyMode
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.step import Action
 from ssa_operator.reconcile.turn import Turn
@@ -46,15 +46,14 @@ from ssa_operator.reconcile.turn import Turn
 class Repeater:
     """Repeats the applies of resyncs."""
 
-    def __init__(self, cluster: SharedCluster, settings: ReconcileSettings, clock: Clock) -> None:
+    def __init__(self, cluster: SharedCluster, clock: Clock) -> None:
         self._cluster = cluster
         self._examples: Examples = {}
-        self._always = settings.apply is ApplyMode.ALWAYS
         self._clock = clock
 
     def inputs(self, turn: Turn) -> ResyncInputs | None:
         """All inputs of a resync but time, None if this reconcile is no resync."""
-        if not self._always or turn.causes != Cause.RESYNC:
+        if turn.settings.apply is not ApplyMode.ALWAYS or turn.causes != Cause.RESYNC:
             return None
         children, lookups = self._cluster.children, self._cluster.lookups
         own = children.by_parent(turn.uid)

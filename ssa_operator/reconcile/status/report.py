@@ -183,6 +183,13 @@ def with_crd_refusal(report: Report, refusal: str) -> Report:
     return _with_addition(report, f"its CRD is not applied: {refusal}") if refusal else report
 
 
+def due_at(report: Report, moment: float | None) -> Report:
+    """The report with another moment at which the next reconcile is due, in seconds on the process's monotonic clock;
+    None for none.
+    """
+    return replace(report, due=earliest(report.due, moment))
+
+
 def _with_addition(report: Report, notice: str) -> Report:
     """The report with a message after that of the verdict, which is shortened where both don't fit."""
     return with_message(report, f"{bounded(report.verdict.message, MESSAGE_LIMIT - len(notice) - 2)}; {notice}")

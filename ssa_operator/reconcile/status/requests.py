@@ -8,6 +8,9 @@ Promises:
 - A status that does not fit into its parent is written without `resources`. The whole status is not sent again after it
   was refused (`reconcile/status/truncated_status.py`).
 - If another manager rewrites the status each time, the report names that manager, and the pauses between writes grow.
+- The children of other parents that wait go before this parent's status. Another namespace's burst of changes does not
+  defer it.
+- A loss of the parent's records is named for a while.
 """
 
 from __future__ import annotations
@@ -18,21 +21,34 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import ApplyOptions
+from ssa_operator.kube.clock import Clock
+from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.json_encoding import encode, encoded_once
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.status_diff import differs
 from ssa_operator.reconcile.cluster_access import SharedCluster
+from ssa_operator.reconcile.context import Stage, stage
 from ssa_operator.reconcile.field_conflicts.memory import Conflicts
-from ssa_operator.reconcile.field_conflicts.rules import ConflictPolicy
+from ssa_operator.reconcile.follow_ups.memory import FollowUps
+from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
+from ssa_operator.reconcile.outcome import Result
+from ssa_operator.reconcile.parent_records.lost_records import NO_NOTICE
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.status.author_status import AuthorStatus, undeclared_fields
 from ssa_operator.reconcile.status.child_status import kept_text
 from ssa_operator.reconcile.status.events import events, newly_kept, status_refused, status_undeclared
-from ssa_operator.reconcile.status.report import Report, with_notice
+from ssa_operator.reconcile.status.report import (
+    Report,
+    due_at,
+    with_crd_refusal,
+    with_notice,
+    with_records_notice,
+)
 from ssa_operator.reconcile.status.status_conflicts import conflict_message
 from ssa_operator.reconcile.status.status_history import after_match, after_write, next_status_at, observe_status
 from ssa_operator.reconcile.status.truncated_status import fitting, truncate
@@ -44,27 +60,58 @@ log = logging.getLogger("ssa_operator")
 LOGGED_LIMIT = 1000
 """Dropped fields that are remembered, so that each is logged once."""
 
+OthersWait = Callable[[Cause, ParentKey], bool]
+
 
 class Publisher:
-    """Publishes reports. `conflict_policy` decides when a rewritten status becomes a conflict. `now` returns seconds
-    since the epoch.
+    """Publishes reports. `others_wait` returns whether parents wait that are at least as urgent as this one with these
+    causes.
     """
 
-    def __init__(self, cluster: SharedCluster, conflict_policy: ConflictPolicy, now: Callable[[], float]) -> None:
+    def __init__(self, cluster: SharedCluster, others_wait: OthersWait, clock: Clock) -> None:
         self._cluster = cluster
-        self._now = now
-        self._conflict_policy = conflict_policy
+        self._now = clock.now
+        self._monotonic = clock.monotonic
+        self._others_wait = others_wait
         self._logged: set[tuple[str, str, str, str]] = set()
         """The dropped fields that are logged already: folder, digest, template line and reason."""
 
-    async def publish(self, turn: Turn, report: Report, now: float, *, later: bool) -> Report:
-        """Emit Events and write the status, or with `later` leave the status to `write_status`. `now` is in seconds
-        on the process's monotonic clock.
-
-        Raises ApiError if the status can't be written.
+    async def publish(self, turn: Turn, report: Report) -> Report:
+        """Emit Events and write the status. Where other parents wait, the status may be left to `write_status`. Raises
+        ApiError if the status can't be written.
         """
-        parent = turn.parent
-        history = observe_status(turn.state.status, parent.live, now, self._conflict_policy)
+        turn.publishing = True
+        await turn.steps.rest()
+        report = with_crd_refusal(self._with_notice_of_lost_records(turn, report), turn.parent.crd_refusal)
+        failed = any(outcome.result is Result.FAILED for outcome in report.outcomes)
+        if turn.lacks_permission or (failed and turn.cluster.account):
+            # The account may lack a permission, and no event shows that somebody grants it.
+            report = due_at(report, self._monotonic() + ANSWER_LIFETIME)
+        if turn.state.children[FollowUps].at_once:
+            # The next reconcile follows at once. It knows more, and writes the status.
+            self.emit_events(turn, report)
+            return report
+        # The status waits for parents that are at least as urgent, until it is overdue.
+        later = Cause.STATUS_OVERDUE not in turn.causes and self._others_wait(turn.causes | Cause.TEMPLATE, turn.key)
+        with stage(Stage.PUBLISH):
+            return await self.publish_as_it_is(turn, report, later=later)
+
+    def _with_notice_of_lost_records(self, turn: Turn, report: Report) -> Report:
+        """The report that names a loss of records for a while."""
+        notice = turn.state.records_notice
+        if notice is NO_NOTICE:
+            return report
+        if self._monotonic() >= notice.until:
+            turn.state = replace(turn.state, records_notice=NO_NOTICE)
+            return report
+        return due_at(with_records_notice(report, notice.message), notice.until)
+
+    async def publish_as_it_is(self, turn: Turn, report: Report, *, later: bool) -> Report:
+        """Emit Events and write the status, or with `later` leave the status to `write_status`. Raises ApiError if the
+        status can't be written.
+        """
+        parent, now = turn.parent, self._monotonic()
+        history = observe_status(turn.state.status, parent.live, now, turn.settings.conflict_policy)
         report = with_notice(report, conflict_message(history.conflict))
         turn.state = replace(turn.state, status=history)
         self.emit_events(turn, report)
@@ -78,14 +125,14 @@ class Publisher:
         elif not history.paused:
             turn.state = replace(turn.state, status=replace(turn.state.status, deferred=status))
             if not later:
-                await self.write_status(turn, now)
-        report = replace(report, due=earliest(report.due, next_conflict_at(turn.state, now)))
+                await self.write_status(turn)
+        report = due_at(report, next_conflict_at(turn.state, now))
         turn.state = replace(turn.state, status=replace(turn.state.status, report=_kept(report, turn.state)))
         return report
 
-    async def write_status(self, turn: Turn, now: float) -> None:
+    async def write_status(self, turn: Turn) -> None:
         """Write the deferred status, or what fits of it. Raises ApiError if it can't be written."""
-        parent, status = turn.parent, turn.state.status.deferred
+        parent, status, now = turn.parent, turn.state.status.deferred, self._monotonic()
         assert status is not None
         while True:
             try:

@@ -42,7 +42,7 @@ from ssa_operator.objects.identity import Identity, read_identity
 from ssa_operator.objects.json_encoding import encode
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.process import logging_setup
-from ssa_operator.reconcile.observe import RECONCILE_AT
+from ssa_operator.reconcile.observation import RECONCILE_AT
 from ssa_operator.reconcile.status.event_requests import EVENTS
 from ssa_operator.reconcile.suspension.rules import ANNOTATION as SUSPEND
 from ssa_operator.tools.dev.dev_cluster import LocalCluster

@@ -39,7 +39,8 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shared_informers import ParentError, SharedInformers
 from ssa_operator.operator.workers import Workers
-from ssa_operator.reconcile.observe import RECONCILE_AT, Observer
+from ssa_operator.reconcile.observation import RECONCILE_AT
+from ssa_operator.reconcile.observe import Observer
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_state import Parents, ParentState
@@ -139,9 +140,9 @@ class FileParents:
         self._shared = shared
         self._options = options
         self._queue = queue
-        self.reconciler = _RecordingReconciler(shared.cluster, shared.claims, options.reconcile, queue.has_as_urgent)
+        self.reconciler = _RecordingReconciler(shared.cluster, shared.claims, queue.has_as_urgent)
         self.reconciler.on_reconciled = self._reconciled
-        self._observer = Observer(shared.cluster, shared.claims, options.reconcile, SYSTEM)
+        self._observer = Observer(shared.cluster, shared.claims, SYSTEM)
         self._planner = Planner(shared.cluster, shared.claims, self._observer, SYSTEM)
         self._changed = asyncio.Event()
         self.parents: dict[ParentKey, AppliedParent] = {}

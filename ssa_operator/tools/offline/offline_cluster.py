@@ -24,7 +24,8 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Document, Rendered, RenderProblem, StatusFields
 from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.reconcile.child_needs import rendered_kinds
+from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
+from ssa_operator.reconcile.observation import ClusterState, make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.parent_records.rules import identity_key
 from ssa_operator.reconcile.plan import steps_of
@@ -126,10 +127,9 @@ class OfflineCluster:
         )
 
     def _observed(self, body: dict[str, Any], rendered: Rendered, folder: Folder) -> Observed:
-        parent, scoped, kinds = LiveObject.of(body), cluster_scoped(self.kinds), rendered_kinds(rendered)
+        parent, scoped, kinds = LiveObject.of(body), cluster_scoped(self.kinds), rendered_kinds(named_objects(rendered))
         others = {identity: owner for identity, owner in self.claims.items() if owner != parent.identity}
-        return Observed(
-            parent=parent,
+        cluster = ClusterState(
             children=ObservedChildren(
                 objects=self.objects,
                 own=(),
@@ -138,11 +138,10 @@ class OfflineCluster:
             parents=ObservedParents(
                 existing={identity_key(owner): owner for owner in others.values()},
                 claims={identity: identity_key(owner) for identity, owner in others.items()},
-                crds={parent.identity.group_kind: folder.name},
             ),
-            settings=folder.settings,
             now=self.now,
         )
+        return make_observed(parent, folder, rendered, cluster)
 
 
 def _identity_of(body: dict[str, Any]) -> Identity:

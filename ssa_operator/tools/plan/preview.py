@@ -85,11 +85,11 @@ class Planned(Struct, frozen=True, kw_only=True):
 class Preview:
     """Plans parents. `opened` gives one whose informers have synced."""
 
-    def __init__(self, client: DryRunClient, shared: SharedInformers, options: Options, clock: Clock) -> None:
+    def __init__(self, client: DryRunClient, shared: SharedInformers, clock: Clock) -> None:
         self._client = client
         self._shared = shared
         self._cluster: SharedCluster = replace(shared.cluster, dry_run=True)
-        self._observer = Observer(self._cluster, shared.claims, options.reconcile, clock)
+        self._observer = Observer(self._cluster, shared.claims, clock)
         self._planner = Planner(self._cluster, shared.claims, self._observer, clock)
         self._now = clock.now
         self._created = 0
@@ -180,7 +180,7 @@ class Preview:
 
     def render_traced(self, planned: Planned) -> Rendered:
         """What the templates render for the parent, with the origin of each field."""
-        return self._observer.render_traced(planned.parent, planned.observed)
+        return self._observer.renderer.render_traced(planned.parent, planned.observed)
 
     def placed(self, planned: Planned) -> Callable[[Identity], Identity]:
         """Completes the identity of a child whose template names no namespace."""
@@ -219,7 +219,9 @@ class Preview:
     async def render_status(self, planned: Planned) -> StatusFields:
         """What the folder's status template renders with the present children. Raises ApiError."""
         turn = Turn.begin(self._cluster, planned.parent, ParentState(), Cause.PARENT)
-        return await self._observer.render_status(turn, planned.observed.children.own, planned.rendered.ready_when)
+        return await self._observer.renderer.render_status(
+            turn, planned.observed.children.own, planned.rendered.ready_when
+        )
 
     async def status_problems(self, planned: Planned) -> tuple[RenderProblem, ...]:
         """The problems of the folder's status template with the present children. Raises ApiError."""
@@ -261,4 +263,4 @@ async def opened(
     queue: Queue[ParentKey] = Queue(clock.monotonic)
     shared = SharedInformers(client, mapper, options, Metrics(), queue)
     async with shared.synced(mapper):
-        yield Preview(client, shared, options, clock)
+        yield Preview(client, shared, clock)

@@ -32,10 +32,11 @@ from ssa_operator.objects.render_result import Rendered
 from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile.apply_once import rules as apply_once
-from ssa_operator.reconcile.child_needs import rendered_kinds
+from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
 from ssa_operator.reconcile.finalization.rules import DeletionContext, make_finalization
 from ssa_operator.reconcile.merged_outcomes import merged_outcomes
 from ssa_operator.reconcile.object_claims import ObjectClaims
+from ssa_operator.reconcile.observation import ClusterState, make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.parent_records.rules import read_parent_records
@@ -249,9 +250,8 @@ class Snapshot:
     def _observed(self, parent: Parent, rendered: Rendered) -> Observed:
         live, own = parent.live, self.own(parent.live)
         records = read_parent_records(live)
-        named = {each.identity.group_kind for each in own} | rendered_kinds(rendered)
-        return Observed(
-            parent=live,
+        named = {each.identity.group_kind for each in own} | rendered_kinds(named_objects(rendered))
+        cluster = ClusterState(
             children=ObservedChildren(
                 objects=self._labelled,
                 own=own,
@@ -262,12 +262,11 @@ class Snapshot:
                 existing=self._existing,
                 claims=self._claims,
                 ancestors=self._claims.ancestors(live),
-                crds={live.identity.group_kind: parent.folder.name},
             ),
             records=apply_once.with_final_states(records, live.uid, self.objects.get, self.taken),
-            settings=parent.folder.settings,
             now=self.taken,
         )
+        return make_observed(live, parent.folder, rendered, cluster)
 
     def _as_stored(self, plan: Plan) -> Plan:
         """The plan with the tokens of the snapshot in Secrets whose content is unchanged."""

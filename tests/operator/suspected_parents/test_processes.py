@@ -32,14 +32,14 @@ CONFIG_MAP = plain_template("ConfigMap")
 PATCHED = """
 import asyncio, os, re, signal, sys, threading
 from ssa_operator.operator import event_router
-from ssa_operator.reconcile import observe
+from ssa_operator.reconcile import renderer
 from ssa_operator.rendering.values import limits
 parent_changed = event_router.EventRouter.parent_changed
 def handled(self, key, cause):
     {handler}
     parent_changed(self, key, cause)
 event_router.EventRouter.parent_changed = handled
-render = observe.render
+render = renderer.render
 seen = []
 def end_in_thread():
     with limits.enforced(60.0):
@@ -50,7 +50,7 @@ def patched(folder, parent, *arguments, **options):
     generation, name = parent["metadata"]["generation"], parent["metadata"]["name"]
     {code}
     return render(folder, parent, *arguments, **options)
-observe.render = patched
+renderer.render = patched
 from ssa_operator.cli.main import main
 main()
 """

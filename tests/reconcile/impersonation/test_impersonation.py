@@ -15,8 +15,9 @@ from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.auth import credentials
 from ssa_operator.operator.http import Server
-from ssa_operator.reconcile import reconciler
+from ssa_operator.reconcile.finalization import finalizer
 from ssa_operator.reconcile.impersonation import reviews as account_reviews
+from ssa_operator.reconcile.status import requests as status_requests
 from tests.cli.process import run
 from tests.devcluster.audit import own_requests
 from tests.operator.harness import (
@@ -81,7 +82,7 @@ def writes(cluster: Cluster, namespace: str, resource: str) -> list[tuple[str, s
 @pytest.fixture
 def short_lifetime(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers about permissions count for a moment only."""
-    for module in (account_reviews, reconciler):
+    for module in (account_reviews, finalizer, status_requests):
         monkeypatch.setattr(module, "ANSWER_LIFETIME", 0.2)
 
 

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.operator.harness import ECHOES, ROLES, Desk, Operate, echo, is_ready, map_template, only, uid
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.api.client import Client
+from tests.devcluster.waiting import until
+from tests.operator.harness import (
+    ECHOES,
+    PATIENCE,
+    ROLES,
+    Desk,
+    MakeOptions,
+    Operate,
+    administrator,
+    echo,
+    is_ready,
+    map_template,
+    only,
+    operating,
+    uid,
+)
+from tests.operator.lagging_client import Lag, LaggingClient
+from tests.operator.test_burst import held
 from tests.reconcile.apply_once.test_once import MADE_ONCE, ONCE, record
 from tests.reconcile.finalization.test_deletion import CLEANUP, finalizers, inventory
 
@@ -27,6 +47,16 @@ rules: []
 """
 
 TWO_MAPS = map_template("plain", x="spec.replicas")
+
+
+@pytest.fixture
+async def lagging(cluster: Cluster) -> AsyncIterator[LaggingClient]:
+    """A client that is not behind yet."""
+    async with LaggingClient(await administrator(cluster)) as client:
+        client.lag = Lag(frozenset({"echoes"}))
+        client.lag.end()
+        yield client
+        client.lag.end()
 
 
 @pytest.fixture
@@ -100,6 +130,27 @@ async def test_what_may_have_been_applied_once_is_not_applied_again_after_a_rest
         await desk.patch("echo", "web", metadata={"annotations": {ONCE: None}})
         await desk.read(MAPS, "web-once")
     await desk.delete("clusterrole", role)
+
+
+async def test_records_that_the_watch_of_parents_has_not_shown_yet_are_not_lost(
+    desk: Desk, client: Client, lagging: LaggingClient, options: MakeOptions, recorded: Path
+) -> None:
+    """Another process, such as the last leader or `ssa-operator apply`, recorded and created children meanwhile."""
+    async with operating(lagging, options(templates=recorded)) as behind:
+        async with held(behind.operator):
+            await desk.apply(echo("web", 1))
+            folders = behind.operator.folders
+            await until(lambda: any(live.identity.name == "web" for live in folders.get(ECHOES, ())), PATIENCE)
+            lagging.lag.begin()
+            async with operating(client, options(templates=recorded)):
+                await desk.ready(ECHOES, "web")
+        await behind.reported(lambda report: report.complete)
+        assert [report.records_notice for report in behind.reports] == [""] * len(behind.reports)
+        lagging.lag.end()
+        parent = await desk.ready(ECHOES, "web")
+        assert "removed the operator's records" not in message(parent)
+        await desk.delete("echo", "web")
+        await desk.gone(ROLES, f"{desk.namespace}-web")
 
 
 async def test_a_single_record_that_a_user_removes_is_not_put_back(

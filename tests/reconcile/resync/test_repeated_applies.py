@@ -20,9 +20,11 @@ from ssa_operator.kube.api.client import Applied
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.objects.identity import Identity
 from ssa_operator.reconcile.adoption.rules import only_to_known
+from ssa_operator.reconcile.child_needs import named_objects
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_state import ResyncInputs
 from ssa_operator.reconcile.plan import make_plan
+from ssa_operator.reconcile.renderer import RenderedObjects
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS
 from ssa_operator.reconcile.turn import Turn
 from ssa_operator.rendering.render import render
@@ -103,11 +105,12 @@ class Oracle:
 
     def _rendered(self, turn: Turn) -> set[tuple[Identity, str, bytes]]:
         observer = self.running.operator._reconciler.observer
-        view = observer._view(turn, observer._cluster.children.by_parent(turn.uid))
+        view = observer.renderer.view(turn, observer._cluster.children.by_parent(turn.uid))
         rendered = render(turn.parent.folder, turn.parent.live.body, view)
         assert not rendered.problems
         fresh = Turn.begin(observer._cluster, turn.parent, turn.state, turn.causes)
-        observed = observer._observed(fresh, rendered, fresh.records, NO_OBJECTS, NO_OBJECTS)
+        found = RenderedObjects(rendered=rendered, named=named_objects(rendered), unlabelled=NO_OBJECTS, as_rendered={})
+        observed = observer._observed(fresh, found, fresh.records, NO_OBJECTS)
         planned = [(step.manifest, step.live) for step in make_plan(observed, rendered).steps]
         return {
             (each.identity, each.version, only_to_known(each, live))

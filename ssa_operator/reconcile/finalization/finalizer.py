@@ -1,0 +1,79 @@
+"""A reconcile of a parent that is being deleted and that has the operator's finalizer.
+
+Promises:
+- The finalizer goes when nothing keeps the parent, and its children keep no owner reference that would have the garbage
+  collector delete what the parent lives in.
+- A parent whose children were orphaned leaves them.
+- If no event can show that the deletion may go on, the parent is reconciled again all the same.
+"""
+
+from __future__ import annotations
+
+from ssa_operator.objects.render_result import Rendered, StatusFields
+from ssa_operator.reconcile.executor import Outcomes
+from ssa_operator.reconcile.finalization.deletion_cycles import pause_before_next_look
+from ssa_operator.reconcile.finalization.requests import without_failures_in_ending_namespaces
+from ssa_operator.reconcile.finalization.rules import Finalization, was_orphaned
+from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
+from ssa_operator.reconcile.orphaning.requests import leave_children, release_children
+from ssa_operator.reconcile.parent_records.requests import save_parent_records
+from ssa_operator.reconcile.parent_records.rules import ParentRecords
+from ssa_operator.reconcile.phases import Phases
+from ssa_operator.reconcile.secrets.redacted_report import redacted_finalization, redacted_outcomes
+from ssa_operator.reconcile.status.report import Report, due_at, make_deletion_report
+from ssa_operator.reconcile.status.reporter import MakeReport
+from ssa_operator.reconcile.turn import Turn
+
+
+async def finalize(turn: Turn, phases: Phases) -> Report:
+    """Reconcile a parent that is being deleted. Raises ApiError, CredentialsError and Postponed."""
+    observed, rendered = await phases.observer.observe(turn)
+    if was_orphaned(observed, rendered):
+        return await leave_children(turn, phases)
+    deletion = await phases.planner.plan_deletion(turn, observed, rendered)
+    if deletion.finished:
+        return await _release(turn, deletion, phases)
+    outcomes = await _act(turn, deletion, phases)
+    report = await _report(turn, deletion, rendered, outcomes, phases)
+    return await phases.publisher.publish(turn, report)
+
+
+async def _act(turn: Turn, deletion: Finalization, phases: Phases) -> Outcomes:
+    await save_parent_records(turn, deletion.records)
+    executor = phases.executor
+    outcomes = await executor.carry_out(turn, deletion.plan)
+    outcomes = await without_failures_in_ending_namespaces(outcomes, turn.parent.live, turn.cluster)
+    with phases.reporter.status_may_follow(turn, _make_report(turn, deletion, outcomes, phases)):
+        await executor.judge(turn, ((outcome.step, outcome.live) for outcome in outcomes))
+    return executor.learn(turn, deletion.plan, outcomes)
+
+
+async def _report(turn: Turn, deletion: Finalization, rendered: Rendered, outcomes: Outcomes, phases: Phases) -> Report:
+    report = await phases.reporter.report(
+        turn, deletion.plan, rendered, outcomes, _make_report(turn, deletion, outcomes, phases)
+    )
+    monotonic = phases.clock.monotonic()
+    if report.verdict.stalled or deletion.needs_person:
+        # No event shows that a permission is granted, or that the namespace of what can't be read ends.
+        report = due_at(report, monotonic + ANSWER_LIFETIME)
+    elif deletion.awaited_ends:
+        report = due_at(report, monotonic + pause_before_next_look(deletion.awaited_ends, phases.clock.now()))
+    return phases.reporter.scheduled(turn, deletion.plan.observed, outcomes, report)
+
+
+def _make_report(turn: Turn, deletion: Finalization, outcomes: Outcomes, phases: Phases) -> MakeReport:
+    def make(own: StatusFields) -> Report:
+        secrets = turn.state.secrets
+        shown, shown_outcomes = redacted_finalization(deletion, secrets), redacted_outcomes(outcomes, secrets)
+        return make_deletion_report(turn.parent.live, shown, shown_outcomes, own, phases.clock.now())
+
+    return make
+
+
+async def _release(turn: Turn, deletion: Finalization, phases: Phases) -> Report:
+    """Remove the finalizer, so that the API server deletes the parent. The garbage collector deletes nothing that the
+    parent lives in.
+    """
+    await release_children(turn.cluster, turn.parent.live, deletion.plan.observed.why_kept)
+    await save_parent_records(turn, ParentRecords())
+    return _make_report(turn, deletion, (), phases)(StatusFields())

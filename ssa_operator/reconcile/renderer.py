@@ -1,0 +1,301 @@
+"""Renders the folders of parents until the caches have everything that the templates read.
+
+Promises:
+- The operator starts an informer for everything that a template first looks up, and waits until it has synced, up to a
+  deadline.
+- A reconcile renders the folder at most ROUNDS times.
+
+How it works:
+Each round renders at one moment of the caches (RenderMoment), and its result lists the queries, the kinds, and the
+objects with generated values. The operator watches these, waits for the first sync, reads what no cache holds as a
+whole, and asks for missing answers about the account's permissions. If any of this gives the templates something new,
+the next round renders again. Otherwise the result is what the caches give now. If a render defers long texts, they are
+parsed in a thread, and the next round renders again.
+
+After the last round, even if it was stopped by ROUNDS, `follow` records the versions of the answers that were rendered.
+If one differs from the present answer, the parent is requeued at once. So neither the limit nor a change during the
+last round leaves a parent with an old answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ssa_operator.informers.lookup_index import AnswerVersion, Dependent, LookupQuery
+from ssa_operator.informers.parent import Parent
+from ssa_operator.kube.clock import Clock
+from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.built_in_kinds import ApiKind
+from ssa_operator.objects.causes import Cause
+from ssa_operator.objects.cluster_view import Availability, ClusterView
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.predicate import Predicate
+from ssa_operator.objects.render_result import Rendered, StatusFields
+from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
+from ssa_operator.reconcile.adoption.rules import may_adopt
+from ssa_operator.reconcile.apply_once import rules as apply_once
+from ssa_operator.reconcile.child_needs import NamedObject, named_objects
+from ssa_operator.reconcile.cluster_access import SharedCluster
+from ssa_operator.reconcile.context import Stage, stage
+from ssa_operator.reconcile.object_claims import ObjectClaims
+from ssa_operator.reconcile.observed import Observed
+from ssa_operator.reconcile.parent_state import ParentState
+from ssa_operator.reconcile.parent_view import ParentView
+from ssa_operator.reconcile.plan import make_plan
+from ssa_operator.reconcile.recreate.memory import Recreations
+from ssa_operator.reconcile.render_moment import RenderMoment
+from ssa_operator.reconcile.render_turns import RenderTurns
+from ssa_operator.reconcile.secrets.parent_secrets import with_render, with_status
+from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects
+from ssa_operator.reconcile.step_record import StepRecord
+from ssa_operator.reconcile.turn import Turn
+from ssa_operator.reconcile.watched_children import WatchedChildren, own_children
+from ssa_operator.rendering.determinism import verified
+from ssa_operator.rendering.jinja.parsed_texts import DEFERRALS, ParsedTexts
+from ssa_operator.rendering.jinja.template_api import creation_time
+from ssa_operator.rendering.render import render, render_status, render_traced
+
+ROUNDS = 8
+"""Renders in one reconcile: the answer to a lookup may lead to another lookup. The events of their watches bring the
+others."""
+
+Result = TypeVar("Result")
+
+
+class RenderedObjects(Struct, frozen=True, kw_only=True):
+    """A render of a folder, and the objects that it read."""
+
+    rendered: Rendered
+    named: Sequence[NamedObject]
+    """Its `named_objects`."""
+    unlabelled: UnlabelledObjects
+    """The objects with generated values that exist without the operator's label."""
+    as_rendered: Mapping[Identity, LiveObject | None]
+    """As `ObservedChildren.as_rendered`."""
+
+
+class Renderer:
+    """Renders parents. `claims` knows the parents that exist, `children` are the objects that may be theirs."""
+
+    def __init__(
+        self,
+        cluster: SharedCluster,
+        claims: ObjectClaims,
+        children: WatchedChildren,
+        clock: Clock,
+        record: StepRecord | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._claims = claims
+        self._children = children
+        self._now = clock.now
+        self.turns = RenderTurns(record)
+
+    async def render(self, turn: Turn, recorded: Mapping[Identity, LiveObject]) -> RenderedObjects:
+        """The folder, rendered for the parent. The operator watches every kind that it renders and all that it looks
+        up; objects that hold generated values are read first, because the values are kept. `recorded` are the recorded
+        children that no informer shows. Raises ApiError, CredentialsError and Postponed.
+        """
+        parent, children, lookups = turn.parent, self._cluster.children, self._cluster.lookups
+        unlabelled, read, deleted = NO_OBJECTS, set[Identity](), turn.state.children[Recreations].deleted_with_values
+        await self._discover(parent)
+        texts = ParsedTexts()
+        for _ in range(ROUNDS + DEFERRALS):
+            shown = children.shown_versions(turn.uid)
+            known = {**deleted, **recorded, **_adoptable(parent, unlabelled.objects)}
+            moment = RenderMoment(
+                lambda known=known: replace(  # type: ignore[misc]
+                    self.view(turn, (*own_children(turn), *recorded.values())), unlabelled=known
+                )
+            )
+            rendered = await self._render_in_turn(parent, moment, texts)
+            view = moment.view
+            # The caches change while the operator waits.
+            as_rendered = _as_rendered(rendered, moment, {**recorded, **unlabelled.objects})
+            if texts.missing:
+                await self.turns.in_thread(texts.parse)
+                continue
+            await turn.steps.rest()
+            turn.remember_secrets(with_render(turn.state.secrets, rendered, parent, children))
+            hidden = rendered.secret_queries
+            versions = lookups.watch(view.readable(rendered.queries), view.parent_lookup, hidden)
+            if view.account is not None and view.account.pending:
+                await view.account.review()
+                continue
+            named = named_objects(rendered)
+            new, written = await self._children.watch_rendered(turn, rendered, named)
+            await lookups.wait_for_sync(versions)
+            live = any(isinstance(query, Reference) for query in rendered.queries)
+            was_read, unreadable = await self._children.read_partial(turn, rendered, named)
+            unlabelled |= UnlabelledObjects({}, unreadable)
+            if was_read and (live or rendered.waits or rendered.generated):
+                continue
+            # What the render waited for or found absent may exist. Or it read objects in another version.
+            other = new or children.shown_versions(turn.uid) != shown
+            if (other and (rendered.waits or live or rendered.generated)) or lookups.watch(
+                versions, hidden=hidden
+            ) != versions:
+                continue
+            generated = {identity: written.get(identity) for identity in rendered.generated if identity not in read}
+            more = await self._children.get_unlabelled(turn, generated)
+            read.update(rendered.generated)
+            unlabelled |= more
+            if not more.objects:
+                break
+        if turn.state.renders.applied_digest != rendered.digest or Cause.PARENT in turn.causes:
+            moment.keep()
+            rendered = await self._verify_in_turn(parent, moment, rendered, texts)
+            await turn.steps.rest()
+        turn.learn_permissions(view.account)
+        self.follow(parent, Cause.TEMPLATE, moment.versions(versions), rendered.apis)
+        return RenderedObjects(rendered=rendered, named=named, unlabelled=unlabelled, as_rendered=as_rendered)
+
+    async def _verify_in_turn(
+        self, parent: Parent, moment: RenderMoment, rendered: Rendered, texts: ParsedTexts
+    ) -> Rendered:
+        """What was rendered, without what another render in its turn gives otherwise."""
+
+        def checked(seen: ClusterView) -> Rendered:
+            with texts.used(defer=False):
+                return verified(parent.folder, parent.live.body, seen, rendered)
+
+        return await self.turns.run(parent.live.uid, moment, checked)
+
+    async def render_status(
+        self, turn: Turn, children: Sequence[LiveObject], ready_when: Mapping[Reference, Predicate] | None = None
+    ) -> StatusFields:
+        """The status fields of the folder's status template. The operator watches everything that they look up.
+        `ready_when` has the children with a rule of readiness of their own.
+        """
+        lookups = self._cluster.lookups
+        await self._discover(turn.parent)
+        parent = turn.parent
+        for _ in range(ROUNDS):
+            moment = RenderMoment(lambda: self.view(turn, children))
+            own = await self.turns.run(
+                turn.uid, moment, lambda seen: render_status(parent.folder, parent.live.body, seen, ready_when)
+            )
+            view = moment.view
+            reviewed = view.account is None or not view.account.pending
+            turn.remember_secrets(with_status(turn.state.secrets, own))
+            versions = lookups.watch(view.readable(own.queries), view.parent_lookup, own.secret_queries)
+            if view.account is not None and view.account.pending:
+                await view.account.review()
+            await lookups.wait_for_sync(versions)
+            if reviewed and lookups.watch(versions, hidden=own.secret_queries) == versions:
+                break
+        turn.learn_permissions(view.account)
+        self.follow(turn.parent, Cause.CHILD, moment.versions(versions), own.apis)
+        return own
+
+    async def rendered_at_creation(self, turn: Turn, observed: Observed) -> frozenset[Identity]:
+        """The objects that the templates rendered when the parent was created, or would have rendered."""
+        created = creation_time(turn.parent.live.body["metadata"])
+        moment = RenderMoment(
+            lambda: replace(self.view(turn, observed.children.own), now=self._now() if created is None else created)
+        )
+        earlier = make_plan(observed, await self._render_in_turn(turn.parent, moment))
+        return frozenset(step.identity for step in earlier.steps if step.manifest is not None)
+
+    async def render_unstored(self, parent: Parent, *, children_known: bool) -> tuple[Rendered, ParentSecrets] | None:
+        """What the templates render for a parent that may never be stored, and where it has contents of Secrets.
+        Nothing is watched or remembered for it, so a manifest waits for what is not watched yet. Raises ApiError.
+
+        None where the templates read children that are not known, and where the parent's account may not read what
+        they ask for, or that is not known.
+        """
+        await self._cluster.lookups.discover()
+        turn = Turn.begin(self._cluster, parent, ParentState(), Cause.PARENT)
+        moment = RenderMoment(lambda: self.view(turn, own_children(turn)))
+        rendered = await self._render_in_turn(parent, moment)
+        account = moment.view.account
+        if account is not None and account.denies:
+            return None
+        if not children_known and any(isinstance(query, Reference) for query in rendered.queries):
+            return None
+        return rendered, with_render(NO_SECRETS, rendered, parent, self._cluster.children)
+
+    def render_traced(self, parent: Parent, observed: Observed) -> Rendered:
+        """What the templates render, with the origin of each field. Nothing else is watched for it."""
+        turn = Turn.begin(self._cluster, parent, ParentState(), Cause.PARENT)
+        view = replace(self.view(turn, observed.children.own), unlabelled=observed.children.unlabelled)
+        return render_traced(parent.folder, parent.live.body, view)
+
+    async def _render_in_turn(self, parent: Parent, moment: RenderMoment, texts: ParsedTexts | None = None) -> Rendered:
+        """The folder, rendered for a parent in its turn. With `texts`, long texts may be left to be parsed."""
+
+        def rendered(seen: ClusterView) -> Rendered:
+            with stage(Stage.RENDER), nullcontext() if texts is None else texts.used():
+                return render(parent.folder, parent.live.body, seen)
+
+        return await self.turns.run(parent.live.uid, moment, rendered)
+
+    async def judged(self, turn: Turn, work: Callable[[], Result]) -> Result:
+        """The result of pure work that judges objects by expressions of authors. It is repeated where they take long,
+        after a thread has judged these objects. Raises Postponed.
+        """
+        result = work()
+        while turn.judgements.missing:
+            await self.turns.in_thread(turn.judgements.judge_missing)
+            result = work()
+        return result
+
+    def follow(
+        self,
+        parent: Parent,
+        cause: Cause,
+        queries: Mapping[LookupQuery, AnswerVersion],
+        apis: Mapping[ApiKind, Availability] | None = None,
+    ) -> None:
+        """Requeue the parent when an answer changes, unless it was deleted while it was rendered."""
+        uid = parent.live.uid
+        known = uid in self._claims.parents
+        self._cluster.lookups.set_queries(Dependent(uid, cause), queries if known else {})
+        self._cluster.lookups.served.set_uses(Dependent(uid, cause), (apis or {}) if known else {})
+
+    async def _discover(self, parent: Parent) -> None:
+        templates = parent.folder.templates
+        if templates is not None and templates.queries_cluster:
+            await self._cluster.lookups.discover()
+
+    def view(self, turn: Turn, children: Sequence[LiveObject]) -> ParentView:
+        """What the templates of a parent see of the caches now. `children` are its own."""
+        watched, now, parent = self._cluster.children, self._now(), turn.parent.live
+        return ParentView(
+            now=now,
+            parent=parent,
+            lookups=self._cluster.lookups,
+            children=children,
+            objects=watched.of(parent.uid),
+            informers=watched,
+            kind_reports_status=self._cluster.reports_status,
+            account=turn.cluster.account_view(),
+            once=apply_once.with_final_states(turn.records, parent.uid, watched.last_seen, now).once_records,
+        )
+
+
+def _adoptable(parent: Parent, unlabelled: Mapping[Identity, LiveObject]) -> dict[Identity, LiveObject]:
+    """Those of these objects whose values a render may keep, because the parent may have them."""
+    policy = parent.folder.settings.adopt
+    return {identity: live for identity, live in unlabelled.items() if may_adopt(live, parent.live, policy)}
+
+
+def _as_rendered(
+    rendered: Rendered, moment: RenderMoment, unlabelled: Mapping[Identity, LiveObject]
+) -> dict[Identity, LiveObject | None]:
+    """What a render has just read: `ObservedChildren.as_rendered`."""
+    references = {(query.kind, query.name) for query in rendered.queries if isinstance(query, Reference)}
+    read: dict[Identity, LiveObject | None] = {
+        live.identity: live
+        for live in moment.view.children
+        if references and (live.identity.kind, live.identity.name) in references
+    }
+    for identity in rendered.generated:
+        read[identity] = moment.watched(identity) or unlabelled.get(identity)
+    return read

@@ -1,0 +1,170 @@
+"""The objects that may be a parent's children: which of them the operator watches, and which it reads one by one.
+
+Promises:
+- The operator starts an informer for every kind that a template first renders, and waits until it has synced, up to a
+  deadline.
+- What is recorded on a parent, and what an earlier process reported, is watched even if no template renders it now.
+- A recorded child that no informer shows is read. It is not taken for a deleted one.
+- For a parent that was deleted meanwhile, nothing is watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.kind_state import KindState
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.render_result import Rendered
+from ssa_operator.reconcile.act import run_all
+from ssa_operator.reconcile.adoption.rules import may_be_child
+from ssa_operator.reconcile.child_needs import (
+    NamedObject,
+    recorded_needs,
+    rendered_identities,
+    rendered_needs,
+    unrendered_needs,
+    versions_of,
+)
+from ssa_operator.reconcile.cluster_access import SharedCluster
+from ssa_operator.reconcile.object_claims import ObjectClaims
+from ssa_operator.reconcile.parent_records.rules import ParentRecords
+from ssa_operator.reconcile.resync.memory import ApplyRecords
+from ssa_operator.reconcile.shards.unlabelled_objects import UnlabelledObjects, get_unlabelled
+from ssa_operator.reconcile.status.previous_status import reported_kinds
+from ssa_operator.reconcile.turn import OwnChildren, Turn
+
+
+class WatchedChildren:
+    """Watches and reads the children of parents. `claims` knows the parents that exist."""
+
+    def __init__(self, cluster: SharedCluster, claims: ObjectClaims) -> None:
+        self._cluster = cluster
+        self._claims = claims
+
+    async def watch_recorded(self, turn: Turn) -> None:
+        """Watch the children that are recorded or reported, even if no template renders them now."""
+        children, reported = self._cluster.children, turn.state.unseen_kinds
+        if not turn.state.reconciled_before:
+            applied = turn.records.applied
+            recorded = frozenset[GroupKind]() if applied is None else applied.kinds
+            reported = recorded | reported_kinds(turn.parent.live)
+        needs = recorded_needs(turn.parent, turn.records, children, reported)
+        await children.watch(turn.uid, needs, _hidden_namespaces(turn))
+        unseen = frozenset(kind for kind, known in self.kinds(turn, reported).items() if not known.synced)
+        turn.state = replace(turn.state, unseen_kinds=unseen)
+        self.forget_if_gone(turn)
+
+    async def watch_rendered(
+        self, turn: Turn, rendered: Rendered, named: Sequence[NamedObject]
+    ) -> tuple[bool, dict[Identity, str]]:
+        """Watch what a render names, and nothing that the parent doesn't need any more. Returns whether something is
+        watched for the first time, and `versions_of`.
+        """
+        parent, children = turn.parent, self._cluster.children
+        needs = rendered_needs(named, parent)
+        # Another parent may have started their informers just now.
+        former = recorded_needs(parent, turn.records, children, turn.state.unseen_kinds, needs)
+        new = await children.watch(turn.uid, needs | former, _hidden_namespaces(turn))
+        written = versions_of(named, rendered.generated, parent, needs, children)
+        needs |= former
+        needs |= unrendered_needs(labelled_children(turn), needs)
+        children.need_only(turn.uid, needs, written)
+        return new, written
+
+    def forget_if_gone(self, turn: Turn) -> None:
+        """Need nothing for a parent that was deleted meanwhile: no event would stop its watches."""
+        if turn.uid not in self._claims.parents:
+            self._cluster.children.forget(turn.uid)
+
+    async def get_recorded(self, turn: Turn, records: ParentRecords) -> UnlabelledObjects:
+        """The recorded children that no informer shows although they exist, or that can't be read. They are not taken
+        for deleted ones.
+
+        The watch of their kind is behind, as it can be after a restore of etcd; or, under `--shard`, another client
+        changed their bucket label.
+        """
+        children, identities = self._cluster.children, {*records.inventory}
+        if turn.settings.sharded:
+            identities |= turn.state.children[ApplyRecords].by_child.keys()
+        served = (each for each in identities if children.namespaced(each.group_kind) is not None)
+        known = (each for each in served if not children.is_awaited(each, turn.uid))
+        unwatched = sorted(each for each in known if each not in children)
+        # The operator records no more than that, and whoever may edit the parent may write any number of names.
+        limit = turn.parent.folder.settings.max_children
+        found = await self.get_unlabelled(turn, dict.fromkeys(unwatched[:limit]))
+        own = {identity: live for identity, live in found.objects.items() if live.parent_uid == turn.uid}
+        unread = dict.fromkeys(unwatched[limit:], f"more than `maxChildren: {limit}` children are recorded")
+        return UnlabelledObjects(own, {**found.unreadable, **unread}, found.forbidden)
+
+    async def get_unlabelled(self, turn: Turn, versions: Mapping[Identity, str | None]) -> UnlabelledObjects:
+        """The objects of these names that exist without the operator's label, so that no informer holds them. They are
+        read as the parent's account, in these versions (None: the preferred one).
+        """
+        return await get_unlabelled(versions, turn.cluster.client, turn.cluster.children)
+
+    async def read_partial(
+        self, turn: Turn, rendered: Rendered, named: Sequence[NamedObject]
+    ) -> tuple[bool, Mapping[Identity, str]]:
+        """Read the objects that the templates render or read and of which only metadata is kept. Returns whether there
+        are any, and why others can't be read.
+        """
+        children = self._cluster.children
+        identities = rendered_identities(named, turn.parent, children)
+        asked = {(query.kind, query.name) for query in rendered.queries if isinstance(query, Reference)}
+        own = labelled_children(turn) if asked else ()
+        identities |= {each.identity for each in own if (each.identity.kind, each.identity.name) in asked}
+        children.expect(turn.uid, identities)
+        partial = [live for each in sorted(identities) if (live := children.get(each)) is not None and live.partial]
+        answers = await run_all(self._try_to_read(live) for live in partial)
+        failures = {live.identity: why for live, why in zip(partial, answers, strict=True) if why}
+        return len(failures) < len(partial), failures
+
+    async def _try_to_read(self, partial: LiveObject) -> str:
+        """Read an object whole. Returns why that fails, '' if it doesn't."""
+        try:
+            await self._cluster.children.read_whole(partial)
+        except (CredentialsError, ApiError) as error:
+            return str(error)
+        return ""
+
+    def kinds(self, turn: Turn, kinds: Iterable[GroupKind]) -> dict[GroupKind, KindState]:
+        """What is known of those of these kinds that the cluster serves."""
+        states = {kind: self._cluster.children.kind_state(kind, turn.uid) for kind in kinds}
+        known = ((kind, state) for kind, state in states.items() if state is not None)
+        return {kind: replace(state, reports_status=self._cluster.reports_status(kind)) for kind, state in known}
+
+
+def labelled_children(turn: Turn) -> Iterable[LiveObject]:
+    """The watched objects that have the parent's label and may be its children."""
+    live, recorded, cluster_scope = turn.parent.live, turn.records.inventory, turn.parent.folder.settings.cluster_scope
+    labelled = turn.cluster.children.by_parent(live.uid)
+    return (each for each in labelled if may_be_child(each, live, recorded, cluster_scope=cluster_scope))
+
+
+def own_children(turn: Turn) -> tuple[LiveObject, ...]:
+    """These objects in order: those of the parent's namespace come first, then those that are recorded, and then the
+    oldest. `child` reads the first one of its kind and name.
+    """
+    namespace, recorded = turn.parent.live.identity.namespace, turn.records.inventory
+
+    def order(child: LiveObject) -> tuple[bool, bool, str]:
+        outside = child.identity.namespace != namespace
+        return outside, child.identity not in recorded, child.metadata.creation_timestamp or ""
+
+    found = tuple(labelled_children(turn))
+    known = turn.own_children
+    if known is None or known.records is not turn.records or known.labelled != found:
+        known = turn.own_children = OwnChildren(found, turn.records, tuple(sorted(found, key=order)))
+    return known.ordered
+
+
+def _hidden_namespaces(turn: Turn) -> frozenset[str]:
+    """The namespaces that contents of Secrets name."""
+    children = turn.state.secrets.children
+    return frozenset(identity.namespace for identity, fields in children.items() if fields.names_namespace)

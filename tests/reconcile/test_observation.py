@@ -1,0 +1,70 @@
+"""What a reconcile knows when it plans is made in one place, also for a process that knows nothing of the parent."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from msgspec.structs import replace
+
+from ssa_operator.objects.causes import Cause
+from ssa_operator.objects.render_result import Rendered
+from ssa_operator.reconcile.observation import RECONCILE_AT, ClusterState, ProcessState, make_observed
+from ssa_operator.reconcile.observed import ApplyScope, Observed, ObservedChildren
+from ssa_operator.reconcile.parent_records.rules import AppliedRecord, ParentRecords
+from ssa_operator.reconcile.parent_state import ParentState
+from ssa_operator.reconcile.settings import ApplyMode, ReconcileSettings
+from ssa_operator.rendering.folder.sources import Folder
+from tests.objects.example_objects import parent
+from tests.packaging.checkout import ROOT
+
+FOLDER = Folder(resource="echoes", group="example.com", files={})
+NOTHING = ClusterState(children=ObservedChildren(objects={}, own=(), kinds={}))
+
+
+def observed(process: ProcessState, cluster: ClusterState = NOTHING, reconcile_at: str = "") -> Observed:
+    live = parent(annotations={RECONCILE_AT: reconcile_at} if reconcile_at else {})
+    return make_observed(live, FOLDER, Rendered(digest="t1"), cluster, process)
+
+
+def test_it_is_made_in_one_place() -> None:
+    places = [
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "ssa_operator").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == Observed.__name__
+    ]
+    assert places == ["ssa_operator/reconcile/observation.py"]
+
+
+def test_a_process_that_knows_nothing_of_a_parent_goes_by_its_records() -> None:
+    records = ParentRecords(applied=AppliedRecord(templates="t0", kinds=frozenset()))
+    found = observed(ProcessState(), replace(NOTHING, records=records))
+    assert not found.reconciled_before
+    assert found.renders.applied_digest == "t0"
+
+
+def test_the_kind_of_the_parent_has_the_crd_of_its_folder() -> None:
+    assert dict(observed(ProcessState()).parents.crds) == {parent().identity.group_kind: FOLDER.name}
+
+
+@pytest.mark.parametrize(
+    ("causes", "apply", "scope"),
+    [
+        (Cause.PARENT, ApplyMode.ALWAYS, ApplyScope.ALL),
+        (Cause.RESYNC, ApplyMode.ALWAYS, ApplyScope.ALL),
+        (Cause.CHILD, ApplyMode.ALWAYS, ApplyScope.CHANGED),
+        (Cause.PARENT, ApplyMode.CHANGED, ApplyScope.CHANGED),
+    ],
+)
+def test_the_causes_and_the_settings_decide_whether_everything_is_applied(
+    causes: Cause, apply: ApplyMode, scope: ApplyScope
+) -> None:
+    assert observed(ProcessState(causes=causes, settings=ReconcileSettings(apply=apply))).apply_scope is scope
+
+
+def test_a_new_reconcile_at_has_everything_applied() -> None:
+    process = ProcessState(state=ParentState(reconcile_at="1"), causes=Cause.CHILD)
+    renewed, before = observed(process, reconcile_at="2"), observed(process, reconcile_at="1")
+    assert (renewed.renewed, renewed.apply_scope) == (True, ApplyScope.ALL)
+    assert (before.renewed, before.apply_scope) == (False, ApplyScope.CHANGED)
