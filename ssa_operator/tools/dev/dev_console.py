@@ -47,6 +47,7 @@ from ssa_operator.reconcile.status.event_requests import EVENTS
 from ssa_operator.reconcile.suspension.rules import ANNOTATION as SUSPEND
 from ssa_operator.tools.dev.dev_cluster import LocalCluster
 from ssa_operator.tools.dev.dev_screen import KeyRequest, Row, Scene, ScreenState, draw, on_key
+from ssa_operator.tools.dev.project_files import AS_DEV, ProjectFiles
 from ssa_operator.tools.terminal import printing
 from ssa_operator.tools.tree.listings import Watches
 from ssa_operator.tools.tree.object_tree import Owner, owned_objects
@@ -103,9 +104,6 @@ async def keyboard() -> AsyncIterator[asyncio.Queue[str]]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
-AS_DEV = "ssa-operator-dev"
-"""The field manager of changes by the keys and examples of `dev`."""
-
 REDRAW = 0.25
 """Seconds between two readings of the operator's reports, if no key is pressed."""
 
@@ -127,6 +125,8 @@ class DevConsole:
     templates: Sequence[Path]
 
     cluster: LocalCluster
+
+    project: ProjectFiles
 
     _state: ScreenState = field(default_factory=ScreenState)
 
@@ -158,7 +158,8 @@ class DevConsole:
 
     async def _scene(self, watches: Watches, mapper: RESTMapper, log: Sequence[str]) -> Scene:
         """The data to show now."""
-        now, parents, errors = time.time(), list[dict[str, Any]](), list[str]()
+        now, parents = time.time(), list[dict[str, Any]]()
+        errors = [*self.operator.controllers.refused_crds.values(), *(each.text for each in self.project.problems)]
         async with watches.round():
             for informer in self.operator.folders.values():
                 errors += map(str, informer.folder.problems)

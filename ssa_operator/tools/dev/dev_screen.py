@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ssa_operator.objects.messages import counted
 from ssa_operator.objects.timestamps import moment_of
 from ssa_operator.tools.tree.parent_events import event_time
 from ssa_operator.tools.tree.tree_view import Line, condition, lines, one_line
@@ -89,7 +90,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     """The template folders that wait, with the reason."""
 
     errors: Sequence[str] = ()
-    """The errors of templates that last, each with its file and line."""
+    """The errors that last of templates, CRDs and examples, each with its file and line."""
 
     events: Sequence[Mapping[str, Any]] = ()
     """The Events on the shown objects, the oldest first."""
@@ -198,10 +199,11 @@ def _fitted(above: list[Text], last: Text, size: tuple[int, int]) -> list[Text]:
 
 def _title(scene: Scene) -> str:
     unready = sum((condition(parent, "Ready") or {}).get("status") != "True" for parent in scene.parents)
-    count = len(scene.parents)
-    state = f"{unready} not ready" if unready else "all ready" if count else "waiting"
-    errors = f", {len(scene.errors)} template error{'s' if len(scene.errors) > 1 else ''}" if scene.errors else ""
-    return f"ssa-operator dev: {count} parent{'' if count == 1 else 's'}, {state}{errors}"
+    parts = [counted(len(scene.parents), "parent")]
+    parts += [f"{unready} not ready"] if unready else ["all ready"] if scene.parents else []
+    parts += [f"{counted(len(scene.waiting), 'folder')} waiting"] if scene.waiting else []
+    parts += [counted(len(scene.errors), "error")] if scene.errors else []
+    return f"ssa-operator dev: {', '.join(parts)}"
 
 
 def _row(row: Row, selected: bool, width: int) -> Text:

@@ -50,7 +50,7 @@ def test_a_small_terminal_has_tree_message_errors_events_and_keys() -> None:
     events = [event("Created", "created Deployment default/web", 1, "Normal"), event("RenderFailed", message, 2)]
     screen = shown(ScreenState(), Scene(parents=[failed], errors=[f"{PLACE}: bad"], events=events))
     assert len(screen) == 24
-    assert screen[0] == "ssa-operator dev: 1 parent, 1 not ready, 1 template error"
+    assert screen[0] == "ssa-operator dev: 1 parent, 1 not ready, 1 error"
     assert screen[1].startswith("Echo default/web  RenderFailed  5m  RenderFailed: echoes")
     text = " ".join(screen)
     assert "set it in the parent's spec" in text
@@ -58,6 +58,15 @@ def test_a_small_terminal_has_tree_message_errors_events_and_keys() -> None:
     assert screen[-2] == f"{PLACE}: bad"
     assert screen[-1] == KEYS
     assert len(KEYS) <= 80
+
+
+def test_the_title_counts_folders_that_wait() -> None:
+    waiting = {"news.example.com": "the cluster serves no resource news.example.com"}
+    screen = shown(ScreenState(), scene(2, waiting=waiting))
+    assert screen[0] == "ssa-operator dev: 2 parents, all ready, 1 folder waiting"
+    assert "news.example.com waits: the cluster serves no resource news.example.com" in screen
+    assert shown(ScreenState(), Scene(waiting=waiting))[0] == "ssa-operator dev: 0 parents, 1 folder waiting"
+    assert shown(ScreenState(), Scene())[0] == "ssa-operator dev: 0 parents"
 
 
 def test_what_the_clusters_start_still_does_is_the_line_below_the_title() -> None:
