@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.messages import counted
 from ssa_operator.objects.timestamps import moment_of
 from ssa_operator.tools.tree.parent_events import event_time
-from ssa_operator.tools.tree.tree_view import Line, condition, lines, one_line
+from ssa_operator.tools.tree.tree_view import Line, condition, lines, one_line, totals, urgency
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -33,6 +33,9 @@ MESSAGE_LINES = 4
 
 EVENT_LINES = 6
 """The most lines of errors and Events."""
+
+CLOSING_PARENTS = 5
+"""The most parents that are not ready in the closing."""
 
 KEYS = "↑↓ select  p pause  r re-apply  d diff  b blame  e events  l log  q quit"
 PAGER_KEYS = "↑↓ scroll  q back"
@@ -55,7 +58,9 @@ _REQUESTS = {
     "b": KeyRequest.BLAME,
     "q": KeyRequest.QUIT,
 }
-_MOVES = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -10, "pagedown": 10, "home": -(10**6), "end": 10**6}
+_FAR = 10**6
+_MOVES = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -10, "pagedown": 10, " ": 10}
+_MOVES |= {"home": -_FAR, "g": -_FAR, "end": _FAR, "G": _FAR}
 
 
 class Row(Struct, frozen=True):
@@ -100,6 +105,9 @@ class Scene(Struct, frozen=True, kw_only=True):
 
     cluster_note: str = ""
     """The remaining work of the cluster's start, empty if it is complete."""
+
+    outage: str = ""
+    """Why the control plane is gone or does not answer, empty if it does."""
 
     def rows(self, now: float) -> list[Row]:
         """The lines of the tree. `now` is in seconds since the epoch."""
@@ -172,7 +180,9 @@ def draw(state: ScreenState, scene: Scene, rows: Sequence[Row], size: tuple[int,
     selected = state.at(rows)
     message = _wrapped(rows[selected].line.message or rows[selected].line.note, width)[:MESSAGE_LINES]
     remarks = _remarks(scene)
-    head = [_bar(_title(scene), width), *([Text(scene.cluster_note, "yellow")] if scene.cluster_note else [])]
+    head = [_bar(_title(scene), width)]
+    head += [Text(one_line(scene.outage), "bold red")] if scene.outage else []
+    head += [Text(scene.cluster_note, "yellow")] if scene.cluster_note and not scene.outage else []
     height_left = height - 1 - len(head)
     free = max(height_left - MIN_TREE - (len(message) + 1 if message else 0), 0)
     remarks = remarks[-min(EVENT_LINES, max(free - 1, 0)) :] if free > 1 else []
@@ -180,7 +190,10 @@ def draw(state: ScreenState, scene: Scene, rows: Sequence[Row], size: tuple[int,
     below += [_rule("Errors and Events", width), *remarks] if remarks else []
     room = max(height_left - len(below), 1)
     first = max(min(selected - room // 2, len(rows) - room), 0)
-    tree = [_row(row, place == selected, width) for place, row in enumerate(rows[first:], first)][:room]
+    tree = [
+        _row(row, width, selected=place == selected, faded=bool(scene.outage))
+        for place, row in enumerate(rows[first : first + room], first)
+    ]
     filled = [*tree, *([Text("")] * (room - len(tree))), *below]
     return _fitted([*head, *filled], _bar(state.notice or KEYS, width), size)
 
@@ -198,7 +211,9 @@ def _fitted(above: list[Text], last: Text, size: tuple[int, int]) -> list[Text]:
 
 
 def _title(scene: Scene) -> str:
-    unready = sum((condition(parent, "Ready") or {}).get("status") != "True" for parent in scene.parents)
+    if scene.outage:
+        return "ssa-operator dev: the control plane is gone; this is what it had last"
+    unready = sum(not _is_ready(parent) for parent in scene.parents)
     parts = [counted(len(scene.parents), "parent")]
     parts += [f"{unready} not ready"] if unready else ["all ready"] if scene.parents else []
     parts += [f"{counted(len(scene.waiting), 'folder')} waiting"] if scene.waiting else []
@@ -206,12 +221,14 @@ def _title(scene: Scene) -> str:
     return f"ssa-operator dev: {', '.join(parts)}"
 
 
-def _row(row: Row, selected: bool, width: int) -> Text:
+def _row(row: Row, width: int, *, selected: bool, faded: bool) -> Text:
+    """A line of the tree. The selected one has no colours, which its background would hide."""
+    from rich.text import Text
+
     found = row.line.text()
     if selected:
-        found.pad_right(max(width - found.cell_len, 0))
-        found.stylize("reverse")
-    return found
+        return Text(found.plain + " " * max(width - found.cell_len, 0), "reverse")
+    return Text(found.plain, "dim") if faded else found
 
 
 def _bar(text: str, width: int) -> Text:
@@ -237,7 +254,32 @@ def _remarks(scene: Scene) -> list[Text]:
     from rich.text import Text
 
     events = [Text(event_text(event), "yellow" if event.get("type") == "Warning" else "") for event in scene.events]
-    return [*events[-EVENT_LINES:], *(Text(one_line(error), "red") for error in scene.errors)]
+    errors = () if scene.outage else scene.errors
+    return [*events[-EVENT_LINES:], *(Text(one_line(error), "red") for error in errors)]
+
+
+def closing(parents: Sequence[Mapping[str, Any]], outage: str) -> list[str]:
+    """What remains in the terminal after `dev`: what ran, and what of it is not ready."""
+    reasons = totals(parents).partition(": ")[2]
+    found = [f"dev ran {counted(len(parents), 'parent')}{f': {reasons}' if reasons else ''}"]
+    unready = [
+        each for each in sorted(parents, key=urgency) if (condition(each, "Ready") or {}).get("status") != "True"
+    ]
+    found += [_closing_line(each) for each in unready[:CLOSING_PARENTS]]
+    rest = len(unready) - CLOSING_PARENTS
+    found += [f"and {counted(rest, 'other')} that {'is' if rest == 1 else 'are'} not ready"] if rest > 0 else []
+    return [*found, *([f"The control plane is gone: {outage}"] if outage else [])]
+
+
+def _is_ready(parent: Mapping[str, Any]) -> bool:
+    return (condition(parent, "Ready") or {}).get("status") == "True"
+
+
+def _closing_line(parent: Mapping[str, Any]) -> str:
+    ready = condition(parent, "Ready") or {}
+    name = f"{parent['namespace']}/{parent['name']}" if parent.get("namespace") else parent["name"]
+    state = f"{ready.get('reason', 'Unknown')}: {ready.get('message', '')}" if ready else "not reconciled"
+    return one_line(f"{parent['kind']} {name}  {state}").replace(f"{name} ", f"{name}  ", 1)
 
 
 def event_text(event: Mapping[str, Any]) -> str:

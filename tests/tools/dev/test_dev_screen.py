@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ssa_operator.tools.dev.dev_console import parse_keys
-from ssa_operator.tools.dev.dev_screen import KEYS, KeyRequest, Scene, ScreenState, draw, event_text, on_key
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.tools.dev.dev_screen import KEYS, KeyRequest, Scene, ScreenState, closing, draw, event_text, on_key
+from ssa_operator.tools.dev.listen_address import ATTEMPTS, listen_address
 from tests.tools.tree.test_tree_view import NOON, child, parent
 
 PLACE = "echoes.example.com/deployment.yaml.j2:9"
@@ -101,7 +103,7 @@ def test_the_screen_has_the_terminals_size_and_the_selected_line(
     assert all(line.cell_len <= width and len(line.plain.splitlines()) <= 1 for line in lines)
     if state.pager is None:
         chosen = on.rows(NOON)[state.at(on.rows(NOON))]
-        highlighted = [line.plain for line in lines if any(span.style == "reverse" for span in line.spans)]
+        highlighted = [line.plain for line in lines if line.style == "reverse"]
         assert len(highlighted) == 1
         assert highlighted[0][:20].rstrip() == str(chosen.line)[:20].rstrip()
 
@@ -156,5 +158,45 @@ def test_events_are_one_line_with_their_last_time() -> None:
     assert event_text({"reason": "Any"}) == "- Any /: "
 
 
-def test_terminals_send_keys_as_sequences() -> None:
-    assert parse_keys("\x1b[A\x1bOBq\x1b[5~\x1b[99~G\x1b") == ["up", "down", "q", "pageup", "end", "escape"]
+def test_a_control_plane_that_is_gone_is_the_title_and_no_error_of_a_template() -> None:
+    failed = parent("web", "ApplyFailed", uid="1")
+    on = Scene(parents=[failed, parent("app", uid="2")], errors=["can't reach the API server"], outage="etcd ended")
+    screen = draw(ScreenState(), on, on.rows(NOON), (80, 24))
+    assert screen[0].plain.rstrip() == "ssa-operator dev: the control plane is gone; this is what it had last"
+    assert screen[1].plain == "etcd ended"
+    assert "error" not in " ".join(shown(ScreenState(), on))
+    colours = {str(span.style) for line in screen[2:10] for span in line.spans}
+    assert not colours & {"green", "yellow", "red", "bold"}
+
+
+def test_the_closing_says_what_ran_and_what_is_left() -> None:
+    message = f"{PLACE}: spec.replicas is missing"
+    failed = parent("web", "RenderFailed", stalled=True)
+    failed["conditions"][0]["message"] = message
+    parents = [parent(f"web-{number}") for number in range(200)]
+    assert closing([*parents, failed], "") == [
+        "dev ran 201 parents: 1 RenderFailed, 200 Ready",
+        f"Echo default/web  RenderFailed: {message}",
+    ]
+    many = [parent(f"web-{number}", "Progressing") for number in range(9)]
+    assert len(closing(many, "etcd ended")) == 8
+    assert closing(many, "etcd ended")[-2:] == [
+        "and 4 others that are not ready",
+        "The control plane is gone: etcd ended",
+    ]
+    assert closing([], "") == ["dev ran 0 parents"]
+
+
+def test_the_next_free_port_takes_the_place_of_a_busy_one_unless_the_user_names_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = busy.getsockname()[1]
+        host, found = listen_address(("127.0.0.1", port), named=False) or ("", 0)
+        assert host == "127.0.0.1"
+        assert port < found < port + ATTEMPTS
+        with pytest.raises(
+            CommandError, match=f"can't listen on 127.0.0.1:{port}: Address already in use; choose another"
+        ):
+            listen_address(("127.0.0.1", port), named=True)
+    assert listen_address(("127.0.0.1", port), named=True) == ("127.0.0.1", port)
+    assert listen_address(None, named=False) is None
+    assert listen_address((None, 0), named=True) == (None, 0)
