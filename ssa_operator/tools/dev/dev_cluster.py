@@ -8,6 +8,7 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -37,6 +38,11 @@ class LocalCluster:
             return ""
         percent = f", {self.step.done * 100 // self.step.total} %" if self.step.total else ""
         return f"No pods yet: {self.step.message}{percent}"
+
+    @property
+    def kubeconfig_command(self) -> str:
+        """The command that makes a shell use the cluster."""
+        return f"export KUBECONFIG={shlex.quote(str(self.cluster.kubeconfig))}"
 
     @property
     def outage(self) -> str:

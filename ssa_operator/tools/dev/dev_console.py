@@ -35,10 +35,13 @@ from ssa_operator.operator.process import logging_setup
 from ssa_operator.reconcile.observe import RECONCILE_AT
 from ssa_operator.reconcile.suspension.rules import ANNOTATION as SUSPEND
 from ssa_operator.tools.dev.dev_cluster import LocalCluster
-from ssa_operator.tools.dev.dev_screen import KeyRequest, Row, ScreenState, draw, on_key
+from ssa_operator.tools.dev.dev_screen import draw
 from ssa_operator.tools.dev.project_files import AS_DEV, ProjectFiles
+from ssa_operator.tools.dev.saved_checks import SavedChecks
+from ssa_operator.tools.dev.scene import Row
 from ssa_operator.tools.dev.scene_reader import scene_reader
-from ssa_operator.tools.terminal.keyboard import keyboard
+from ssa_operator.tools.dev.screen_state import KeyRequest, ScreenState, on_key
+from ssa_operator.tools.terminal.keyboard import clipboard_sequence, keyboard
 
 REDRAW = 0.25
 """Seconds between two readings of the operator's reports, if no key is pressed."""
@@ -58,6 +61,8 @@ class DevConsole:
 
     project: ProjectFiles
 
+    checks: SavedChecks
+
     _state: ScreenState = field(default_factory=ScreenState)
 
     _command: asyncio.Task[None] | None = None
@@ -67,13 +72,14 @@ class DevConsole:
         """Show the screen until `stop` is set. The key for quitting sets it."""
         with logging_setup.kept() as log:
             async with (
-                scene_reader(self.operator, self.client, self.cluster, self.project) as reader,
+                scene_reader(self.operator, self.client, self.cluster, self.project, self.checks) as reader,
                 keyboard() as keys,
             ):
                 with Screen(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as screen:
                     while not stop.is_set():
                         scene = await reader.read(tuple(log))
                         rows = scene.rows(time.time())
+                        self._state = replace(self._state, width=console.width)
                         shown = draw(self._state, scene, rows, (console.width, console.height))
                         screen.update(Group(*shown), refresh=True)
                         with contextlib.suppress(TimeoutError):
@@ -81,8 +87,12 @@ class DevConsole:
                             self._state, request = on_key(self._state, key, rows, scene)
                             if request is KeyRequest.QUIT:
                                 stop.set()
+                            elif request is KeyRequest.COPY:
+                                console.file.write(clipboard_sequence(scene.kubeconfig))
+                                self._state = replace(self._state, notice=f"copied: {scene.kubeconfig}")
                             elif request is not None:
-                                await self._do(request, rows[self._state.at(rows)], console.width)
+                                found = self._state.shown(rows)
+                                await self._do(request, found[self._state.at(found)], console.width)
             if self._command is not None:
                 self._command.cancel()
                 await asyncio.gather(self._command, return_exceptions=True)

@@ -39,6 +39,7 @@ from ssa_operator.tools.dev.dev_cluster import LocalCluster, local_cluster
 from ssa_operator.tools.dev.dev_console import DevConsole
 from ssa_operator.tools.dev.listen_address import Address, listen_address
 from ssa_operator.tools.dev.project_files import ProjectFiles, ProjectProblem
+from ssa_operator.tools.dev.saved_checks import SavedChecks
 from ssa_operator.tools.dev.scene_reader import TEMPLATE_ERRORS, parent_entries
 
 CHECK = 0.25
@@ -95,7 +96,7 @@ class DevSession(Struct, frozen=True, kw_only=True):
             mapper = RESTMapper(client)
             project = ProjectFiles(client, mapper, installer, crds=self.crds, examples=self.examples)
             await project.apply_examples()
-            console.print(f"In another terminal: export KUBECONFIG={local.cluster.kubeconfig}", soft_wrap=True)
+            console.print(f"In another terminal: {local.kubeconfig_command}", soft_wrap=True)
             operator = Operator(
                 client,
                 mapper,
@@ -107,9 +108,16 @@ class DevSession(Struct, frozen=True, kw_only=True):
                     group.create_task(session.serve(operator, stop))
                     others = [group.create_task(project.follow()), group.create_task(local.complete())]
                     if console.is_terminal:
+                        checks = SavedChecks(self.templates, self.installation.values, self.crds, self.examples)
                         dev_console = DevConsole(
-                            operator=operator, client=client, templates=self.templates, cluster=local, project=project
+                            operator=operator,
+                            client=client,
+                            templates=self.templates,
+                            cluster=local,
+                            project=project,
+                            checks=checks,
                         )
+                        others.append(group.create_task(_check(operator, checks)))
                         group.create_task(dev_console.run(console, stop))
                     else:
                         others.append(group.create_task(_fail_without(local)))
@@ -146,6 +154,12 @@ def _what_is_left(local: LocalCluster) -> str:
     if local.cluster.group is not None:
         return f"The local cluster {name} and all objects in it are gone"
     return f"The local cluster {name} goes on, with all objects in it; ssa-operator cluster stop --name {name} ends it"
+
+
+async def _check(operator: Operator, checks: SavedChecks) -> None:
+    """Check the project after the first reconcile, which is more urgent, and after each change."""
+    await operator.started.wait()
+    await checks.follow()
 
 
 async def _fail_without(local: LocalCluster) -> None:

@@ -26,8 +26,9 @@ from ssa_operator.objects.identity import read_identity
 from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.status.event_requests import EVENTS
 from ssa_operator.tools.dev.dev_cluster import LocalCluster
-from ssa_operator.tools.dev.dev_screen import Scene
 from ssa_operator.tools.dev.project_files import ProjectFiles
+from ssa_operator.tools.dev.saved_checks import SavedChecks
+from ssa_operator.tools.dev.scene import Scene
 from ssa_operator.tools.tree.listings import Watches
 from ssa_operator.tools.tree.object_tree import Owner, owned_objects
 from ssa_operator.tools.tree.parent_entries import child_data
@@ -43,11 +44,11 @@ TEMPLATE_ERRORS = frozenset({"RenderFailed", "InvalidManifest", "ApplyFailed", "
 
 @asynccontextmanager
 async def scene_reader(
-    operator: Operator, client: Client, cluster: LocalCluster, project: ProjectFiles
+    operator: Operator, client: Client, cluster: LocalCluster, project: ProjectFiles, checks: SavedChecks
 ) -> AsyncIterator[SceneReader]:
     """A reader, whose watches end with the block."""
     async with Watches(client) as watches:
-        yield SceneReader(operator, cluster, project, watches, RESTMapper(client))
+        yield SceneReader(operator, cluster, project, checks, watches, RESTMapper(client))
 
 
 @dataclass(slots=True)
@@ -57,6 +58,7 @@ class SceneReader:
     operator: Operator
     cluster: LocalCluster
     project: ProjectFiles
+    checks: SavedChecks
     _watches: Watches
     _mapper: RESTMapper
     _last: Scene = field(default_factory=Scene)
@@ -70,7 +72,14 @@ class SceneReader:
             except ApiError as error:
                 outage = str(error)
             outage = outage or next(iter(self._watches.problems), "")
-        return replace(self._last, log=log, cluster_note=self.cluster.note, outage=outage)
+        return replace(
+            self._last,
+            findings=self.checks.findings,
+            log=log,
+            kubeconfig=self.cluster.kubeconfig_command,
+            cluster_note=self.cluster.note,
+            outage=outage,
+        )
 
     async def _read(self, now: float) -> Scene:
         parents = [self._with_children(parent, now) for parent in parent_entries(self.operator)]

@@ -1,4 +1,4 @@
-"""The keys that a user presses in a terminal.
+"""The keys that a user presses in a terminal, and its clipboard.
 
 Promises:
 - A key arrives without Enter, and is not echoed. Ctrl-C stays a signal.
@@ -9,6 +9,7 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import re
 import sys
@@ -70,3 +71,10 @@ async def keyboard() -> AsyncIterator[asyncio.Queue[str]]:
     finally:
         loop.remove_reader(descriptor)
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def clipboard_sequence(text: str) -> str:
+    """The output by which a terminal puts a text on its clipboard: OSC 52 of xterm's control sequences
+    (https://invisible-island.net/xterm/ctlseqs/ctlseqs.html), which most terminals follow, also over SSH.
+    """
+    return f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07"

@@ -15,6 +15,7 @@ import pytest
 from ssa_operator.devcluster import binaries, processes
 from ssa_operator.devcluster import cluster as clusters
 from ssa_operator.devcluster.file_lock import take_lock
+from ssa_operator.tools.terminal.keyboard import clipboard_sequence
 from tests.cli.process import run
 from tests.cli.terminal import terminal
 from tests.devcluster.waiting import until
@@ -37,7 +38,7 @@ async def test_one_screen_shows_the_tree_events_and_errors_and_its_keys_work(tmp
     (tmp_path / "echo.yaml").write_text(ECHO)
     arguments = ("dev", f"--templates={templates}", f"--examples={tmp_path / 'echo.yaml'}", "--listen=")
     async with terminal(*arguments, SSA_OPERATOR_STATE_DIR=str(tmp_path / "state")) as shown:
-        text = await shown.shows("Echo default/hello  Ready", "ReplicaSet default/hello", "Pod default/hello", "q quit")
+        text = await shown.shows("Echo default/hello Ready", "ReplicaSet default/hello", "Pod default/hello", "q quit")
         assert text.startswith("ssa-operator dev: 1 parent, all ready")
         await shown.shows("Created Echo/hello: created Deployment default/hello")
 
@@ -63,10 +64,25 @@ async def test_one_screen_shows_the_tree_events_and_errors_and_its_keys_work(tmp
         shown.press("q")
         await shown.shows("q quit")
 
+        await shown.shows("export KUBECONFIG=")
+        shown.press("e")
+        await shown.shows("copied: export KUBECONFIG=")
+        command = f"export KUBECONFIG={tmp_path / 'state' / 'clusters' / 'default' / 'kubeconfig'}"
+        assert clipboard_sequence(command).encode() in shown.raw
+
+        image = broken.with_name("image.yaml.j2")
+        image.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}-more\ndta: {a: b}\n")
+        await shown.shows("image.yaml.j2:5", "1 error")
+        shown.press("c")
+        await shown.shows("Findings of check", "q back")
+        shown.press("q")
+        image.unlink()
+        await shown.shows("all ready")
+
         shown.press("l")
         await shown.shows("Log, newest first", "default/hello: Ready=True", "q back")
         shown.press("q")
-        shown.press("e")
+        shown.press("v")
         await shown.shows("Errors and Events, newest first", "Created Echo/hello")
         shown.press("q")
         await shown.shows("q quit")
@@ -141,7 +157,7 @@ async def test_an_echo_is_reconciled_while_the_controllers_are_compiled(
         assert found.message == "the API server is ready; kube-controller-manager, kube-scheduler, kwok will follow"
 
         first_start.gate.touch()
-        await shown.shows("Echo default/hello  Ready", "Pod default/hello")
+        await shown.shows("Echo default/hello Ready", "Pod default/hello")
         await shown.hides("No pods yet")
         assert (await clusters.status("default")).message == "ready"
         shown.press("q")
