@@ -181,17 +181,15 @@ def _remarks(scene: Scene, selected: str) -> list[Text]:
     return [*texts[-EVENT_LINES:], *(Text(one_line(each), "red") for each in errors if place_of(each) != selected)]
 
 
-def closing(parents: Sequence[Mapping[str, Any]], outage: str) -> list[str]:
+def closing(parents: Sequence[Mapping[str, Any]]) -> list[str]:
     """What remains in the terminal after `dev`: what ran, and what of it is not ready."""
     reasons = totals(parents).partition(": ")[2]
     found = [f"dev ran {counted(len(parents), 'parent')}{f': {reasons}' if reasons else ''}"]
-    unready = [
-        each for each in sorted(parents, key=urgency) if (condition(each, "Ready") or {}).get("status") != "True"
-    ]
+    unready = [parent for parent in sorted(parents, key=urgency) if not _is_ready(parent)]
     found += [_closing_line(each) for each in unready[:CLOSING_PARENTS]]
     rest = len(unready) - CLOSING_PARENTS
     found += [f"and {counted(rest, 'other')} that {'is' if rest == 1 else 'are'} not ready"] if rest > 0 else []
-    return [*found, *([f"The control plane is gone: {outage}"] if outage else [])]
+    return found
 
 
 def _is_ready(parent: Mapping[str, Any]) -> bool:

@@ -124,13 +124,13 @@ class DevSession(Struct, frozen=True, kw_only=True):
                     if self.until_ready is not None:
                         group.create_task(_stop_when_ready(operator, project, self.until_ready, stop))
                     await stop.wait()
-                    closing += dev_screen.closing(parent_entries(operator), "")
+                    closing += dev_screen.closing(parent_entries(operator))
                     for task in others:
                         task.cancel()
                 if local.outage:
                     raise CommandError(f"the control plane is gone: {local.outage}")
             except* CommandError as errors:
-                closing[:] = closing or dev_screen.closing(parent_entries(operator), "")
+                closing[:] = closing or dev_screen.closing(parent_entries(operator))
                 raise errors.exceptions[0] from None
 
 
