@@ -25,7 +25,7 @@ PICTURE = ROOT / "docs" / "dev.svg"
 
 COLUMNS, LINES = 100, 24
 
-_TREE = ("all ready", "Echo default/hello  Ready", "Pod default/hello", "Ready Echo/hello: ")
+_TREE = ("all ready", "Echo default/hello Ready", "Pod default/hello", "Ready Echo/hello: ")
 """What the screen has to show before the picture is taken: the last Event says that the Echo is ready."""
 
 _FONT_FACES = re.compile(r"\s*@font-face \{.*?\}\n", re.DOTALL)

@@ -1,4 +1,4 @@
-"""A lock between processes. A process that waits for it reports the process that holds it.
+"""A lock between processes. A process that waits for it, or can't have it, reports the process that holds it.
 
 Promises:
 - The kernel releases the lock when its process ends, kill -9 included. The user never has to remove a lock by hand.
@@ -9,13 +9,35 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from ssa_operator.devcluster.progress import Progress, ProgressCallback
 
 _POLL_SECONDS = 0.1
+
+_HOLDER_BYTES = 4096
+
+
+class LockHeldError(Exception):
+    """Another process holds a lock. The text is how that process describes itself."""
+
+
+@contextmanager
+def take_lock(path: Path, holder: str) -> Iterator[None]:
+    """Holds the lock of the file `path`, which stays, with a description of its holder. Raises LockHeldError at once if
+    another process has it.
+    """
+    lock = _open(path)
+    try:
+        if not _try_lock(lock):
+            raise LockHeldError(os.pread(lock, _HOLDER_BYTES, 0).decode(errors="replace"))
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, holder.encode()[:_HOLDER_BYTES], 0)
+        yield
+    finally:
+        os.close(lock)
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,9 @@ from ssa_operator.kube.api.backoff import BACKOFF_BASE, backoff
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.objects.json_encoding import encode
 from ssa_operator.objects.messages import bounded
+from ssa_operator.objects.render_result import Document
 from ssa_operator.operator import crd_installation
 from ssa_operator.operator.crd_installation import DefinitionError
 
@@ -37,24 +40,36 @@ class CRDInstaller:
         self.refused: Mapping[str, str] = {}
         self.on_change: Callable[[Mapping[str, str]], None] = lambda _refused: None
         """Called with the reasons whenever they change."""
-        self.applied: frozenset[str] = frozenset()
-        """The names of those that are applied."""
+        self.applied: Mapping[str, str] = {}
+        """Those that are applied: the digest of each by name."""
+        self._installing = asyncio.Lock()
         self._client = client
         self._folders = tuple(folders)
         self._changed = asyncio.Event()
 
-    async def install(self) -> None:
-        """Apply each CRD that is not applied yet. Raises DefinitionError for a missing folder, and ApiError if the
-        API server can't be reached.
+    async def install(self, *, changed: bool = False) -> None:
+        """Apply each CRD that is not applied yet, with `changed` also those that changed since. Raises DefinitionError
+        for a missing folder, and ApiError if the API server can't be reached.
         """
+        async with self._installing:
+            await self._install(changed=changed)
+
+    async def _install(self, *, changed: bool) -> None:
         documents, refused = crd_installation.read(*self._folders)
-        names = {document.body["metadata"]["name"]: document for document in documents}
-        pending = [document for name, document in names.items() if name not in self.applied and name not in refused]
+        digests = {document.body["metadata"]["name"]: _digest(document) for document in documents}
+        pending = [
+            document
+            for document, (name, digest) in zip(documents, digests.items(), strict=True)
+            if name not in refused and self.applied.get(name) != digest and (changed or name not in self.applied)
+        ]
         refused = {**refused, **await crd_installation.refusals(self._client, pending)}
         applied = [document for document in pending if document.body["metadata"]["name"] not in refused]
         for remark in crd_installation.remarks(applied):
             log.warning("%s", remark)
-        self.applied |= {document.body["metadata"]["name"] for document in applied}
+        names = [document.body["metadata"]["name"] for document in applied]
+        for name in names if changed else ():
+            log.info("the CRD %s is applied as it is in its file now", name)
+        self.applied = {**self.applied, **{name: digests[name] for name in names}}
         self._take({name: " ".join(bounded(reason, REASON_LIMIT).split()) for name, reason in refused.items()})
 
     def _take(self, refused: Mapping[str, str]) -> None:
@@ -89,3 +104,7 @@ class CRDInstaller:
                 await self.install()
             except (ApiError, CredentialsError, DefinitionError) as error:
                 log.warning("the refused CRDs can't be applied: %s", error)
+
+
+def _digest(document: Document) -> str:
+    return hashlib.sha256(encode(document.body)).hexdigest()

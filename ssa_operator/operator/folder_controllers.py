@@ -340,6 +340,8 @@ class FolderControllers:
         folder = self._sources.folders.get(name) if self._sources else None
         running = self.folders.get(name)
         served = await self._served(folder, running) if folder is not None else None
+        if folder is None:
+            self.missing.pop(name, None)
         if folder is None or served is None:
             if running is not None:
                 log.warning("%s: stops: %s", name, self.missing.get(name, "its templates are gone"))

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import fcntl
 import os
+import re
 import struct
 import sys
 import termios
@@ -39,8 +40,8 @@ class Terminal:
         os.write(self._descriptor, keys.encode())
 
     async def shows(self, *words: str) -> str:
-        """The screen, once it has all of these words."""
-        return await self._until(lambda text: all(word in text for word in words), f"to show {words}")
+        """The screen, once it has all of these words. One blank between two words stands for any number."""
+        return await self._until(lambda text: all(word in _squeezed(text) for word in words), f"to show {words}")
 
     async def hides(self, word: str) -> str:
         """The screen, once it does not have this word."""
@@ -72,6 +73,10 @@ class Terminal:
         self.raw += data
         self._stream.feed(data)
         self._changed.set()
+
+
+def _squeezed(text: str) -> str:
+    return f"{text}\n{re.sub(' +', ' ', text)}"
 
 
 @contextlib.asynccontextmanager

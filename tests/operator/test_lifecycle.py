@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -490,6 +491,16 @@ def loaded(operator: Operator, folder: str) -> str:
 
 
 @pytest.mark.exhaustive
+async def test_a_folder_that_waits_is_forgotten_when_it_is_deleted(
+    operate: Operate, gadget_templates: Path, group: str
+) -> None:
+    async with operate() as running:
+        operator, name = running.operator, f"gadgets.{group}"
+        await until(lambda: name in operator.missing)
+        shutil.rmtree(gadget_templates / name)
+        await until(lambda: name not in operator.missing)
+
+
 async def test_a_template_saved_during_discovery_is_rendered(
     desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def apply(
     Needs no running operator, and can run beside one. Exit code 0: ready. 1: not ready in time, or failed. 2: refused.
     """
     from ssa_operator.operator.process import connection
+    from ssa_operator.tools.connection.cluster_target import cluster_target
     from ssa_operator.tools.offline.file_apply import FileApply
 
     check_folders(templates)
@@ -67,7 +68,7 @@ def apply(
         seconds=timeout,
         prune=prune,
         output=output,
-        target=connection.Target(kubeconfig=kubeconfig, context=context),
+        target=cluster_target(kubeconfig, context),
     )
     failures = connection.run(run.run(), code=REFUSED)
     if failures:

@@ -55,13 +55,14 @@ def diff(
     """
     from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process import connection
+    from ssa_operator.tools.connection.cluster_target import cluster_target
     from ssa_operator.tools.plan.changes import changed_parents, changes_data, print_changes
     from ssa_operator.tools.terminal import printing
 
     check_folders(templates)
     within = namespace_of(namespace)
     options = Options(templates=tuple(templates), installation=installation_of(values))
-    target = connection.Target(kubeconfig=kubeconfig, context=context)
+    target = cluster_target(kubeconfig, context)
     found = connection.run(changed_parents(parents, options, within, target), code=ERROR)
     if output is OutputFormat.TABLE:
         console = streams.console(soft_wrap=True)

@@ -84,6 +84,7 @@ def plan(
     """
     from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process import connection
+    from ssa_operator.tools.connection.cluster_target import cluster_target
     from ssa_operator.tools.plan.all_parents import plan_against, plan_live
 
     check_folders(templates)
@@ -104,7 +105,7 @@ def plan(
         except CommandError as error:
             raise CommandError(str(error), code=ERROR) from error
     else:
-        target = connection.Target(kubeconfig=kubeconfig, context=context)
+        target = cluster_target(kubeconfig, context)
         summary = connection.run(plan_live(options, target, save), code=ERROR)
     _print(summary, output)
     if summary.failed:

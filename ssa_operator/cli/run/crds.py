@@ -30,12 +30,13 @@ def apply(crds: Crds = CRDS, timeout: Timeout = 30.0, context: Context = None, k
     """
     from ssa_operator.operator import crd_installation
     from ssa_operator.operator.process import connection
+    from ssa_operator.tools.connection.cluster_target import cluster_target
 
     check_crd_folders(crds)
 
     async def work() -> None:
         documents = crd_installation.load(*crds)
-        async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
+        async with connection.connect(cluster_target(kubeconfig, context)) as client:
             refused = await crd_installation.refusals(client, documents, timeout)
         applied = [document for document in documents if document.body["metadata"]["name"] not in refused]
         for document in applied:
@@ -61,13 +62,14 @@ def wait(
     """Wait until CRDs exist and are Established."""
     from ssa_operator.operator import crd_installation
     from ssa_operator.operator.process import connection
+    from ssa_operator.tools.connection.cluster_target import cluster_target
 
     if not names or crds != CRDS:
         check_crd_folders(crds)
 
     async def work() -> None:
         wanted = names or [document.body["metadata"]["name"] for document in crd_installation.load(*crds)]
-        async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
+        async with connection.connect(cluster_target(kubeconfig, context)) as client:
             await crd_installation.established(client, wanted, timeout)
         for name in wanted:
             streams.line(f"{name} established")

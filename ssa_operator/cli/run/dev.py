@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def dev(
+    ctx: typer.Context,
     templates: Templates = TEMPLATES,
     values: Values = None,
     crds: Crds = CRDS,
@@ -46,7 +47,7 @@ def dev(
         typer.Option(
             "--until-ready",
             envvar="SSA_OPERATOR_UNTIL_READY",
-            help="Exit with 0 as soon as every example is Ready, or with 1 after --timeout.",
+            help="Exit with 0 as soon as every example is Ready, or with 1 after --timeout, or when no waiting helps.",
         ),
     ] = False,
     timeout: Timeout = 120.0,
@@ -76,6 +77,7 @@ def dev(
         examples=tuple(examples),
         name=name,
         listen=address(listen),
+        fixed_port=str(ctx.get_parameter_source("listen")) != "ParameterSource.DEFAULT",
         until_ready=timeout if until_ready else None,
     )
     asyncio.run(dev_session.run())

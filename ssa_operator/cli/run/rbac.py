@@ -112,7 +112,7 @@ def rbac(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Print the permissions that the operator needs for these templates, as manifests. No cluster is needed."""
-    from ssa_operator.operator.process.connection import Target
+    from ssa_operator.tools.connection.cluster_target import cluster_target
     from ssa_operator.tools.permissions import printed_permissions as printed
     from ssa_operator.tools.permissions.needed_permissions import Files, OperatorSettings
 
@@ -143,7 +143,7 @@ def rbac(
         admission_service=admission_service,
     )
     if check:
-        printed.print_missing(files, settings, as_user, output, Target(kubeconfig=kubeconfig, context=context))
+        printed.print_missing(files, settings, as_user, output, cluster_target(kubeconfig, context))
     elif explain:
         printed.print_needs(files, settings, output)
     elif helm_values:

@@ -58,6 +58,7 @@ def blame(
     from ssa_operator.operator.process.output_formats import OutputFormat
     from ssa_operator.tools.blame.blame_text import print_text
     from ssa_operator.tools.blame.blamed_object import blamed_objects
+    from ssa_operator.tools.connection.cluster_target import cluster_target
     from ssa_operator.tools.connection.object_reference import parse_chain
     from ssa_operator.tools.terminal import printing
 
@@ -66,7 +67,7 @@ def blame(
     chain = parse_chain(objects)
     if len(chain) > 2:
         raise CommandError(f"{' '.join(objects)!r} names {len(chain)} objects; name a parent and one child", code=2)
-    target = connection.Target(kubeconfig=kubeconfig, context=context)
+    target = cluster_target(kubeconfig, context)
     options = Options(
         templates=tuple(templates), installation=installation_of(values), namespaces=(within,) if within else ()
     )

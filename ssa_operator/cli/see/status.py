@@ -54,6 +54,7 @@ def status(
     from ssa_operator.kube.api.discovery import RESTMapper
     from ssa_operator.operator.process import connection
     from ssa_operator.rendering.folder.folder_settings import read_resource_settings
+    from ssa_operator.tools.connection.cluster_target import cluster_target
     from ssa_operator.tools.connection.object_reference import parse_references
     from ssa_operator.tools.terminal import live_display, printing
     from ssa_operator.tools.tree.listings import Listings, Lists, Watches
@@ -68,7 +69,7 @@ def status(
         return await parent_entries(listings, mapper, found, time.time(), namespaces=namespaces)
 
     async def work() -> None:
-        async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
+        async with connection.connect(cluster_target(kubeconfig, context)) as client:
             mapper = RESTMapper(client)
             if not watch:
                 found = await entries(Lists(client), mapper)

@@ -52,6 +52,7 @@ def tree(
     from ssa_operator.kube.api.discovery import RESTMapper
     from ssa_operator.operator.process import connection
     from ssa_operator.rendering.folder.folder_settings import read_resource_settings
+    from ssa_operator.tools.connection.cluster_target import cluster_target
     from ssa_operator.tools.connection.object_reference import find_object, parse_reference
     from ssa_operator.tools.terminal import live_display, printing
     from ssa_operator.tools.tree.listings import Lists, Watches
@@ -62,7 +63,7 @@ def tree(
     folders = read_resource_settings(templates)
 
     async def work() -> None:
-        async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
+        async with connection.connect(cluster_target(kubeconfig, context)) as client:
             mapper = RESTMapper(client)
             found = await find_object(client, mapper, reference, namespace=within, folders=folders)
             folder = folders.get(found.resource.name)

@@ -51,6 +51,7 @@ def capture(
     from ssa_operator.operator.process import connection
     from ssa_operator.tools.cases import captured_case
     from ssa_operator.tools.cases.golden_cases import CASES, check_cases_folder
+    from ssa_operator.tools.connection.cluster_target import cluster_target
     from ssa_operator.tools.connection.object_reference import parse_references
 
     check_folders(templates)
@@ -60,7 +61,7 @@ def capture(
     references = parse_references(parent)
     if len(references) != 1:
         raise CommandError("name one parent; a case has one", code=2)
-    target = connection.Target(kubeconfig=kubeconfig, context=context)
+    target = cluster_target(kubeconfig, context)
     live = connection.run(captured_case.read_live_case(references[0], templates, namespace_of(namespace), target))
     folder = live.planned.parent.folder
     name = case or live.planned.parent.live.identity.name

@@ -86,12 +86,13 @@ def graph(
     else:
         from ssa_operator.operator.operator_options import Options
         from ssa_operator.operator.process import connection
+        from ssa_operator.tools.connection.cluster_target import cluster_target
         from ssa_operator.tools.graph.live_graph import live_graph
 
         options = Options(
             templates=tuple(templates), installation=installation_of(values), namespaces=(within,) if within else ()
         )
-        target = connection.Target(kubeconfig=kubeconfig, context=context)
+        target = cluster_target(kubeconfig, context)
         graphs = [connection.run(live_graph(parse_reference(what), options, within, target))]
     drawn_graph.print_graphs(graphs, output.value)
     problems = [problem for each in graphs for problem in each.problems]

@@ -102,10 +102,11 @@ def render(
     if live:
         from ssa_operator.operator.operator_options import Options
         from ssa_operator.operator.process import connection
+        from ssa_operator.tools.connection.cluster_target import cluster_target
         from ssa_operator.tools.plan.previews import rendered_live
 
         options = Options(templates=tuple(templates), installation=installation_of(values))
-        target = connection.Target(kubeconfig=kubeconfig, context=context)
+        target = cluster_target(kubeconfig, context)
         found = connection.run(rendered_live(parents, options, namespace, target), code=1)
     else:
         from ssa_operator.rendering.folder.sources import load_all

@@ -166,3 +166,12 @@ async def load(kubeconfig: str | None = None, context: str | None = None, clock:
     credentials = Credentials(*(in_cluster.read(SERVICE_ACCOUNT) if in_pod else files.read(paths, context)), clock)
     await credentials.headers()
     return credentials
+
+
+def is_configured() -> bool:
+    """Whether `load` without arguments finds a kubeconfig or a service account, or the user has set KUBECONFIG."""
+    from ssa_operator.kube.auth import in_cluster  # noqa: PLC0415
+    from ssa_operator.kube.auth import kubeconfig as files  # noqa: PLC0415
+
+    in_pod = in_cluster.is_available(SERVICE_ACCOUNT)
+    return bool(os.environ.get("KUBECONFIG")) or files.exists("~/.kube/config") or in_pod

@@ -8,11 +8,13 @@ Promises:
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from ssa_operator.devcluster import cluster as clusters
+from ssa_operator.devcluster import processes
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec
 from ssa_operator.devcluster.progress import Progress, ProgressCallback, ignore_progress
 from ssa_operator.tools.dev.cluster_progress import command_errors, show_progress
@@ -36,6 +38,20 @@ class LocalCluster:
             return ""
         percent = f", {self.step.done * 100 // self.step.total} %" if self.step.total else ""
         return f"No pods yet: {self.step.message}{percent}"
+
+    @property
+    def kubeconfig_command(self) -> str:
+        """The command that makes a shell use the cluster."""
+        return f"export KUBECONFIG={shlex.quote(str(self.cluster.kubeconfig))}"
+
+    @property
+    def outage(self) -> str:
+        """Why the control plane is gone, '' while its processes run. Nothing starts it again."""
+        directory = self.cluster.directory
+        if processes.is_alive(directory):
+            return ""
+        failure = processes.describe_failure(directory) or "its processes were ended"
+        return failure.partition("; the end of ")[0]
 
     async def complete(self) -> None:
         """Waits for the rest of the start. Raises CommandError."""

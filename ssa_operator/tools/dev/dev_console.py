@@ -1,13 +1,9 @@
 """Shows the screen of `ssa-operator dev`, and carries out its keys.
 
 Promises:
-- The tree has the operator's own reports, not a second reading of the status. The objects below children and the Events
-  come from watches.
 - A key acts on the parent of the selected line. Pausing and re-applying set the annotations that a user would set.
 - `diff` and `blame` run as commands of their own, so the screen goes on.
-- While the screen is shown, log lines are kept for it. Afterwards the terminal is restored, and shows the last tree.
-- A key arrives without Enter, and is not echoed. Ctrl-C stays a signal.
-- Afterwards the terminal is restored, even after an error.
+- While the screen is shown, log lines are kept for it. Afterwards the terminal is restored.
 """
 
 from __future__ import annotations
@@ -16,13 +12,9 @@ import asyncio
 import contextlib
 import dataclasses
 import os
-import re
 import sys
-import termios
 import time
-import tty
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,86 +26,25 @@ from rich.live import Live as Screen
 
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.objects.identity import Identity, read_identity
+from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_encoding import encode
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.process import logging_setup
 from ssa_operator.reconcile.observation import RECONCILE_AT
-from ssa_operator.reconcile.status.event_requests import EVENTS
 from ssa_operator.reconcile.suspension.rules import ANNOTATION as SUSPEND
 from ssa_operator.tools.dev.dev_cluster import LocalCluster
-from ssa_operator.tools.dev.dev_screen import KeyRequest, Row, Scene, ScreenState, draw, on_key
-from ssa_operator.tools.terminal import printing
-from ssa_operator.tools.tree.listings import Watches
-from ssa_operator.tools.tree.object_tree import Owner, owned_objects
-from ssa_operator.tools.tree.parent_entries import child_data
-from ssa_operator.tools.tree.parent_events import event_time
-from ssa_operator.tools.tree.tree_view import condition, entry, not_ready_since
-
-_SEQUENCES = {
-    "\x1b[A": "up",
-    "\x1b[B": "down",
-    "\x1bOA": "up",
-    "\x1bOB": "down",
-    "\x1b[5~": "pageup",
-    "\x1b[6~": "pagedown",
-    "\x1b[H": "home",
-    "\x1b[F": "end",
-    "\x1b": "escape",
-    "\r": "enter",
-    "\n": "enter",
-    "g": "home",
-    "G": "end",
-    " ": "pagedown",
-}
-_KEY = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|\x1b|[^\x1b]", re.DOTALL)
-
-
-def parse_keys(text: str) -> list[str]:
-    """The keys in a terminal's input: a letter, or a name such as `up`. Other sequences are left out."""
-    found = (_SEQUENCES.get(key, key if len(key) == 1 else "") for key in _KEY.findall(text))
-    return [key for key in found if key]
-
-
-@asynccontextmanager
-async def keyboard() -> AsyncIterator[asyncio.Queue[str]]:
-    """The keys that the user presses on standard input while the block runs."""
-    keys: asyncio.Queue[str] = asyncio.Queue()
-    descriptor = sys.stdin.fileno()
-    loop = asyncio.get_running_loop()
-    before = termios.tcgetattr(descriptor)
-
-    def read() -> None:
-        data = os.read(descriptor, 1024)
-        if not data:
-            loop.remove_reader(descriptor)
-        for key in parse_keys(data.decode(errors="ignore")):
-            keys.put_nowait(key)
-
-    tty.setcbreak(descriptor)
-    loop.add_reader(descriptor, read)
-    try:
-        yield keys
-    finally:
-        loop.remove_reader(descriptor)
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
-
-
-AS_DEV = "ssa-operator-dev"
-"""The field manager of changes by the keys and examples of `dev`."""
+from ssa_operator.tools.dev.dev_screen import draw
+from ssa_operator.tools.dev.project_files import AS_DEV, ProjectFiles
+from ssa_operator.tools.dev.saved_checks import SavedChecks
+from ssa_operator.tools.dev.scene import Row
+from ssa_operator.tools.dev.scene_reader import scene_reader
+from ssa_operator.tools.dev.screen_state import KeyRequest, ScreenState, on_key
+from ssa_operator.tools.terminal.keyboard import clipboard_sequence, keyboard
 
 REDRAW = 0.25
 """Seconds between two readings of the operator's reports, if no key is pressed."""
-
-EVENTS_LIMIT = 200
-"""The most Events on the screen's list."""
-
-_TEMPLATE_ERRORS = frozenset({"RenderFailed", "InvalidManifest", "ApplyFailed", "Conflict", "DependencyCycle"})
-"""The reasons of Ready whose message has a place in a template."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,6 +59,10 @@ class DevConsole:
 
     cluster: LocalCluster
 
+    project: ProjectFiles
+
+    checks: SavedChecks
+
     _state: ScreenState = field(default_factory=ScreenState)
 
     _command: asyncio.Task[None] | None = None
@@ -135,13 +70,16 @@ class DevConsole:
 
     async def run(self, console: Console, stop: asyncio.Event) -> None:
         """Show the screen until `stop` is set. The key for quitting sets it."""
-        mapper, rows = RESTMapper(self.client), list[Row]()
         with logging_setup.kept() as log:
-            async with Watches(self.client) as watches, _keys() as keys:
+            async with (
+                scene_reader(self.operator, self.client, self.cluster, self.project, self.checks) as reader,
+                keyboard() as keys,
+            ):
                 with Screen(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as screen:
                     while not stop.is_set():
-                        scene = await self._scene(watches, mapper, tuple(log))
+                        scene = await reader.read(tuple(log))
                         rows = scene.rows(time.time())
+                        self._state = replace(self._state, width=console.width)
                         shown = draw(self._state, scene, rows, (console.width, console.height))
                         screen.update(Group(*shown), refresh=True)
                         with contextlib.suppress(TimeoutError):
@@ -149,50 +87,15 @@ class DevConsole:
                             self._state, request = on_key(self._state, key, rows, scene)
                             if request is KeyRequest.QUIT:
                                 stop.set()
+                            elif request is KeyRequest.COPY:
+                                console.file.write(clipboard_sequence(scene.kubeconfig))
+                                self._state = replace(self._state, notice=f"copied: {scene.kubeconfig}")
                             elif request is not None:
-                                await self._do(request, rows[self._state.at(rows)], console.width)
+                                found = self._state.shown(rows)
+                                await self._do(request, found[self._state.at(found)], console.width)
             if self._command is not None:
                 self._command.cancel()
                 await asyncio.gather(self._command, return_exceptions=True)
-        printing.lines(row.line for row in rows)
-
-    async def _scene(self, watches: Watches, mapper: RESTMapper, log: Sequence[str]) -> Scene:
-        """The data to show now."""
-        now, parents, errors = time.time(), list[dict[str, Any]](), list[str]()
-        async with watches.round():
-            for informer in self.operator.folders.values():
-                errors += map(str, informer.folder.problems)
-                for live in sorted(informer, key=lambda live: live.identity):
-                    report = informer.state(live).status.report
-                    parents.append(self._with_children(entry(live, report.status if report is not None else {}), now))
-            owners = [owner for parent in parents for owner in _owners(parent["resources"])]
-            below = (await owned_objects(watches, mapper, owners, now)).below
-            events = (await watches.read([Scope(EVENTS)]))[Scope(EVENTS)].objects
-        for parent in parents:
-            parent["resources"] = [
-                each | {"objects": below.get(each.get("uid", ""), [])} for each in parent["resources"]
-            ]
-            ready = condition(parent, "Ready") or {}
-            if ready.get("reason") in _TEMPLATE_ERRORS:
-                errors.append(str(ready.get("message")))
-        shown = {uid for parent in parents for uid in _uids([parent])}
-        bodies = [live.body for live in events]
-        about = (each for each in bodies if (each.get("regarding") or {}).get("uid") in shown)
-        return Scene(
-            parents=parents,
-            waiting=dict(self.operator.missing),
-            errors=tuple(dict.fromkeys(errors)),
-            events=sorted(about, key=event_time)[-EVENTS_LIMIT:],
-            log=log,
-            cluster_note=self.cluster.note,
-        )
-
-    def _with_children(self, parent: dict[str, Any], now: float) -> dict[str, Any]:
-        """A parent's data with the ages and times of its children, from the operator's own caches."""
-        live, since = self.operator.controllers.children, not_ready_since(parent)
-        children = [(each, read_identity(each)) for each in parent["resources"]]
-        found = [child_data(each, live.get(identity) if identity else None, since, now) for each, identity in children]
-        return parent | {"resources": found}
 
     async def _do(self, request: KeyRequest, row: Row, width: int) -> None:
         """Carry out a key. The result is the screen's notice, or a text that it opens."""
@@ -255,28 +158,3 @@ class DevConsole:
                 process.kill()
                 await process.wait()
         self._state = self._state.opened(" ".join(words), out.decode(errors="replace") or "no differences")
-
-
-@asynccontextmanager
-async def _keys() -> AsyncIterator[asyncio.Queue[str]]:
-    """The keys of the terminal; none if standard input is not one."""
-    if sys.stdin.isatty():
-        async with keyboard() as keys:
-            yield keys
-    else:
-        yield asyncio.Queue()
-
-
-def _owners(children: Iterable[Mapping[str, Any]]) -> Iterator[Owner]:
-    for each in children:
-        identity = read_identity(each)
-        if identity is not None and each.get("uid"):
-            yield Owner(identity, each["uid"])
-
-
-def _uids(objects: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The uids of some objects and of all below them."""
-    for each in objects:
-        if each.get("uid"):
-            yield each["uid"]
-        yield from _uids((*each.get("resources", ()), *each.get("objects", ())))

@@ -1,25 +1,28 @@
-"""The screen of `ssa-operator dev`: its content, and the effects of keys.
+"""Draws the screen of `ssa-operator dev`.
 
 Promises:
-- The screen has exactly the lines of the terminal, from 80x24 on: a title, the tree, the whole message of the selected
-  line, errors and Events, and the keys. While the cluster is still starting, a line below the title says so.
-- The selected line is always visible. It stays the same object while others come and go.
-- An error of a template is shown with its file and line as long as it lasts. Events are shown with the newest last.
-- A key changes the screen, or names a request for the selected parent. Drawing and keys change nothing else.
+- The screen has exactly the lines of the terminal, from 80x24 on: a title, the line with KUBECONFIG, the tree, the
+  whole message of the selected line, errors and Events, and the keys. While the cluster is still starting, a line below
+  the title says so. If the control plane is gone, the title says so.
+- The selected line is always visible.
+- States and ages stand in columns.
+- An error is shown once, with its file and line, as long as it lasts: not again as a message or an Event. Events are
+  shown with the newest last.
+- Drawing changes nothing.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec import Struct
 
-from ssa_operator.objects.timestamps import moment_of
-from ssa_operator.tools.tree.parent_events import event_time
-from ssa_operator.tools.tree.tree_view import Line, condition, lines, one_line
+from ssa_operator.objects.messages import counted
+from ssa_operator.tools.dev.scene import Row, Scene, event_text, place_of
+from ssa_operator.tools.dev.screen_state import FILTER_KEYS, KEYS, PAGER_KEYS, ScreenState
+from ssa_operator.tools.tree.tree_view import condition, one_line, totals, urgency
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -33,130 +36,28 @@ MESSAGE_LINES = 4
 EVENT_LINES = 6
 """The most lines of errors and Events."""
 
-KEYS = "↑↓ select  p pause  r re-apply  d diff  b blame  e events  l log  q quit"
-PAGER_KEYS = "↑↓ scroll  q back"
+CLOSING_PARENTS = 5
+"""The most parents that are not ready in the closing."""
 
 
-class KeyRequest(StrEnum):
-    """A key's request to the session."""
+class Columns(Struct, frozen=True):
+    """The widths of the columns of the tree."""
 
-    PAUSE = "pause"
-    APPLY = "re-apply"
-    DIFF = "diff"
-    BLAME = "blame"
-    QUIT = "quit"
+    name: int
+    state: int
+    age: int
 
-
-_REQUESTS = {
-    "p": KeyRequest.PAUSE,
-    "r": KeyRequest.APPLY,
-    "d": KeyRequest.DIFF,
-    "b": KeyRequest.BLAME,
-    "q": KeyRequest.QUIT,
-}
-_MOVES = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -10, "pagedown": 10, "home": -(10**6), "end": 10**6}
-
-
-class Row(Struct, frozen=True):
-    """A line of the tree, and the parent that it belongs to."""
-
-    line: Line
-    parent: Mapping[str, Any]
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """Identifies the row while its object lasts."""
-        return (str(self.parent.get("uid", "")), self.line.kind, self.line.name, self.line.note)
-
-    @property
-    def is_child(self) -> bool:
-        """Whether it is a child of the parent, and not the parent or an object further below."""
-        return self.line.depth == 1 and not self.line.note
-
-    @property
-    def suspended(self) -> bool:
-        """Whether the parent is suspended."""
-        return condition(self.parent, "Suspended") is not None
-
-
-class Scene(Struct, frozen=True, kw_only=True):
-    """The data to show at one moment."""
-
-    parents: Sequence[Mapping[str, Any]] = ()
-    """The data of the parents, as `status` and `tree` show it."""
-
-    waiting: Mapping[str, str] = field(default_factory=dict)
-    """The template folders that wait, with the reason."""
-
-    errors: Sequence[str] = ()
-    """The errors of templates that last, each with its file and line."""
-
-    events: Sequence[Mapping[str, Any]] = ()
-    """The Events on the shown objects, the oldest first."""
-
-    log: Sequence[str] = ()
-    """The newest lines of the operator's log, the oldest first."""
-
-    cluster_note: str = ""
-    """The remaining work of the cluster's start, empty if it is complete."""
-
-    def rows(self, now: float) -> list[Row]:
-        """The lines of the tree. `now` is in seconds since the epoch."""
-        found = [Row(line, parent) for parent in self.parents for line in lines(parent, now)]
-        found += [Row(Line.of_note(f"{name} waits: {reason}"), {}) for name, reason in self.waiting.items()]
-        return found or [Row(Line.of_note("no parents yet"), {})]
-
-
-class ScreenState(Struct, frozen=True, kw_only=True):
-    """The user's choices."""
-
-    selected: tuple[str, ...] = ()
-    """The key of the selected row."""
-
-    position: int = 0
-    """The place of the selected row, for when it is gone."""
-
-    notice: str = ""
-    """The result of the last request."""
-
-    pager: tuple[str, ...] | None = None
-    """The lines of an opened diff or blame, None without any."""
-
-    title: str = ""
-    """The title of the opened text."""
-
-    offset: int = 0
-    """The first visible line of the opened text."""
-
-    def at(self, rows: Sequence[Row]) -> int:
-        """The place of the selected row."""
-        places = (place for place, row in enumerate(rows) if row.key == self.selected)
-        return next(places, min(self.position, len(rows) - 1))
-
-    def opened(self, title: str, text: str) -> ScreenState:
-        """The screen with a text instead of the tree."""
-        return replace(self, pager=tuple(text.splitlines()) or ("(nothing)",), title=title, offset=0, notice="")
-
-
-def on_key(state: ScreenState, key: str, rows: Sequence[Row], scene: Scene) -> tuple[ScreenState, KeyRequest | None]:
-    """The screen after a key, and what the key asks for."""
-    if state.pager is not None:
-        if key in ("q", "escape", "enter"):
-            return replace(state, pager=None), None
-        offset = min(max(state.offset + _MOVES.get(key, 0), 0), len(state.pager) - 1)
-        return replace(state, offset=offset), None
-    if key in _MOVES:
-        place = min(max(state.at(rows) + _MOVES[key], 0), len(rows) - 1)
-        return replace(state, selected=rows[place].key, position=place, notice=""), None
-    if key == "e":
-        text = "\n".join(event_text(event) for event in reversed(scene.events))
-        return state.opened("Errors and Events, newest first", "\n".join([*scene.errors, text])), None
-    if key == "l":
-        return state.opened("Log, newest first", "\n".join(reversed(scene.log))), None
-    request = _REQUESTS.get(key)
-    if request is not None and request is not KeyRequest.QUIT and not rows[state.at(rows)].parent:
-        return replace(state, notice=f"select an object to {request}"), None
-    return state, request
+    @classmethod
+    def of(cls, rows: Sequence[Row], width: int) -> Columns:
+        """The columns that fit the rows; a long name takes at most half of the screen's width."""
+        lines = [row.line for row in rows if not row.line.note]
+        names = (len(f"{line.guides}{line.kind} {line.name}") for line in lines)
+        ages = (len(line.times.partition("  ")[0]) for line in lines)
+        return cls(
+            min(max(names, default=0), width // 2),
+            min(max((len(line.state) for line in lines), default=0), width // 4),
+            max(ages, default=0),
+        )
 
 
 def draw(state: ScreenState, scene: Scene, rows: Sequence[Row], size: tuple[int, int]) -> list[Text]:
@@ -168,10 +69,14 @@ def draw(state: ScreenState, scene: Scene, rows: Sequence[Row], size: tuple[int,
         room = height - 2
         shown = [Text.from_ansi(line) for line in state.pager[state.offset : state.offset + room]]
         return _fitted([_bar(state.title, width), *shown], _bar(PAGER_KEYS, width), size)
+    rows = state.shown(rows)
     selected = state.at(rows)
-    message = _wrapped(rows[selected].line.message or rows[selected].line.note, width)[:MESSAGE_LINES]
-    remarks = _remarks(scene)
-    head = [_bar(_title(scene), width), *([Text(scene.cluster_note, "yellow")] if scene.cluster_note else [])]
+    words = rows[selected].line.message or rows[selected].line.note
+    message = textwrap.wrap(words, width)[:MESSAGE_LINES]
+    remarks = _remarks(scene, place_of(words))
+    head = [_bar(_title(scene, state), width), *([Text(scene.kubeconfig, "dim")] if scene.kubeconfig else [])]
+    head += [Text(one_line(scene.outage), "bold red")] if scene.outage else []
+    head += [Text(scene.cluster_note, "yellow")] if scene.cluster_note and not scene.outage else []
     height_left = height - 1 - len(head)
     free = max(height_left - MIN_TREE - (len(message) + 1 if message else 0), 0)
     remarks = remarks[-min(EVENT_LINES, max(free - 1, 0)) :] if free > 1 else []
@@ -179,9 +84,13 @@ def draw(state: ScreenState, scene: Scene, rows: Sequence[Row], size: tuple[int,
     below += [_rule("Errors and Events", width), *remarks] if remarks else []
     room = max(height_left - len(below), 1)
     first = max(min(selected - room // 2, len(rows) - room), 0)
-    tree = [_row(row, place == selected, width) for place, row in enumerate(rows[first:], first)][:room]
+    columns = Columns.of(rows, width)
+    tree = [
+        _row(row, columns, width, selected=place == selected, faded=bool(scene.outage))
+        for place, row in enumerate(rows[first : first + room], first)
+    ]
     filled = [*tree, *([Text("")] * (room - len(tree))), *below]
-    return _fitted([*head, *filled], _bar(state.notice or KEYS, width), size)
+    return _fitted([*head, *filled], _bar(_bottom(state), width), size)
 
 
 def _fitted(above: list[Text], last: Text, size: tuple[int, int]) -> list[Text]:
@@ -196,26 +105,61 @@ def _fitted(above: list[Text], last: Text, size: tuple[int, int]) -> list[Text]:
     return found
 
 
-def _title(scene: Scene) -> str:
-    unready = sum((condition(parent, "Ready") or {}).get("status") != "True" for parent in scene.parents)
-    count = len(scene.parents)
-    state = f"{unready} not ready" if unready else "all ready" if count else "waiting"
-    errors = f", {len(scene.errors)} template error{'s' if len(scene.errors) > 1 else ''}" if scene.errors else ""
-    return f"ssa-operator dev: {count} parent{'' if count == 1 else 's'}, {state}{errors}"
+def _title(scene: Scene, state: ScreenState) -> str:
+    if scene.outage:
+        return "ssa-operator dev: the control plane is gone; this is what it had last"
+    unready = sum(not _is_ready(parent) for parent in scene.parents)
+    problems = scene.problems
+    parts = [counted(len(scene.parents), "parent")]
+    parts += [f"{unready} not ready"] if unready else ["all ready"] if scene.parents else []
+    parts += [f"{counted(len(scene.waiting), 'folder')} waiting"] if scene.waiting else []
+    parts += [counted(len(problems), "error")] if problems else []
+    parts += [counted(scene.warnings, "warning")] if scene.warnings else []
+    parts += [f"only {state.word!r}"] if state.word and not state.typing else []
+    return f"ssa-operator dev: {', '.join(parts)}"
 
 
-def _row(row: Row, selected: bool, width: int) -> Text:
-    found = row.line.text()
+def _bottom(state: ScreenState) -> str:
+    return f"/{state.word}_   {FILTER_KEYS}" if state.typing else state.notice or KEYS
+
+
+def _row(row: Row, columns: Columns, width: int, *, selected: bool, faded: bool) -> Text:
+    """A line of the tree. The selected one has no colours, which its background would hide."""
+    from rich.text import Text
+
+    line = row.line
+    found = line.text() if line.note else _in_columns(row, columns)
+    if row.hidden:
+        found.append(f"  ▸ {counted(row.hidden, 'line')}", "dim")
     if selected:
-        found.pad_right(max(width - found.cell_len, 0))
-        found.stylize("reverse")
+        return Text(found.plain + " " * max(width - found.cell_len, 0), "reverse")
+    return Text(found.plain, "dim") if faded else found
+
+
+def _in_columns(row: Row, columns: Columns) -> Text:
+    from rich.text import Text
+
+    line = row.line
+    created, _, restarts = line.times.partition("  ")
+    since = f"(for {line.duration})" if line.duration else ""
+    found = Text.assemble((line.guides, ""), (f"{line.kind} ", "bold"), (line.name, ""))
+    ages = columns.name + columns.state + 2
+    for text, style, column in ((line.state, line.colour, columns.name), (created, "", ages)):
+        found.append(" " * max(column - found.cell_len, 0) + "  ")
+        found.append(text, style)
+    found.append(" " * max(ages + columns.age + 2 - found.cell_len, 0))
+    found.append("".join(f"  {words}" for words in (restarts, line.message, since) if words), "dim")
+    found.rstrip()
     return found
 
 
 def _bar(text: str, width: int) -> Text:
     from rich.text import Text
 
-    return Text(text[:width].ljust(width), "bold reverse" if text in (KEYS, PAGER_KEYS) else "bold")
+    return Text(
+        text[:width].ljust(width),
+        "bold reverse" if text in (KEYS, PAGER_KEYS) or text.endswith(FILTER_KEYS) else "bold",
+    )
 
 
 def _rule(title: str, width: int) -> Text:
@@ -224,24 +168,36 @@ def _rule(title: str, width: int) -> Text:
     return Text((f"── {title} " if title else "").ljust(width, "─"), "dim")
 
 
-def _wrapped(text: str, width: int) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(text, width)
-
-
-def _remarks(scene: Scene) -> list[Text]:
-    """The newest Events, and after them the errors that last."""
+def _remarks(scene: Scene, selected: str) -> list[Text]:
+    """The newest Events, and after them the errors that last, without those that the screen shows elsewhere: by the
+    place that the selected line's message names.
+    """
     from rich.text import Text
 
-    events = [Text(event_text(event), "yellow" if event.get("type") == "Warning" else "") for event in scene.events]
-    return [*events[-EVENT_LINES:], *(Text(one_line(error), "red") for error in scene.errors)]
+    errors = [] if scene.outage else scene.problems
+    places = {*map(place_of, errors), selected}
+    events = [event for event in scene.events if place_of(str(event.get("note", ""))) not in places]
+    texts = [Text(event_text(event), "yellow" if event.get("type") == "Warning" else "") for event in events]
+    return [*texts[-EVENT_LINES:], *(Text(one_line(each), "red") for each in errors if place_of(each) != selected)]
 
 
-def event_text(event: Mapping[str, Any]) -> str:
-    """An Event in one line: local time, reason, object and note."""
-    regarding = event.get("regarding") or {}
-    moment = moment_of(event_time(event))
-    clock = moment.astimezone().strftime("%H:%M:%S") if moment is not None else "-"
-    note = one_line(str(event.get("note", "")))
-    return f"{clock} {event.get('reason', '')} {regarding.get('kind', '')}/{regarding.get('name', '')}: {note}"
+def closing(parents: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What remains in the terminal after `dev`: what ran, and what of it is not ready."""
+    reasons = totals(parents).partition(": ")[2]
+    found = [f"dev ran {counted(len(parents), 'parent')}{f': {reasons}' if reasons else ''}"]
+    unready = [parent for parent in sorted(parents, key=urgency) if not _is_ready(parent)]
+    found += [_closing_line(each) for each in unready[:CLOSING_PARENTS]]
+    rest = len(unready) - CLOSING_PARENTS
+    found += [f"and {counted(rest, 'other')} that {'is' if rest == 1 else 'are'} not ready"] if rest > 0 else []
+    return found
+
+
+def _is_ready(parent: Mapping[str, Any]) -> bool:
+    return (condition(parent, "Ready") or {}).get("status") == "True"
+
+
+def _closing_line(parent: Mapping[str, Any]) -> str:
+    ready = condition(parent, "Ready") or {}
+    name = f"{parent['namespace']}/{parent['name']}" if parent.get("namespace") else parent["name"]
+    state = f"{ready.get('reason', 'Unknown')}: {ready.get('message', '')}" if ready else "not reconciled"
+    return one_line(f"{parent['kind']} {name}  {state}").replace(f"{name} ", f"{name}  ", 1)

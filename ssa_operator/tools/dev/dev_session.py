@@ -2,47 +2,48 @@
 
 Promises:
 - The command stops a cluster that it has started, and leaves one that ran before running.
+- The session follows the project: saved CRDs and examples are applied (`project_files`), and new folders start.
 - The operator reconciles as soon as the API server is ready, while the programs that make pods may still be compiled.
 - A terminal shows one screen with keys (`dev_console`). Without a terminal the command prints plain lines.
-- With `until_ready` the command ends as soon as every example is Ready. If one is not Ready in time, it fails and names
-  the example and the reason.
+- With `until_ready` the command ends as soon as every example is Ready. If one is not Ready in time, or if no waiting
+  helps, it fails and names the example and the reason.
+- A second `dev` on a cluster names the first one, and ends at once.
+- At the end the command says what ran, and whether the cluster is gone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.devcluster.cluster import check_name, state_directory
+from ssa_operator.devcluster.file_lock import LockHeldError, take_lock
 from ssa_operator.devcluster.progress import ignore_progress
-from ssa_operator.kube.api import request
-from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
-from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.objects.identity import split_api_version
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.objects.manifest import group_kind
-from ssa_operator.objects.render_result import Document
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process import connection, session, streams
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.rendering.folder.installation import Installation
-from ssa_operator.rendering.folder.object_files import FileError, load_objects
-from ssa_operator.tools.dev.cluster_progress import ProgressLines
-from ssa_operator.tools.dev.dev_cluster import local_cluster
-from ssa_operator.tools.dev.dev_console import AS_DEV, DevConsole
+from ssa_operator.tools.dev import dev_screen
+from ssa_operator.tools.dev.cluster_progress import ProgressLines, command_errors
+from ssa_operator.tools.dev.dev_cluster import LocalCluster, local_cluster
+from ssa_operator.tools.dev.dev_console import DevConsole
+from ssa_operator.tools.dev.listen_address import Address, listen_address
+from ssa_operator.tools.dev.project_files import ProjectFiles, ProjectProblem
+from ssa_operator.tools.dev.saved_checks import SavedChecks
+from ssa_operator.tools.dev.scene_reader import TEMPLATE_ERRORS, parent_entries
 
 CHECK = 0.25
 """Seconds between two checks of the examples."""
-
-_OPTIONS = request.ApplyOptions(manager=AS_DEV)
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class DevSession(Struct, frozen=True, kw_only=True):
@@ -66,121 +67,151 @@ class DevSession(Struct, frozen=True, kw_only=True):
     until_ready: float | None
     """The seconds to wait until the examples are Ready, None to run until interrupted."""
 
+    fixed_port: bool = True
+    """Whether the user named the port. Otherwise the next free one is taken."""
+
     async def run(self) -> None:
         """Run until interrupted, or with `until_ready` until the examples are Ready. Raises CommandError."""
-        examples = _load(self.examples)
+        with _sole_dev(self.name):
+            listen = listen_address(self.listen, named=self.fixed_port)
+            closing: list[str] = []
+            local: LocalCluster | None = None
+            try:
+                async with self._local_cluster() as local:
+                    await self._run(local, listen, closing)
+            finally:
+                for line in [*closing, *([_what_is_left(local)] if local is not None else [])]:
+                    streams.error(line)
+
+    def _local_cluster(self) -> AbstractAsyncContextManager[LocalCluster]:
+        report = ignore_progress if streams.is_terminal() else ProgressLines(streams.console(stderr=True).print)
+        # Without the controllers no example would be ready in time.
+        return local_cluster(self.name, report, complete=self.until_ready is not None)
+
+    async def _run(self, local: LocalCluster, listen: Address | None, closing: list[str]) -> None:
         console = streams.console()
-        report = ignore_progress if console.is_terminal else ProgressLines(streams.console(stderr=True).print)
-        async with (
-            # Without the controllers no example would be ready in time.
-            local_cluster(self.name, report, complete=self.until_ready is not None) as local,
-            connection.connect(_target(local.cluster.kubeconfig)) as client,
-        ):
+        async with connection.connect(_target(local.cluster.kubeconfig)) as client:
             stop = session.stop_on_signal()  # only now: Ctrl-C ends a start at once
             installer = await session.install(client, self.crds)
             mapper = RESTMapper(client)
-            skipped = await _apply(client, mapper, examples, crds_refused=bool(installer.refused))
-            for problem in skipped:
-                streams.error(problem)
-            console.print(f"In another terminal: export KUBECONFIG={local.cluster.kubeconfig}", soft_wrap=True)
+            project = ProjectFiles(client, mapper, installer, crds=self.crds, examples=self.examples)
+            await project.apply_examples()
+            console.print(f"In another terminal: {local.kubeconfig_command}", soft_wrap=True)
             operator = Operator(
                 client,
                 mapper,
-                Options(templates=self.templates, installation=self.installation, listen=self.listen),
+                Options(templates=self.templates, installation=self.installation, listen=listen),
                 crds=installer,
             )
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(session.serve(operator, stop))
-                    completion = group.create_task(local.complete())
+                    others = [group.create_task(project.follow()), group.create_task(local.complete())]
                     if console.is_terminal:
+                        checks = SavedChecks(self.templates, self.installation.values, self.crds, self.examples)
                         dev_console = DevConsole(
-                            operator=operator, client=client, templates=self.templates, cluster=local
+                            operator=operator,
+                            client=client,
+                            templates=self.templates,
+                            cluster=local,
+                            project=project,
+                            checks=checks,
                         )
+                        others.append(group.create_task(_check(operator, checks)))
                         group.create_task(dev_console.run(console, stop))
+                    else:
+                        others.append(group.create_task(_fail_without(local)))
                     if self.until_ready is not None:
-                        group.create_task(_stop_when_ready(operator, examples, self.until_ready, stop))
+                        group.create_task(_stop_when_ready(operator, project, self.until_ready, stop))
                     await stop.wait()
-                    completion.cancel()
-                if self.until_ready is not None and skipped:
-                    raise CommandError("\n".join(skipped))
+                    closing += dev_screen.closing(parent_entries(operator))
+                    for task in others:
+                        task.cancel()
+                if local.outage:
+                    raise CommandError(f"the control plane is gone: {local.outage}")
             except* CommandError as errors:
+                closing[:] = closing or dev_screen.closing(parent_entries(operator))
                 raise errors.exceptions[0] from None
+
+
+@contextmanager
+def _sole_dev(name: str) -> Iterator[None]:
+    """Keep another `dev` from this cluster: two operators would undo each other's changes. Raises CommandError."""
+    with command_errors():
+        check_name(name)
+    try:
+        with take_lock(state_directory() / f"{name}.dev.lock", f"pid {os.getpid()}, in {Path.cwd()}"):
+            yield
+    except LockHeldError as held:
+        raise CommandError(
+            f"another ssa-operator dev runs on the local cluster {name} ({held}); end it with q or Ctrl-C there, or "
+            "give this one a cluster of its own with --name"
+        ) from held
+
+
+def _what_is_left(local: LocalCluster) -> str:
+    name = local.cluster.name
+    if local.cluster.group is not None:
+        return f"The local cluster {name} and all objects in it are gone"
+    return f"The local cluster {name} goes on, with all objects in it; ssa-operator cluster stop --name {name} ends it"
+
+
+async def _check(operator: Operator, checks: SavedChecks) -> None:
+    """Check the project after the first reconcile, which is more urgent, and after each change."""
+    await operator.started.wait()
+    await checks.follow()
+
+
+async def _fail_without(local: LocalCluster) -> None:
+    """Raises CommandError as soon as the control plane is gone."""
+    while not local.outage:  # noqa: ASYNC110 - a lock of another process has no event
+        await asyncio.sleep(CHECK)
+    raise CommandError(f"the control plane is gone: {local.outage}")
 
 
 def _target(kubeconfig: Path) -> connection.Target:
     return connection.Target(kubeconfig=str(kubeconfig))
 
 
-def _load(examples: Sequence[Path]) -> list[Document]:
-    try:
-        return load_objects(path for path in examples if path.exists())
-    except FileError as error:
-        raise CommandError("\n".join(map(str, error.problems))) from error
-
-
-async def _apply(
-    client: Client, mapper: RESTMapper, examples: Sequence[Document], *, crds_refused: bool
-) -> Sequence[str]:
-    """Apply the examples with the annotation of `kubectl apply`, so that the user can go on with kubectl. Returns why
-    some were skipped because CRDs are refused. Raises CommandError.
-    """
-    skipped = []
-    for document in examples:
-        metadata = document.body["metadata"]
-        version = split_api_version(document.body["apiVersion"])[1]
-        try:
-            resource = await mapper.resource(group_kind(document), version)
-            namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
-            body = encode(_as_kubectl(document.body, namespace))
-            await client.send(request.apply(resource, namespace, metadata["name"], body, _OPTIONS))
-        except (ApiError, UnknownKind) as error:
-            problem = f"{document.location}: {error}"
-            if not crds_refused:
-                raise CommandError(problem) from error
-            skipped.append(problem)
-    return skipped
-
-
-def _as_kubectl(body: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-    metadata = {**body["metadata"], "namespace": namespace} if namespace else dict(body["metadata"])
-    last = encode({**body, "metadata": metadata}).decode() + "\n"
-    return {**body, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), _LAST_APPLIED: last}}}
-
-
-async def _stop_when_ready(
-    operator: Operator, examples: Sequence[Document], seconds: float, stop: asyncio.Event
-) -> None:
-    """Stop as soon as every example is Ready. Raises CommandError if one is not Ready in time."""
+async def _stop_when_ready(operator: Operator, project: ProjectFiles, seconds: float, stop: asyncio.Event) -> None:
+    """Stop as soon as every example is Ready. Raises CommandError if one is not Ready in time, or never will be."""
     deadline = time.monotonic() + seconds
-    while unready := _unready(operator, examples):
+    while unready := _unready(operator, project):
+        if lasting := [f"{name}: {cause.text}" for name, cause in unready.items() if cause.lasting]:
+            raise CommandError("\n".join(["waiting does not help:", *lasting]))
         if time.monotonic() > deadline:
-            causes = "\n".join(f"{name}: {cause}" for name, cause in unready.items())
+            causes = "\n".join(f"{name}: {cause.text}" for name, cause in unready.items())
             raise CommandError(f"not ready after {seconds:g} s:\n{causes}")
         if await _is_stopped(stop):
             return
     stop.set()
 
 
-def _unready(operator: Operator, examples: Sequence[Document]) -> Mapping[str, str]:
-    """The examples with a template folder that are not Ready, with the reason."""
+def _unready(operator: Operator, project: ProjectFiles) -> Mapping[str, ProjectProblem]:
+    """The examples with a template folder that are not Ready, and those that are not applied, with the reason."""
     folders = {parents.served.resource.group_kind: parents for parents in operator.folders.values()}
-    unready = {}
-    for document in examples:
+    refused = operator.controllers.refused_crds
+    unready = {f"CRD {name}": ProjectProblem(reason, lasting=True) for name, reason in refused.items()}
+    for document in project.examples:
         kind, metadata = group_kind(document), document.body["metadata"]
         name = f"{kind} {metadata['name']}"
         parents = folders.get(kind)
         if parents is None:
             if not operator.ready:
-                unready[name] = "its folder is not synced yet"
+                unready[name] = ProjectProblem("its folder is not synced yet", lasting=False)
             continue
         namespace = (metadata.get("namespace") or "default") if parents.served.resource.namespaced else ""
         live = parents.find(namespace, metadata["name"])
         report = parents.state(live).status.report if live is not None else None
         if report is None:
-            unready[name] = "is not reconciled yet"
+            unready[name] = ProjectProblem("is not reconciled yet", lasting=False)
         elif not report.verdict.ready:
-            unready[name] = f"{report.verdict.reason}: {report.verdict.message}"
+            verdict = report.verdict
+            lasting = verdict.stalled and verdict.reason in TEMPLATE_ERRORS
+            unready[name] = ProjectProblem(f"{verdict.reason}: {verdict.message}", lasting=lasting)
+    for problem in project.problems:
+        name, _, text = problem.text.partition(": ")
+        unready[name] = ProjectProblem(text, problem.lasting)
     return unready
 
 

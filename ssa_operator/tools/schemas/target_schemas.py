@@ -35,8 +35,9 @@ def target_schemas(version: str, *, kubeconfig: str | None, context: str | None)
     """The schemas of a version, or of the current cluster. Raises CommandError."""
     if version == CLUSTER:
         from ssa_operator.operator.process import connection
+        from ssa_operator.tools.connection.cluster_target import cluster_target
 
-        return connection.run(read_cluster_schemas(connection.Target(kubeconfig=kubeconfig, context=context)))
+        return connection.run(read_cluster_schemas(cluster_target(kubeconfig, context)))
     return bundled_schemas(version.removeprefix("v"))
 
 

@@ -31,7 +31,7 @@ from ssa_operator.reconcile.status.previous_status import reported_children
 from ssa_operator.rendering.folder.folder_settings import Settings
 from ssa_operator.tools.connection.object_reference import FoundObject
 from ssa_operator.tools.tree.listings import FORBIDDEN, Listings
-from ssa_operator.tools.tree.parent_entries import ListedParent, parent_entries
+from ssa_operator.tools.tree.parent_entries import ListedParent, completed_phase, parent_entries
 from ssa_operator.tools.tree.tree_view import conditions_of, entry
 
 _POD = GroupKind("", "Pod")
@@ -182,6 +182,7 @@ def object_data(live: LiveObject, now: float) -> dict[str, Any]:
         data["since"] = unready_since(live.body)
     if identity.group_kind == _POD:
         data["restarts"], data["restartedAt"] = restarts(live.body)
+        data["phase"] = completed_phase(live)
     return {key: value for key, value in data.items() if value not in ("", None)}
 
 

@@ -231,12 +231,20 @@ def child_data(
         data["creationTimestamp"] = live.metadata.creation_timestamp
     state = data.get("state")
     if state == ReadinessState.CURRENT:
-        return data
+        phase = completed_phase(live) if live is not None else None
+        return data | {"phase": phase} if phase else data
     if live is not None and (live.deleting or readiness(live.body, now).state == state):
         since = unready_since(live.body)
     else:
         since = parent_since if live is None or state in (ReadinessState.WAITING, ReadinessState.FAILED) else None
     return data | {"since": since} if since else data
+
+
+def completed_phase(live: LiveObject) -> str | None:
+    """The phase of a pod that has completed, None for every other object."""
+    identity, status = live.identity, live.body.get("status")
+    phase = status.get("phase") if isinstance(status, Mapping) else None
+    return phase if (identity.group, identity.kind, phase) == ("", "Pod", "Succeeded") else None
 
 
 def _report_notes(missing: MissingReport | None) -> Iterable[str]:

@@ -194,8 +194,10 @@ def _below(guides: str, objects: Sequence[Mapping[str, Any]], now: float, *, mor
 
 
 def _shown_state(each: Mapping[str, Any]) -> str:
-    """The state of an object. kubectl calls a pod Ready, not Current."""
-    return "Ready" if each["kind"] == "Pod" and each.get("state") == "Current" else str(each.get("state", ""))
+    """The state of an object. kubectl calls a pod Ready or Completed, not Current."""
+    if each["kind"] != "Pod" or each.get("state") != "Current":
+        return str(each.get("state", ""))
+    return "Completed" if each.get("phase") == "Succeeded" else "Ready"
 
 
 def _line(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,13 @@ import pytest
 
 from ssa_operator.devcluster import binaries, processes
 from ssa_operator.devcluster import cluster as clusters
+from ssa_operator.devcluster.file_lock import take_lock
+from ssa_operator.tools.terminal.keyboard import clipboard_sequence
 from tests.cli.process import run
 from tests.cli.terminal import terminal
 from tests.devcluster.waiting import until
+from tests.operator.harness import PATIENCE, Desk, definition, map_template
+from tests.operator.test_refused_crds import save
 from tests.packaging.checkout import ROOT
 
 pytestmark = pytest.mark.cluster
@@ -32,7 +38,7 @@ async def test_one_screen_shows_the_tree_events_and_errors_and_its_keys_work(tmp
     (tmp_path / "echo.yaml").write_text(ECHO)
     arguments = ("dev", f"--templates={templates}", f"--examples={tmp_path / 'echo.yaml'}", "--listen=")
     async with terminal(*arguments, SSA_OPERATOR_STATE_DIR=str(tmp_path / "state")) as shown:
-        text = await shown.shows("Echo default/hello  Ready", "ReplicaSet default/hello", "Pod default/hello", "q quit")
+        text = await shown.shows("Echo default/hello Ready", "ReplicaSet default/hello", "Pod default/hello", "q quit")
         assert text.startswith("ssa-operator dev: 1 parent, all ready")
         await shown.shows("Created Echo/hello: created Deployment default/hello")
 
@@ -58,10 +64,25 @@ async def test_one_screen_shows_the_tree_events_and_errors_and_its_keys_work(tmp
         shown.press("q")
         await shown.shows("q quit")
 
+        await shown.shows("export KUBECONFIG=")
+        shown.press("e")
+        await shown.shows("copied: export KUBECONFIG=")
+        command = f"export KUBECONFIG={tmp_path / 'state' / 'clusters' / 'default' / 'kubeconfig'}"
+        assert clipboard_sequence(command).encode() in shown.raw
+
+        image = broken.with_name("image.yaml.j2")
+        image.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ name }}-more\ndta: {a: b}\n")
+        await shown.shows("image.yaml.j2:5", "1 error")
+        shown.press("c")
+        await shown.shows("Findings of check", "q back")
+        shown.press("q")
+        image.unlink()
+        await shown.shows("all ready")
+
         shown.press("l")
         await shown.shows("Log, newest first", "default/hello: Ready=True", "q back")
         shown.press("q")
-        shown.press("e")
+        shown.press("v")
         await shown.shows("Errors and Events, newest first", "Created Echo/hello")
         shown.press("q")
         await shown.shows("q quit")
@@ -69,7 +90,8 @@ async def test_one_screen_shows_the_tree_events_and_errors_and_its_keys_work(tmp
         shown.press("\x1b[B")
         shown.press("q")
         assert await shown.ended() == 0
-        assert "Echo default/hello  Ready" in shown.text
+        assert "dev ran 1 parent: 1 Ready" in shown.text
+        assert "The local cluster default and all objects in it are gone" in shown.text
     assert not list((tmp_path / "state").rglob("*.pid"))
 
 
@@ -81,6 +103,7 @@ async def test_ctrl_c_ends_the_screen_in_order(tmp_path: Path, templates: Path) 
         await shown.shows("Echo default/hello", "q quit")
         shown.press("\x03")
         assert await shown.ended() == 0
+        assert "The local cluster default and all objects in it are gone" in shown.text
         assert "Traceback" not in shown.raw.decode(errors="replace")
 
 
@@ -134,7 +157,7 @@ async def test_an_echo_is_reconciled_while_the_controllers_are_compiled(
         assert found.message == "the API server is ready; kube-controller-manager, kube-scheduler, kwok will follow"
 
         first_start.gate.touch()
-        await shown.shows("Echo default/hello  Ready", "Pod default/hello")
+        await shown.shows("Echo default/hello Ready", "Pod default/hello")
         await shown.hides("No pods yet")
         assert (await clusters.status("default")).message == "ready"
         shown.press("q")
@@ -201,3 +224,67 @@ async def test_dev_fails_with_the_reason_if_an_example_is_not_ready_in_time(tmp_
     assert code == 1
     assert "not ready after 5 s" in err
     assert "bad.yaml.j2:1" in err
+
+
+async def test_a_second_dev_names_the_running_one_before_it_starts_anything(tmp_path: Path) -> None:
+    state = {"SSA_OPERATOR_STATE_DIR": str(tmp_path / "state")}
+    (tmp_path / "state" / "clusters").mkdir(parents=True)
+    with take_lock(tmp_path / "state" / "clusters" / "default.dev.lock", "pid 4711, in the folder shop"):
+        code, _, err = await run("dev", **state)
+    assert code == 1
+    assert "another ssa-operator dev runs on the local cluster default (pid 4711, in the folder shop)" in err
+    assert "--name" in err
+    assert not (tmp_path / "state" / "clusters" / "default").exists()
+
+
+async def test_a_named_port_that_is_busy_is_an_error_before_anything_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        address = f"127.0.0.1:{busy.getsockname()[1]}"
+        code, _, err = await run("dev", f"--listen={address}", SSA_OPERATOR_STATE_DIR=str(tmp_path / "state"))
+    assert (code, err.strip()) == (
+        1,
+        f"ssa-operator: can't listen on {address}: Address already in use; choose another with --listen",
+    )
+    assert not (tmp_path / "state" / "clusters" / "default").exists()
+
+
+async def test_until_ready_ends_at_once_on_an_error_that_no_waiting_helps(
+    desk: Desk, group: str, tmp_path: Path
+) -> None:
+    save(tmp_path / "crds", definition("olds", group, "Old"))
+    (tmp_path / "templates" / f"olds.{group}").mkdir(parents=True)
+    template = tmp_path / "templates" / f"olds.{group}" / "map.yaml.j2"
+    template.write_text(map_template("old", v="spec.nothing"))
+    metadata = {"name": "old", "namespace": desk.namespace}
+    example = {"apiVersion": f"{group}/v1", "kind": "Old", "metadata": metadata, "spec": {}}
+    (tmp_path / "old.yaml").write_text(json.dumps(example))
+    folders = (f"--templates={tmp_path / 'templates'}", f"--crds={tmp_path / 'crds'}")
+    arguments = ("dev", "--name=tests", *folders, f"--examples={tmp_path / 'old.yaml'}", "--listen=", "--until-ready")
+    # A test would not wait for so long.
+    code, _, err = await run(*arguments, f"--timeout={100 * PATIENCE}")
+    assert code == 1
+    assert "ssa-operator: waiting does not help:\nOld" in err
+    assert "map.yaml.j2:6: spec.nothing is missing" in err
+    assert "dev ran 1 parent: 1 RenderFailed" in err
+    assert "The local cluster tests goes on" in err
+
+    (tmp_path / "old.yaml").write_text("kind: [")
+    code, _, err = await run(*arguments, f"--timeout={100 * PATIENCE}")
+    assert code == 1
+    assert "old.yaml:1" in err
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+async def test_a_control_plane_that_dies_is_the_title_of_the_screen(tmp_path: Path, templates: Path) -> None:
+    (tmp_path / "echo.yaml").write_text(ECHO)
+    arguments = ("dev", f"--templates={templates}", f"--examples={tmp_path / 'echo.yaml'}", "--listen=")
+    async with terminal(*arguments, SSA_OPERATOR_STATE_DIR=str(tmp_path / "state")) as shown:
+        await shown.shows("Echo default/hello", "all ready")
+        record = json.loads((tmp_path / "state" / "clusters" / "default" / "cluster.json").read_text())
+        os.kill(record["pids"]["etcd"], signal.SIGKILL)
+        await shown.shows("the control plane is gone", "etcd ended", "Echo default/hello")
+        assert "error" not in shown.text
+        shown.press("q")
+        assert await shown.ended() == 1
+        assert "ssa-operator: the control plane is gone: etcd ended by itself with code -9" in shown.text

@@ -7,8 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.tools.terminal.live_display import changes
-from ssa_operator.tools.tree.object_tree import restarts
+from ssa_operator.tools.tree.object_tree import object_data, restarts
+from ssa_operator.tools.tree.parent_entries import child_data
 from ssa_operator.tools.tree.tree_view import lines, totals, urgency
 
 NOON = 1_767_268_800.0
@@ -54,6 +56,18 @@ def test_objects_are_nested_with_state_age_restarts_message_and_duration() -> No
         "│       └── Pod default/web-1-y  Ready  1 restart",
         "└── a note",
     ]
+
+
+def test_a_pod_that_has_completed_is_not_ready_but_completed() -> None:
+    metadata = {"name": "once", "namespace": "default", "uid": "1"}
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"phase": "Succeeded"}}
+    pod = LiveObject.of(body)
+    assert drawn(parent("web", "Ready", object_data(pod, NOON)))[1:] == ["└── Pod default/once  Completed"]
+    reported = child("Pod", "once")
+    assert drawn(parent("web", "Ready", child_data(reported, pod, None, NOON)))[1:] == [
+        "└── Pod default/once  Completed"
+    ]
+    assert "phase" not in child_data(reported, LiveObject.of(body | {"status": {"phase": "Running"}}), None, NOON)
 
 
 def test_a_message_of_the_cluster_stays_one_line_and_moves_no_cursor() -> None:

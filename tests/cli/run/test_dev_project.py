@@ -1,0 +1,97 @@
+"""`ssa-operator dev` follows a project: its CRDs, its examples and its template folders."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from msgspec import Struct
+
+from tests.cli.process import run, started
+from tests.operator.harness import Desk, definition, map_template
+from tests.operator.test_refused_crds import save
+
+pytestmark = pytest.mark.cluster
+
+
+class Project(Struct, frozen=True, kw_only=True):
+    """A project with one folder, whose parents have the field `text`."""
+
+    desk: Desk
+    group: str
+    folder: Path
+
+    def name(self, plural: str) -> str:
+        return f"{plural}.{self.group}"
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        names = ("templates", "crds", "examples")
+        return ("dev", "--name=tests", *(f"--{name}={self.folder / name}" for name in names), "--listen=")
+
+    def save_crd(self, plural: str, *fields: str) -> None:
+        crd = definition(plural, self.group, plural.removesuffix("s").capitalize())
+        schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        schema["properties"]["spec"] = {"type": "object", "properties": {name: {"type": "string"} for name in fields}}
+        save(self.folder / "crds", crd)
+
+    def save_example(self, plural: str, **spec: Any) -> None:
+        metadata = {"name": plural.removesuffix("s"), "namespace": self.desk.namespace}
+        kind = plural.removesuffix("s").capitalize()
+        body = {"apiVersion": f"{self.group}/v1", "kind": kind, "metadata": metadata, "spec": spec}
+        (self.folder / "examples").mkdir(exist_ok=True)
+        (self.folder / "examples" / f"{plural}.yaml").write_text(yaml.safe_dump(body))
+
+    def save_template(self, plural: str, **data: str) -> None:
+        folder = self.folder / "templates" / self.name(plural)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "map.yaml.j2").write_text(map_template(plural, **data))
+
+
+@pytest.fixture
+def project(desk: Desk, group: str, tmp_path: Path) -> Project:
+    found = Project(desk=desk, group=group, folder=tmp_path)
+    found.save_crd("olds", "text")
+    found.save_template("olds", v="spec.text")
+    found.save_example("olds", text="one")
+    return found
+
+
+async def test_dev_applies_the_crds_and_examples_that_are_saved_and_starts_new_folders(project: Project) -> None:
+    desk = project.desk
+    async with started(*project.arguments) as command:
+        await desk.until("configmaps", "old-olds", lambda body: body["data"]["v"] == "one")
+
+        project.save_example("olds", text="two")
+        await desk.until("configmaps", "old-olds", lambda body: body["data"]["v"] == "two")
+
+        project.save_example("olds", text="two", more="three")
+        project.save_crd("olds", "text", "more")
+        project.save_template("olds", v="spec.text", more="spec.more")
+        await desk.until("configmaps", "old-olds", lambda body: body["data"].get("more") == "three")
+
+        project.save_template("news", v="spec.text")
+        project.save_example("news", text="four")
+        await command.says("examples/news.yaml:1: ")
+        project.save_crd("news", "text")
+        await desk.until("configmaps", "new-news", lambda body: body["data"]["v"] == "four")
+
+        command.process.send_signal(signal.SIGTERM)
+        assert await command.ended() == 0
+
+
+async def test_new_beside_dev_needs_no_other_command(project: Project) -> None:
+    async with started(*project.arguments) as command:
+        await command.says(f"{project.desk.namespace}/old: Ready=True")
+        templates = f"--templates={project.folder / 'templates'}"
+        code, _, err = await run("new", "Shop", f"--group={project.group}", templates)
+        assert code == 0, err
+        await command.says("default/shop: Ready=True")
+        shutil.rmtree(project.folder / "templates" / project.name("shops"))
+        await command.says(f"{project.name('shops')}: stops: its templates are gone")
+        command.process.send_signal(signal.SIGTERM)
+        assert await command.ended() == 0
