@@ -30,14 +30,11 @@ def without_consequences(findings: Iterable[Finding]) -> list[Finding]:
         for code in _OF_LINE.get(each.code, ())
     }
     plain = {each.location.file for each in found if each.code == "plain-file" and each.location is not None}
-    unknown = {each.message.partition(" ")[2].partition("templates/")[2] for each in found if each.code == _RESOURCE}
+    unknown = {each.about for each in found if each.code == "unknown-resource"}
     return [
         each
         for each in found
         if not (each.location and (each.code, each.location.file, each.location.line) in following)
         and not (each.location and each.location.file in plain and each.code != "plain-file")
-        and not (each.code == "folder-without-example" and each.message.partition("templates/")[2] in unknown)
+        and not (each.code == "folder-without-example" and each.about in unknown)
     ]
-
-
-_RESOURCE = "unknown-resource"

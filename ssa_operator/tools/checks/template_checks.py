@@ -59,7 +59,8 @@ from ssa_operator.tools.checks.text_checks import (
     syntax_trees,
     with_field,
 )
-from ssa_operator.tools.findings.findings import Finding, Severity
+from ssa_operator.tools.findings.codes import Severity
+from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent
 from ssa_operator.tools.offline.offline_parent import RefusedParentError, created_parent
 from ssa_operator.tools.offline.template_folders import CRDKind, find_folder
@@ -207,7 +208,7 @@ def check_examples(project: CheckedProject) -> list[Finding]:
     # A refused CRD may have the folder under another name.
     for name in sorted(project.sources.folders.keys() - with_example) if not (refused_kinds or misnamed) else ():
         message = f"there is no example for templates/{name}"
-        findings.append(Finding(code="folder-without-example", message=message, location=None))
+        findings.append(Finding(code="folder-without-example", message=message, location=None, about=name))
     # A name that is computed leads to a broken file only in a render.
     findings = [finding for finding in findings if finding.code != "render-error" or _line(finding) not in broken]
     return list(dict.fromkeys(findings))

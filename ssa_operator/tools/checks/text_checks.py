@@ -63,8 +63,7 @@ def check_template_fields(folders: Sequence[Folder], trees: _Trees, kinds: _Kind
 
 def with_field(finding: Finding, folders: Sequence[Folder], kinds: _Kinds) -> Finding:
     """The finding about a variable that doesn't exist, with the field of `spec` of that name."""
-    name = finding.message.removeprefix("there is no variable ")
-    if finding.code != "unknown-name" or name == finding.message or finding.location is None:
+    if finding.code != "unknown-name" or not finding.about or finding.location is None:
         return finding
     within = finding.location.file.partition("/")[0]
     folder = next((each for each in folders if each.name == within), None)
@@ -72,8 +71,8 @@ def with_field(finding: Finding, folders: Sequence[Folder], kinds: _Kinds) -> Fi
         if folder is not None and kind.folder == folder.name:
             schema = object_schema(kind.definition, read_version(folder, kind.definition)) or {}
             spec = (schema.get("properties") or {}).get("spec") or {}
-            if name in (spec.get("properties") or {}):
-                return replace(finding, fix=f"did you mean spec.{name}?")
+            if finding.about in (spec.get("properties") or {}):
+                return replace(finding, fix=f"did you mean spec.{finding.about}?")
     return finding
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.tools.findings.findings import CODES
+from ssa_operator.tools.findings.codes import CODES
 from tests.cli.process import in_terminal, run
 from tests.docs.blocks.command_outputs import shown
 from tests.operator.harness import ROOT, Desk, definition

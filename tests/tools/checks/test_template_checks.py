@@ -13,7 +13,7 @@ from ssa_operator.rendering.folder.sources import load_all
 from ssa_operator.rendering.jinja import environment
 from ssa_operator.rendering.jinja.filters import FILTERS
 from ssa_operator.tools.checks.template_checks import SHOWN_IN_VARIANTS, CheckedProject, check_examples, check_templates
-from ssa_operator.tools.findings.findings import Severity
+from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.offline.parent_documents import read_objects
 from ssa_operator.tools.offline.template_folders import crd_kinds, read_crds
 from ssa_operator.tools.schemas.target_schemas import bundled_schemas
