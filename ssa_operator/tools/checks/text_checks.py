@@ -42,9 +42,13 @@ def check_texts(
     """
     yield from check_template_fields(folders, trees, kinds)
     for folder in folders:
-        contents = template_contents(folder, trees=trees[folder.name])
-        rendered = [] if contents.unknown or folder.problems else [each.kind for each in contents.kinds]
-        yield from check_child_fields(trees[folder.name], schemas, rendered)
+        yield from check_child_fields(trees[folder.name], schemas, rendered_kinds(folder, trees[folder.name]) or ())
+
+
+def rendered_kinds(folder: Folder, trees: Mapping[str, nodes.Template] | None = None) -> list[str] | None:
+    """The kinds that a folder can render, None if that is unknown."""
+    contents = template_contents(folder, trees=trees)
+    return None if contents.unknown or folder.problems else [each.kind for each in contents.kinds]
 
 
 def check_template_fields(folders: Sequence[Folder], trees: _Trees, kinds: _Kinds) -> list[Finding]:

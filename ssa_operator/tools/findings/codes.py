@@ -118,6 +118,15 @@ CODES: Mapping[str, Code] = {
             "name or the indentation. check --fix corrects a name that differs in upper and lower case only."
         ),
     ),
+    "unknown-child": Code(
+        severity=Severity.WARNING,
+        title="a child in the status that no template renders",
+        explanation=(
+            "_status.yaml.j2 reads a child of a name that no template of the folder renders for the examples. Its "
+            "fields are never known, so the operator leaves them out of the status. Write the name as the manifest "
+            "does. In a manifest, the same is a render-error."
+        ),
+    ),
     "invalid-value": Code(
         severity=Severity.ERROR,
         title="a value of a wrong type, or one that isn't allowed",
