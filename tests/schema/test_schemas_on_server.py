@@ -288,4 +288,5 @@ async def test_the_schemas_of_the_package_are_those_of_the_api_server(client: Cl
     bundled = bundled_schemas(KUBERNETES_VERSION)
     # Other tests install CRDs on the same server.
     kinds = {api_version: served.kinds[api_version] for api_version in bundled.kinds}
-    assert replace(served, kinds=kinds, complete=False) == bundled
+    statuses = {api_version: served.statuses[api_version] for api_version in bundled.statuses}
+    assert replace(served, kinds=kinds, statuses=statuses, complete=False) == bundled

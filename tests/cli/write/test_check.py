@@ -93,7 +93,7 @@ async def test_a_project_without_faults_has_no_findings(tmp_path: Path) -> None:
         ("two", WEB, "invalid-manifest", 1, "Deployment default/web"),
         ("owned", OWNED, "invalid-manifest", 1, "is controlled by Pod other"),
         # A document that waits for a child is checked, too.
-        ("after", AFTER.replace("name: after", "name: after, namespace: other"), "invalid-manifest", 1, "outside"),
+        ("after", AFTER.replace("name: after", "name: after, namespace: other"), "invalid-manifest", 3, "outside"),
     ],
 )
 async def test_a_fault_is_found_where_it_is_written(
