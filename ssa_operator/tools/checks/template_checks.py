@@ -35,6 +35,7 @@ from ssa_operator.rendering.folder.sources import Folder, no_folder_message
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.schema.crd_schema import object_schema, status_schema
 from ssa_operator.schema.variants import variants
+from ssa_operator.tools.checks.accepted_findings import without_accepted
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.child_name_rules import ChildNames
 from ssa_operator.tools.checks.consequences import without_consequences
@@ -117,7 +118,8 @@ def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Find
     names = [with_field(each, folders, project.kinds) for each in names]
     others = [*missing, *choices, *check_texts(folders, trees, project.kinds, project.schemas), *examples]
     others = [each for each in others if each.code not in _REPLACED or _line(each) not in explained]
-    return without_consequences([*names, *files, *unknown, *others])
+    texts = {name: text for each in parsed for name, text in each.files.items()}
+    return without_accepted(without_consequences([*names, *files, *unknown, *others]), texts)
 
 
 def _file(finding: Finding) -> str:
