@@ -3,7 +3,7 @@ are satisfied.
 
 Promises:
 - Where no dependency orders them, new objects are created as Helm does: Namespaces and CRDs, ServiceAccounts, roles,
-  bindings, Secrets and ConfigMaps, Services, workloads, then the rest. So a controller finds what its pods need.
+  bindings, Secrets and ConfigMaps, Services and workloads, then the rest. So a controller finds what its pods need.
 - A workload comes after the attempt to create such an object, whether it succeeds or not. Where nothing is new, no kind
   comes after another one.
 - Manifests that depend on each other in a cycle are refused, and each refusal names the path of the cycle.
@@ -55,13 +55,13 @@ _CREATION_ORDER = (
         GroupKind("", "PersistentVolume"),
         GroupKind("", "PersistentVolumeClaim"),
     ),
-    # The kubelet gives a container the addresses of the Services that exist when it starts.
     (GroupKind("", "Service"),),
     tuple(POD_SPECS),
 )
 """Kinds that are created before later ones and before all others, as Helm installs them. A ResourceQuota comes with the
 others, because admission refuses pods until the quota has a status.
 """
+_SERVICES = _CREATION_ORDER.index((GroupKind("", "Service"),))
 _RANKS: Mapping[GroupKind, int] = {kind: rank for rank, kinds in enumerate(_CREATION_ORDER) for kind in kinds}
 
 
@@ -116,7 +116,8 @@ def _ranks(steps: Sequence[Step], depth: Mapping[Identity, int]) -> Sequence[int
         own = _RANKS.get(step.identity.group_kind, len(_CREATION_ORDER))
         place = max((own, *(by_identity.get(edge.target, 0) for edge in step.order.after)))
         by_identity[step.identity] = places[position] = place
-        if step.creates:
+        # Waiting for Services would cost each cold start a round trip, and a pod takes longer to start than a Service.
+        if step.creates and own != _SERVICES:
             created.add(place)
     before = sorted(created)
     return [

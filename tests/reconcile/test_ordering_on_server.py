@@ -335,8 +335,7 @@ CREATION_ORDER = (
     {"roles"},
     {"rolebindings"},
     {"secrets", "configmaps"},
-    {"services"},
-    {"deployments", "jobs"},
+    {"services", "deployments", "jobs"},
     {"poddisruptionbudgets"},
 )
 STAGES = {resource: number for number, resources in enumerate(CREATION_ORDER) for resource in resources}
