@@ -32,7 +32,7 @@ from ssa_operator.reconcile.step import FailureReason
 from ssa_operator.rendering.jinja import data_filters, filters, functions, strategic_merge
 from ssa_operator.rendering.jinja.folder_files import FolderFiles
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
-from ssa_operator.tools.findings.findings import CODES
+from ssa_operator.tools.findings.codes import CODES
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"

@@ -15,7 +15,7 @@ from ssa_operator.devcluster.cluster import ClusterSpec, start
 from ssa_operator.operator.process.connection import Target
 from ssa_operator.tools.schemas.target_schemas import encoded, read_cluster_schemas
 
-FOLDER = ROOT / "ssa_operator" / "checks" / "data"
+FOLDER = ROOT / "ssa_operator" / "schema" / "data"
 
 
 async def write_schemas() -> Path:

@@ -319,7 +319,7 @@ async def on_cluster(page: Path, text: str, folder: Path, kubeconfig: Path) -> s
     try:
         return await rewritten(text, folder, run)
     finally:
-        whole = page.parent.relative_to(ROOT) if page.parent.parent == ROOT / "examples" else objects
+        whole = page.parent.relative_to(ROOT) / "examples" if page.parent.parent == ROOT / "examples" else objects
         await run(f"kubectl delete --ignore-not-found --timeout=2m -f {whole}")
         # The page may have applied others.
         kinds = ",".join(each.partition("/")[2] for each in (await run("kubectl get crds --output=name")).split())

@@ -246,6 +246,8 @@ class StatusFields:
     problems: tuple[RenderProblem, ...] = ()
     queries: tuple[Query, ...] = ()
     """All queries to the cluster."""
+    children: Mapping[Reference, SourceLocation | None] = field(default_factory=dict, repr=False, compare=False)
+    """The children that the template reads by `child`, each with the first line that does."""
     apis: Mapping[ApiKind, Availability] = field(default_factory=dict)
     """The kinds that the template asks for with `api_available`, each with the answer."""
     again_at: float | None = None

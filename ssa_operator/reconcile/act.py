@@ -1,8 +1,8 @@
 """Carrying out a plan: one request a step, failures as values.
 
 Promises:
-- Namespaces and CRDs go first, then everything else at once. A manifest comes after those that it depends on. Unchanged
-  manifests go after changed ones. Objects are pruned only after everything was applied.
+- A manifest comes after those that it depends on, and a new object's kind after those that it needs. Everything else
+  goes at once, unchanged manifests after changed ones. Objects are pruned only after everything was applied.
 - A failed step keeps no other step from being tried.
 - A step that admission denies is tried again as soon as the reconcile has created another object, because a plugin may
   have missed that one: a Pod is denied before its ServiceAccount or PriorityClass exists.
@@ -10,8 +10,8 @@ Promises:
 - An unexpected error of one step is logged and fails that step alone.
 
 How it works:
-`_stages` sorts the steps into stages, by whether the step prunes, its depth in the order of dependencies, whether its
-kind is one that others need, and whether it is proven unchanged. The steps of a stage run at once, and the next stage
+`stages` sorts the steps into stages, by whether the step prunes, the kinds that are created before its kind, its depth
+in the order of dependencies, and whether it is proven unchanged. The steps of a stage run at once, and the next stage
 begins when all have an outcome. So a step finds the outcomes of everything that it comes after: `waiting_outcome` makes
 it wait, without a request, if one of these isn't ready.
 
@@ -30,19 +30,19 @@ its manifest allows it).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping
 from itertools import chain, islice
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.readiness.rules import ReadinessState
 from ssa_operator.reconcile.apply import Existing, apply, prune
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.failures import unexpected_failure
 from ssa_operator.reconcile.long_steps import BATCH, PAUSE
-from ssa_operator.reconcile.ordering import depths, waiting_outcome
+from ssa_operator.reconcile.ordering import stages, waiting_outcome
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.owner_references.requests import disown_kept, keep
 from ssa_operator.reconcile.plan import Plan
@@ -55,7 +55,6 @@ from ssa_operator.reconcile.step import Action, FailureReason, Step
 Done = TypeVar("Done")
 
 _CREATED = frozenset({Result.CREATED, Result.RECREATED})
-_FIRST = frozenset({GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")})
 
 
 async def act(plan: Plan, cluster: ClusterAccess, now: float) -> tuple[Outcome, ...]:
@@ -64,7 +63,7 @@ async def act(plan: Plan, cluster: ClusterAccess, now: float) -> tuple[Outcome, 
     """
     outcomes: dict[int, Outcome] = {}
     by_identity: dict[Identity, Outcome] = {}
-    for stage in _stages(plan.steps):
+    for stage in stages(plan.steps):
         if stage[0][1].action is Action.PRUNE and (why := _unfinished(outcomes.values())):
             outcomes |= {position: _kept(step, why) for position, step in stage}
             continue
@@ -117,17 +116,6 @@ async def run_all(coroutines: Iterable[Coroutine[Any, Any, Done]]) -> list[Done]
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
-
-
-def _stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
-    depth = depths(steps)
-    stages: dict[tuple[bool, int, bool, bool], list[tuple[int, Step]]] = {}
-    for position, step in enumerate(steps):
-        level = depth.get(step.identity, 0)
-        prune = step.action is Action.PRUNE
-        later = prune or level > 0 or step.identity.group_kind not in _FIRST
-        stages.setdefault((prune, level, later, step.unchanged), []).append((position, step))
-    return [stages[key] for key in sorted(stages)]
 
 
 class _UnreadySuccessors:

@@ -1,6 +1,11 @@
-"""Orders the steps of a plan by their dependencies, and decides whether the dependencies of a step are satisfied.
+"""Orders the steps of a plan, by their dependencies and by their kinds, and decides whether the dependencies of a step
+are satisfied.
 
 Promises:
+- Where no dependency orders them, new objects are created as Helm does: Namespaces and CRDs, ServiceAccounts, roles,
+  bindings, Secrets and ConfigMaps, Services and workloads, then the rest. So a controller finds what its pods need.
+- A workload comes after the attempt to create such an object, whether it succeeds or not. Where nothing is new, no kind
+  comes after another one.
 - Manifests that depend on each other in a cycle are refused, and each refusal names the path of the cycle.
 - A dependency counts with its state after this reconcile applied it. When both manifests change, the dependent waits
   for the new state of the dependency, even if the old state was ready.
@@ -11,13 +16,15 @@ Promises:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.dependency_graph import Edge, Graph, graph, waves
-from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.readiness.rules import ReadinessState
 from ssa_operator.objects.render_result import Dependency, Rendered, RenderProblem, WaitTarget
 from ssa_operator.reconcile.feedback_loops.rules import Answers
@@ -26,6 +33,36 @@ from ssa_operator.reconcile.step import Action, FailureReason, Step
 
 CHANGED = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED})
 """The results of a step that created or changed an object."""
+
+_RBAC = "rbac.authorization.k8s.io"
+_CREATION_ORDER = (
+    (GroupKind("", "Namespace"), GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")),
+    # Admission reads these when a pod is created, and a controller deletes the token of a missing ServiceAccount.
+    (
+        GroupKind("", "ServiceAccount"),
+        GroupKind("", "LimitRange"),
+        GroupKind("networking.k8s.io", "NetworkPolicy"),
+        GroupKind("node.k8s.io", "RuntimeClass"),
+        GroupKind("scheduling.k8s.io", "PriorityClass"),
+        GroupKind("storage.k8s.io", "StorageClass"),
+    ),
+    (GroupKind(_RBAC, "Role"), GroupKind(_RBAC, "ClusterRole")),
+    # The API server refuses a binding to a missing role, unless the operator may bind all roles.
+    (GroupKind(_RBAC, "RoleBinding"), GroupKind(_RBAC, "ClusterRoleBinding")),
+    (
+        GroupKind("", "Secret"),
+        GroupKind("", "ConfigMap"),
+        GroupKind("", "PersistentVolume"),
+        GroupKind("", "PersistentVolumeClaim"),
+    ),
+    (GroupKind("", "Service"),),
+    tuple(POD_SPECS),
+)
+"""Kinds that are created before later ones and before all others, as Helm installs them. A ResourceQuota comes with the
+others, because admission refuses pods until the quota has a status.
+"""
+_SERVICES = _CREATION_ORDER.index((GroupKind("", "Service"),))
+_RANKS: Mapping[GroupKind, int] = {kind: rank for rank, kinds in enumerate(_CREATION_ORDER) for kind in kinds}
 
 
 def order_steps(steps: Sequence[Step], dependencies: Sequence[Sequence[Dependency]], rendered: Rendered) -> list[Step]:
@@ -50,6 +87,42 @@ def depths(steps: Sequence[Step]) -> Mapping[Identity, int]:
         return {}
     found = waves({step.identity: [edge.target for edge in step.order.after] for step in steps})
     return {identity: depth for depth, wave in enumerate(found) for identity in wave}
+
+
+def stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
+    """The steps with their positions, in stages that follow each other. The steps of a stage are independent. Unchanged
+    manifests come after changed ones, and prunes after everything else.
+    """
+    depth = depths(steps)
+    ranks = _ranks(steps, depth)
+    found: dict[tuple[bool, int, int, bool], list[tuple[int, Step]]] = {}
+    for position, step in enumerate(steps):
+        key = (step.action is Action.PRUNE, ranks[position], depth.get(step.identity, 0), step.unchanged)
+        found.setdefault(key, []).append((position, step))
+    return [found[key] for key in sorted(found)]
+
+
+def _ranks(steps: Sequence[Step], depth: Mapping[Identity, int]) -> Sequence[int]:
+    """How many of the kinds that are created have to come before each step. A step has at least the rank of those that
+    it depends on.
+    """
+    if not any(step.creates or _RANKS.get(step.identity.group_kind) == 0 for step in steps):
+        return [0] * len(steps)
+    places = [0] * len(steps)
+    created = {0}
+    by_identity: dict[Identity, int] = {}
+    for position in sorted(range(len(steps)), key=lambda each: depth.get(steps[each].identity, 0)):
+        step = steps[position]
+        own = _RANKS.get(step.identity.group_kind, len(_CREATION_ORDER))
+        place = max((own, *(by_identity.get(edge.target, 0) for edge in step.order.after)))
+        by_identity[step.identity] = places[position] = place
+        # Waiting for Services would cost each cold start a round trip, and a pod takes longer to start than a Service.
+        if step.creates and own != _SERVICES:
+            created.add(place)
+    before = sorted(created)
+    return [
+        0 if step.action is Action.PRUNE else bisect_left(before, at) for step, at in zip(steps, places, strict=True)
+    ]
 
 
 def waiting_outcome(step: Step, outcomes: Mapping[Identity, Outcome], now: float) -> Outcome | None:

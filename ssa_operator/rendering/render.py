@@ -328,6 +328,7 @@ def render_status(
         fields=fields,
         problems=problems,
         queries=_asked(api),
+        children={query: location for query, location in api.asked.items() if isinstance(query, Reference)},
         apis=api.apis,
         again_at=api.again_at,
         left_out=left_out,

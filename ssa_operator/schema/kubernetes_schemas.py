@@ -3,7 +3,7 @@
 Promises:
 - Only kinds that can be applied count. Of their schemas it keeps the parts that an apply is checked against: fields,
   types, allowed values, required fields, the keys of list maps, and deprecations.
-- `status` is left out, because the operator applies none.
+- The schema of a kind leaves `status` out, because the operator applies none; `status` has it.
 """
 
 from __future__ import annotations
@@ -42,12 +42,22 @@ class KubernetesSchemas(Struct, frozen=True, kw_only=True):
     """The schema of each kind, by apiVersion and kind."""
     types: Mapping[str, Schema]
     """The schemas that others refer to."""
+    statuses: Mapping[str, Mapping[str, Schema]] = {}
+    """The schema of `status` of each kind that has one, by apiVersion and kind."""
     complete: bool = False
     """Whether these are all kinds of the cluster, custom ones included."""
 
     def schema(self, api_version: str, kind: str) -> Schema | None:
         """The schema of a kind, None if there is no such kind."""
         return self.kinds.get(api_version, {}).get(kind)
+
+    def with_status(self, api_version: str, kind: str) -> Schema | None:
+        """The schema of the objects that the API server returns, None if there is no such kind."""
+        found = self.schema(api_version, kind)
+        status = self.statuses.get(api_version, {}).get(kind)
+        if found is None or status is None:
+            return found
+        return {**found, "properties": {**found.get("properties", {}), "status": status}}
 
     def resolved(self, schema: Schema) -> Schema:
         """The schema, or the type that it refers to. Only the reference says whether the field is deprecated."""
@@ -86,13 +96,16 @@ class KubernetesSchemas(Struct, frozen=True, kw_only=True):
     def with_crds(self, definitions: Iterable[Mapping[str, Any]]) -> KubernetesSchemas:
         """These schemas and those of CRDs, which win."""
         kinds = {api_version: dict(found) for api_version, found in self.kinds.items()}
+        statuses = {api_version: dict(found) for api_version, found in self.statuses.items()}
         for definition in definitions:
             spec = definition["spec"]
             for version in spec.get("versions", ()):
                 if version.get("served"):
                     found = kinds.setdefault(join_api_version(spec["group"], version["name"]), {})
                     found[spec["names"]["kind"]] = _crd_schema(version)
-        return replace(self, kinds=kinds)
+                    of_status = statuses.setdefault(join_api_version(spec["group"], version["name"]), {})
+                    of_status[spec["names"]["kind"]] = _crd_status(version)
+        return replace(self, kinds=kinds, statuses=statuses)
 
 
 def _crd_schema(version: Mapping[str, Any]) -> Schema:
@@ -111,10 +124,16 @@ def _crd_schema(version: Mapping[str, Any]) -> Schema:
     return {**found, "deprecated": True} if version.get("deprecated") else found
 
 
+def _crd_status(version: Mapping[str, Any]) -> Schema:
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    return (schema.get("properties") or {}).get("status") or {}
+
+
 def schemas_from_openapi(version: str, documents: Iterable[Mapping[str, Any]]) -> KubernetesSchemas:
     """The schemas in the OpenAPI v3 documents of a cluster's group versions."""
     definitions: dict[str, Mapping[str, Any]] = {}
     kinds: dict[str, dict[str, Schema]] = {}
+    statuses: dict[str, dict[str, Schema]] = {}
     names: dict[tuple[str, str], str] = {}
     for document in documents:
         schemas = document.get("components", {}).get("schemas", {})
@@ -133,12 +152,14 @@ def schemas_from_openapi(version: str, documents: Iterable[Mapping[str, Any]]) -
     short = _short_names(definitions)
     for (api_version, kind), name in sorted(names.items()):
         found = _compact(definitions[name], short)
+        if status := found["properties"].get("status"):
+            statuses.setdefault(api_version, {})[kind] = status
         found["properties"] = {**found["properties"], "status": {}}
         kinds.setdefault(api_version, {})[kind] = found
     types = {short[name]: _compact(schema, short) for name, schema in definitions.items()}
-    used = _used(types, [schema for found in kinds.values() for schema in found.values()])
+    used = _used(types, [schema for found in (*kinds.values(), *statuses.values()) for schema in found.values()])
     types = {name: types[name] for name in sorted(used)}
-    return KubernetesSchemas(version=version, kinds=kinds, types=types, complete=True)
+    return KubernetesSchemas(version=version, kinds=kinds, types=types, statuses=statuses, complete=True)
 
 
 def _short_names(definitions: Iterable[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import pytest
 from docs.generate import command_pages, reference_pages
 from ssa_operator.objects.annotations import PREFIX, AnnotationError, parse_annotations
 from ssa_operator.rendering.jinja import filters, functions
-from ssa_operator.tools.findings.findings import CODES
+from ssa_operator.tools.findings.codes import CODES
 from tests.cli.test_manners import COMMANDS
 from tests.packaging.checkout import ROOT
 

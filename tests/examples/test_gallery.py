@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from docs.generate.transcripts import resource
+from ssa_operator.cli.main import application_of
 from tests.cli.process import run
 from tests.examples.example_catalog import GALLERY, NAMES, ROOT
 
@@ -39,3 +41,12 @@ def test_a_page_begins_with_a_command_whose_files_exist(name: str) -> None:
     paths = re.findall(r" --(?:templates|crds|examples) (\S+)", command)
     assert len(paths) >= 2
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("name", ["", *NAMES])
+def test_each_example_and_the_project_pass_check_in_their_own_folder(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(GALLERY / name if name else ROOT)
+    result = CliRunner().invoke(application_of(), ["check", "--strict"])
+    assert (result.exit_code, result.output) == (0, "")

@@ -226,7 +226,7 @@ async def test_a_built_in_parent_runs_under_the_permissions_that_the_command_pri
 ) -> None:
     """The lookup of one Secret in another namespace needs no other Secret of that namespace."""
     root, arguments = arguments_of("namespaces")
-    source = GALLERY / "namespaces" / "registry.yaml"
+    source = GALLERY / "namespaces" / "examples" / "registry.yaml"
     team = f"team-{uuid.uuid4().hex[:8]}"
     await desk.kubectl("apply", "-f", str(source), "--namespace=registry")
     try:

@@ -31,7 +31,7 @@ async def test_a_page_prints_what_it_says(name: str, cluster: Cluster) -> None:
             # A wait for a deletion names what is still there when it begins.
             assert "--for=delete" in command.text or lasting(printed) == lasting(command.output), command.text
     finally:
-        await typed(f"kubectl delete --ignore-not-found --timeout=2m -f {GALLERY / name}", cluster)
+        await typed(f"kubectl delete --ignore-not-found --timeout=2m -f {GALLERY / name / 'examples'}", cluster)
 
 
 @pytest.mark.exhaustive
@@ -39,7 +39,7 @@ async def test_a_page_prints_what_it_says(name: str, cluster: Cluster) -> None:
 async def test_all_examples_become_ready_in_one_operator(cluster: Cluster) -> None:
     """Those of the project's own templates, too."""
     files = [resource(GALLERY / name / "README.md") for name in NAMES]
-    files += ["examples/namespaces/registry.yaml", "examples/echo.yaml", "examples/neondatabase.yaml"]
+    files += ["examples/namespaces/examples/registry.yaml", "examples/echo.yaml", "examples/neondatabase.yaml"]
     chosen = " ".join(f"-f {file}" for file in files)
     await typed(f"kubectl apply {chosen}", cluster)
     try:

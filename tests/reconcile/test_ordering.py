@@ -6,11 +6,14 @@ import dataclasses
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import PREFIX, Reference
 from ssa_operator.objects.cluster_view import Lookup, Selection
-from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.dependency_graph import Edge
+from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kind_state import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import (
@@ -25,12 +28,12 @@ from ssa_operator.objects.render_result import (
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.apply_once.rules import FinalState, OnceRecord
 from ssa_operator.reconcile.finalization.rules import DeletionContext, make_finalization
-from ssa_operator.reconcile.ordering import depths, inputs_changed, waiting_outcome
+from ssa_operator.reconcile.ordering import depths, inputs_changed, stages, waiting_outcome
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.resync.unchanged import apply_record
 from ssa_operator.reconcile.status.report import Report, make_report
-from ssa_operator.reconcile.step import Action, FailureReason, Step, StepHistory
+from ssa_operator.reconcile.step import Action, FailureReason, Step, StepHistory, StepOrder
 from tests.objects.example_objects import (
     CONFIG_MAP,
     DEPLOYMENT,
@@ -343,3 +346,94 @@ def test_a_manifest_after_a_custom_resource_waits_for_its_status() -> None:
     assert (
         waiting_outcome(second, done(first, LiveObject.of(body | {"status": {"observedGeneration": 0}})), NOW) is None
     )
+
+
+RBAC = "rbac.authorization.k8s.io"
+CREATION_ORDER = (
+    ("", "Namespace"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("scheduling.k8s.io", "PriorityClass"),
+    ("", "ServiceAccount"),
+    (RBAC, "Role"),
+    (RBAC, "ClusterRole"),
+    (RBAC, "RoleBinding"),
+    (RBAC, "ClusterRoleBinding"),
+    ("", "Secret"),
+    ("", "ConfigMap"),
+    ("", "PersistentVolumeClaim"),
+    ("", "Service"),
+    ("", "Pod"),
+    ("apps", "Deployment"),
+    ("apps", "StatefulSet"),
+    ("batch", "CronJob"),
+    ("networking.k8s.io", "Ingress"),
+    ("example.com", "Widget"),
+)
+"""Kinds in the order in which new objects are applied. Neighbours may be applied at once."""
+
+
+def creation(group: str, kind: str, name: str = "a", *after: Identity, **fields: Any) -> Step:
+    identity = Identity(group=group, kind=kind, namespace="default", name=name)
+    edges = tuple(Edge(each, Dependency(Reference(each.kind, each.name), awaited=True)) for each in after)
+    return replace(Step(action=Action.APPLY, identity=identity, order=StepOrder(after=edges)), **fields)
+
+
+def kinds_of(steps: list[Step]) -> list[list[str]]:
+    return [[step.identity.kind for _, step in stage] for stage in stages(steps)]
+
+
+def test_new_objects_are_applied_in_the_order_in_which_kinds_need_each_other() -> None:
+    found = stages([creation(*kind) for kind in reversed(CREATION_ORDER)])
+    at = {step.identity.kind: number for number, stage in enumerate(found) for _, step in stage}
+    assert [at[kind] for _, kind in CREATION_ORDER] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 4, 5, 5, 5, 5, 5, 6, 6]
+
+
+def test_at_rest_nothing_waits_for_another_kind() -> None:
+    steps = [creation(*kind, live=child()) for kind in CREATION_ORDER[2:]]
+    assert len(stages(steps)) == 1
+
+
+def test_objects_of_one_kind_are_created_at_once_beside_changes_of_other_kinds() -> None:
+    steps = [creation("apps", "Deployment", "b"), creation("", "Secret", live=child()), creation("apps", "Deployment")]
+    assert kinds_of(steps) == [["Deployment", "Secret", "Deployment"]]
+
+
+def test_a_changed_workload_comes_after_a_secret_that_is_new() -> None:
+    steps = [creation("apps", "Deployment", live=child()), creation("", "Secret"), creation("", "ConfigMap")]
+    assert kinds_of(steps) == [["Secret", "ConfigMap"], ["Deployment"]]
+
+
+def test_a_secret_that_reads_a_service_comes_after_it_and_before_the_workload() -> None:
+    service = creation("", "Service")
+    secret = creation("", "Secret", "b", service.identity)
+    steps = [creation("apps", "Deployment"), secret, service]
+    assert kinds_of(steps) == [["Service"], ["Secret"], ["Deployment"]]
+
+
+def test_a_workload_does_not_wait_for_a_secret_that_reads_another_workload() -> None:
+    job_step = creation("batch", "Job")
+    steps = [creation("", "Secret", "b", job_step.identity), job_step, creation("apps", "Deployment")]
+    assert kinds_of(steps) == [["Job", "Deployment"], ["Secret"]]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(CREATION_ORDER), st.booleans(), st.booleans(), st.sets(st.integers(0, 9))),
+        max_size=10,
+    )
+)
+def test_each_step_comes_after_its_dependencies_and_before_all_prunes(
+    given_steps: list[tuple[tuple[str, str], bool, bool, set[int]]],
+) -> None:
+    steps: list[Step] = []
+    for number, (kind, exists, unchanged, after) in enumerate(given_steps):
+        targets = (steps[each].identity for each in sorted(after) if each < number)
+        live = child() if exists else None
+        steps.append(creation(*kind, f"s{number}", *targets, live=live, unchanged=unchanged and exists))
+    steps.append(creation("", "ConfigMap", "old", action=Action.PRUNE, live=child()))
+    found = stages(steps)
+    at = {step.identity: number for number, stage in enumerate(found) for _, step in stage}
+    assert sorted(position for stage in found for position, _ in stage) == list(range(len(steps)))
+    for step in steps:
+        assert all(at[edge.target] < at[step.identity] for edge in step.order.after)
+    assert [step.action for _, step in found[-1]] == [Action.PRUNE]

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.devcluster.cluster import Cluster
+from tests.devcluster.audit import own_requests
 from tests.operator.harness import (
     DEPLOYMENT,
     ECHOES,
@@ -325,3 +327,96 @@ async def test_a_claim_that_waits_for_its_first_consumer_does_not_hold_it_back(
         await desk.until("persistentvolumeclaims", "web", lambda body: body["status"].get("phase") == "Bound")
         await desk.ready(ECHOES, "web")
     await desk.delete("storageclass", desk.namespace)
+
+
+RBAC = "rbac.authorization.k8s.io"
+CREATION_ORDER = (
+    {"serviceaccounts"},
+    {"roles"},
+    {"rolebindings"},
+    {"secrets", "configmaps"},
+    {"services", "deployments", "jobs"},
+    {"poddisruptionbudgets"},
+)
+STAGES = {resource: number for number, resources in enumerate(CREATION_ORDER) for resource in resources}
+MANIFESTS = {
+    "poddisruptionbudgets": "apiVersion: policy/v1\nkind: PodDisruptionBudget\nspec: {minAvailable: 1}",
+    "jobs": """\
+apiVersion: batch/v1
+kind: Job
+spec:
+  template:
+    spec:
+      serviceAccountName: {{ name }}
+      restartPolicy: Never
+      containers: [{name: main, image: work, envFrom: [{configMapRef: {name: "{{ name }}"}}]}]
+""",
+    "deployments": """\
+apiVersion: apps/v1
+kind: Deployment
+spec:
+  selector: {matchLabels: {app: "{{ name }}"}}
+  template:
+    metadata: {labels: {app: "{{ name }}"}}
+    spec:
+      serviceAccountName: {{ name }}
+      containers: [{name: main, image: serve, envFrom: [{secretRef: {name: "{{ name }}"}}]}]
+""",
+    "services": "apiVersion: v1\nkind: Service\nspec: {selector: {app: '{{ name }}'}, ports: [{port: 80}]}",
+    "configmaps": "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}",
+    "secrets": "apiVersion: v1\nkind: Secret\nstringData: {a: '{{ generated(8) }}'}",
+    "rolebindings": f"""\
+apiVersion: {RBAC}/v1
+kind: RoleBinding
+roleRef: {{apiGroup: {RBAC}, kind: Role, name: "{{{{ name }}}}"}}
+subjects: [{{kind: ServiceAccount, name: "{{{{ name }}}}"}}]
+""",
+    "roles": f"apiVersion: {RBAC}/v1\nkind: Role\nrules: [{{apiGroups: [''], resources: [pods], verbs: [get]}}]",
+    "serviceaccounts": "apiVersion: v1\nkind: ServiceAccount",
+}
+"""A manifest of each resource, in the worst order."""
+
+
+def created_resources(cluster: Cluster, namespace: str, name: str) -> list[str]:
+    """The resources that the operator applied for the first time for this name, in the order of the answers."""
+    found = dict.fromkeys(
+        event["objectRef"]["resource"]
+        for event in own_requests(cluster, namespace)
+        if event["verb"] == "patch" and event["objectRef"].get("name") == name
+    )
+    return [resource for resource in found if resource in MANIFESTS]
+
+
+async def test_new_children_are_created_in_the_order_in_which_they_need_each_other_so_that_no_pod_is_refused(
+    desk: Desk, operate: Operate, templates: Path, cluster: Cluster
+) -> None:
+    named = "metadata: {name: '{{ name }}'}\n"
+    texts = {f"{number}-{resource}": named + text for number, (resource, text) in enumerate(MANIFESTS.items())}
+    only(templates, **texts)
+    names = [f"web-{number}" for number in range(5)]
+    async with operate():
+        await desk.apply(*map(echo, names))
+        for name in names:
+            await desk.ready(ECHOES, name)
+            created = [STAGES[each] for each in created_resources(cluster, desk.namespace, name)]
+            assert (len(created), created) == (len(STAGES), sorted(created))
+            # No controller writes to these, so they have the versions of their creation.
+            found = [
+                await desk.read(each, name) for each in ("serviceaccounts", f"roles.{RBAC}", "secrets", "services")
+            ]
+            assert [*map(version, found)] == sorted(map(version, found))
+        events = await desk.kubectl("get", "events", "--output=jsonpath={.items[*].reason}")
+    assert "SuccessfulCreate" in events.split()
+    assert "FailedCreate" not in events.split()
+
+
+@pytest.mark.exhaustive
+async def test_a_secret_that_the_api_server_refuses_holds_back_no_workload(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    refused = "metadata: {name: '{{ name }}'}\napiVersion: v1\nkind: Secret\nstringData: {'a b': c}\n"
+    only(templates, secret=refused, deployment=DEPLOYMENT)
+    async with operate():
+        await desk.apply(echo("web", 2))
+        await desk.until(ECHOES, "web", not_ready_because("ApplyFailed", "Secret"))
+        await desk.until("deployments.apps", "web", lambda body: body["spec"]["replicas"] == 2)

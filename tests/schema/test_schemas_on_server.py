@@ -21,7 +21,7 @@ from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, value_at
 from ssa_operator.rendering.folder.object_files import objects
 from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema, schemas_from_openapi
-from ssa_operator.tools.findings.findings import Severity
+from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.schemas.schema_rules import check_schemas
 from ssa_operator.tools.schemas.target_schemas import bundled_schemas
 from tests.operator.fixtures import client
@@ -288,4 +288,5 @@ async def test_the_schemas_of_the_package_are_those_of_the_api_server(client: Cl
     bundled = bundled_schemas(KUBERNETES_VERSION)
     # Other tests install CRDs on the same server.
     kinds = {api_version: served.kinds[api_version] for api_version in bundled.kinds}
-    assert replace(served, kinds=kinds, complete=False) == bundled
+    statuses = {api_version: served.statuses[api_version] for api_version in bundled.statuses}
+    assert replace(served, kinds=kinds, statuses=statuses, complete=False) == bundled

@@ -78,8 +78,8 @@ def check(
     """
     from ssa_operator.objects.messages import counted
     from ssa_operator.tools.checks import project_checks
+    from ssa_operator.tools.findings.codes import Severity
     from ssa_operator.tools.findings.finding_formats import write_findings, write_summary
-    from ssa_operator.tools.findings.findings import Severity
     from ssa_operator.tools.schemas.target_schemas import target_schemas
 
     if explain:

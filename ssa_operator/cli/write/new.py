@@ -43,9 +43,10 @@ def new(
         list[str] | None,
         typer.Option(
             envvar="SSA_OPERATOR_FIELD",
-            metavar="NAME:TYPE[=DEFAULT|!]",
+            metavar="NAME:TYPE[=DEFAULT|!][:MARKER=VALUE]",
             help="Field of spec (repeatable); ! is required. Types: string, int, bool, number, quantity, duration, "
-            "object, []TYPE, map[string]TYPE. A dot nests: db.size:quantity=1Gi, ports[].name:string.",
+            "object, []TYPE, map[string]TYPE. A dot nests: db.size:quantity=1Gi, ports[].name:string. Markers: enum, "
+            "minimum, maximum, pattern, description, as in size:string=small:enum=small|large.",
         ),
     ] = None,
     from_example: Annotated[

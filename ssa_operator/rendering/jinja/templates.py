@@ -23,6 +23,7 @@ from ssa_operator.rendering.jinja.environment import Environment
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS
 from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, CLUSTER_VARIABLES, REMOVED
+from ssa_operator.rendering.jinja.open_blocks import block_error
 from ssa_operator.rendering.jinja.parsed_texts import parsed_nodes
 from ssa_operator.rendering.jinja.unknown_names import suggest_filter, suggest_test
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
@@ -212,8 +213,9 @@ class Templates:
             self._environment.compile_next(name, tree)
             self._environment.get_template(name)
         except TemplateSyntaxError as error:
+            found = block_error(error, self._environment.lex(self._files[name], name, name))
             self._problems.append(
-                RenderProblem(_syntax_message(error), SourceLocation(error.name or name, error.lineno))
+                RenderProblem(_syntax_message(found), SourceLocation(error.name or name, found.lineno))
             )
             self._faulty.add(name)
             return []

@@ -3,7 +3,7 @@
 Promises:
 - A field of `child`, `live` or `lookup` with a constant kind is checked, also through a variable that is set once.
 - It is found also in branches that no example takes; `default` makes no difference, because no object ever has it.
-- A kind without a schema, and `status`, is no finding.
+- A kind without a schema, or whose `status` has none, is no finding, nor is the `status` of a lookup.
 - A child of a kind that doesn't exist is a finding where its name is near to one that the folder renders.
 """
 
@@ -51,7 +51,9 @@ def check_child_fields(
                 message = f"no template of this folder renders a {read.kind}, so {read.function} never finds it"
                 yield Finding(code="unknown-kind", message=message, location=location, fix=f"did you mean {near[0]}?")
                 continue
-            found = [schema for version in versions if (schema := schemas.schema(version, read.kind)) is not None]
+            # A lookup of a field of the status that no object has is a way to wait until the object is gone.
+            schema_of = schemas.with_status if read.function in _CHILDREN else schemas.schema
+            found = [schema for version in versions if (schema := schema_of(version, read.kind)) is not None]
             missing = [_first_unknown(read.path, schema, schemas) for schema in found]
             if missing and all(missing):
                 yield _finding(read, max(each for each in missing if each), location)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.findings.findings import Finding
 
 _OF_LINE: Mapping[str, frozenset[str]] = {
@@ -16,6 +17,8 @@ _OF_LINE: Mapping[str, frozenset[str]] = {
     "unknown-field": frozenset({"render-error"}),
     "unknown-kind": frozenset({"render-error"}),
     "invalid-name": frozenset({"invalid-manifest"}),
+    # A namespace outside of the parent's.
+    "invalid-manifest": frozenset({"invalid-value"}),
 }
 """The codes that follow from another one on the same line."""
 
@@ -30,14 +33,18 @@ def without_consequences(findings: Iterable[Finding]) -> list[Finding]:
         for code in _OF_LINE.get(each.code, ())
     }
     plain = {each.location.file for each in found if each.code == "plain-file" and each.location is not None}
-    unknown = {each.message.partition(" ")[2].partition("templates/")[2] for each in found if each.code == _RESOURCE}
+    broken = {_folder(each) for each in found if each.severity is Severity.ERROR}
+    unknown = {each.about for each in found if each.code == "unknown-resource"}
     return [
         each
         for each in found
         if not (each.location and (each.code, each.location.file, each.location.line) in following)
         and not (each.location and each.location.file in plain and each.code != "plain-file")
-        and not (each.code == "folder-without-example" and each.message.partition("templates/")[2] in unknown)
+        # The name of a child is often wrong where its manifest is.
+        and not (each.code == "unknown-child" and _folder(each) in broken)
+        and not (each.code == "folder-without-example" and each.about in unknown)
     ]
 
 
-_RESOURCE = "unknown-resource"
+def _folder(finding: Finding) -> str:
+    return "" if finding.location is None else finding.location.file.partition("/")[0]

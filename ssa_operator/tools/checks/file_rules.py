@@ -88,7 +88,7 @@ def check_folder_names(folders: Iterable[str], known: Sequence[str]) -> list[Fin
         if near:
             message = f"no CRD defines {name}, so the operator never reads templates/{name}"
             fix = f"rename the folder to {near[0]}"
-            found.append(Finding(code="unknown-resource", message=message, location=None, fix=fix))
+            found.append(Finding(code="unknown-resource", message=message, location=None, fix=fix, about=name))
     return found
 
 

@@ -207,6 +207,7 @@ def _findings(unknown: Iterable[_Unknown], name: str, text: str, environment: En
             location=SourceLocation(name, each.line),
             fix=each.suggestion.text,
             edits=edits,
+            about=each.name if each.kind == "variable" else "",
         )
 
 

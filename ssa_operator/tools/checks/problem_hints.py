@@ -16,10 +16,6 @@ _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"^metadata\.\w+ must be a string, and this is a mapping"), "write two braces: {{ name }}"),
     (re.compile(r"^metadata must be a mapping, and this is null"), "write metadata: with name: below it"),
     (re.compile(r"^unexpected '}'"), "close an expression with two braces: {{ name }}"),
-    (
-        re.compile(r"^Unexpected end of template.*block that needs to be closed is '(?:if|for)'"),
-        "each block needs its own end",
-    ),
 )
 
 

@@ -28,9 +28,11 @@ from ssa_operator.rendering.folder.contained_files import read_given, write_byte
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.sources import load_all
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
+from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.crd_rules import check_crds
-from ssa_operator.tools.checks.template_checks import CheckedProject, check_templates
-from ssa_operator.tools.findings.findings import CODES, Finding
+from ssa_operator.tools.checks.template_checks import check_templates
+from ssa_operator.tools.findings.codes import CODES
+from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.parent_documents import read_objects
 from ssa_operator.tools.offline.template_folders import crd_kinds, read_crds
 

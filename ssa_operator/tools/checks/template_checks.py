@@ -18,28 +18,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.dependency_graph import graph_of
-from ssa_operator.objects.identity import GroupKind, Identity, is_built_in, split_api_version
+from ssa_operator.objects.identity import Identity, is_built_in, split_api_version
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Document, RenderProblem
-from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.reconcile.status.author_status import author_status, undeclared_fields
 from ssa_operator.reconcile.status.child_status import kept_text
 from ssa_operator.reconcile.step import Action
 from ssa_operator.rendering.folder.folder_settings import SETTINGS
 from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
-from ssa_operator.rendering.folder.sources import Folder, Sources, no_folder_message
+from ssa_operator.rendering.folder.sources import Folder, no_folder_message
 from ssa_operator.rendering.jinja.templates import SHARED
-from ssa_operator.schema.crd_schema import object_schema, reports_status, status_schema
-from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
+from ssa_operator.schema.crd_schema import object_schema, status_schema
 from ssa_operator.schema.variants import variants
+from ssa_operator.tools.checks.accepted_findings import without_accepted
+from ssa_operator.tools.checks.checked_project import CheckedProject
+from ssa_operator.tools.checks.child_name_rules import ChildNames
 from ssa_operator.tools.checks.consequences import without_consequences
-from ssa_operator.tools.checks.crd_rules import accepts_no_object
 from ssa_operator.tools.checks.field_rules import check_empty_values
 from ssa_operator.tools.checks.file_rules import check_files, check_folder_names
 from ssa_operator.tools.checks.lookup_rules import check_lookups, check_manifest_choices
@@ -51,18 +50,20 @@ from ssa_operator.tools.checks.problem_hints import hint
 from ssa_operator.tools.checks.ready_objects import ready_object
 from ssa_operator.tools.checks.refusal_rules import check_refusals
 from ssa_operator.tools.checks.secret_rules import check_secrets
-from ssa_operator.tools.checks.server_field_rules import check_control_plane_fields, check_server_fields, scale_path
+from ssa_operator.tools.checks.server_field_rules import check_control_plane_fields, check_server_fields
 from ssa_operator.tools.checks.text_checks import (
     check_texts,
     may_apply_elsewhere,
     misnamed_example,
+    rendered_kinds,
     syntax_trees,
     with_field,
 )
-from ssa_operator.tools.findings.findings import Finding, Severity
+from ssa_operator.tools.findings.codes import Severity
+from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent
 from ssa_operator.tools.offline.offline_parent import RefusedParentError, created_parent
-from ssa_operator.tools.offline.template_folders import CRDKind, find_folder
+from ssa_operator.tools.offline.template_folders import find_folder
 from ssa_operator.tools.schemas.schema_rules import check_schemas
 
 ROUNDS = 100
@@ -72,38 +73,6 @@ SHOWN_IN_VARIANTS = frozenset(
     {"aggregated-rules", "autoscaled-replicas", "server-field", "injected-ca-bundle", "repeated-change"}
 )
 """The codes of warnings about the variants of an example; of all others only errors are reported."""
-
-
-class CheckedProject(Struct, frozen=True, kw_only=True):
-    """The input of `check`."""
-
-    sources: Sources
-    kinds: Mapping[GroupKind, CRDKind]
-    examples: Sequence[Document]
-    """Objects of files. Those without a template folder are objects that `lookup` finds."""
-    now: float
-    """Seconds since the epoch."""
-    schemas: KubernetesSchemas
-    """The schemas of the targeted Kubernetes, with the CRDs."""
-
-    @property
-    def not_awaited(self) -> frozenset[GroupKind]:
-        """The kinds whose CRD declares no status that is awaited, and those whose status the operator writes."""
-        return frozenset(
-            found
-            for found, kind in self.kinds.items()
-            if kind.folder in self.sources.folders or not reports_status(kind.definition)
-        )
-
-    @property
-    def refused(self) -> frozenset[GroupKind]:
-        """The kinds whose CRD the API server refuses, or whose objects it all refuses."""
-        return frozenset(found for found, kind in self.kinds.items() if accepts_no_object(kind.definition))
-
-    @property
-    def scale_paths(self) -> Mapping[GroupKind, FieldPath]:
-        """The field with the number of replicas of each custom kind, () if its CRD has no scale subresource."""
-        return {found: scale_path(kind.definition) for found, kind in self.kinds.items()}
 
 
 def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Finding]:
@@ -149,7 +118,8 @@ def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Find
     names = [with_field(each, folders, project.kinds) for each in names]
     others = [*missing, *choices, *check_texts(folders, trees, project.kinds, project.schemas), *examples]
     others = [each for each in others if each.code not in _REPLACED or _line(each) not in explained]
-    return without_consequences([*names, *files, *unknown, *others])
+    texts = {name: text for each in parsed for name, text in each.files.items()}
+    return without_accepted(without_consequences([*names, *files, *unknown, *others]), texts)
 
 
 def _file(finding: Finding) -> str:
@@ -184,6 +154,7 @@ def check_examples(project: CheckedProject) -> list[Finding]:
     lookups |= {live.identity: live for live in map(_with_status, complete)}
     cluster.claims.clear()
     varied: set[str] = set()
+    child_names: dict[str, ChildNames] = {}
     for parent, first in zip(parents, alone, strict=True):
         found: OfflineParent | Finding = first
         if not isinstance(first, Finding):
@@ -200,14 +171,18 @@ def check_examples(project: CheckedProject) -> list[Finding]:
         findings += _dropped(found, project) if not any(each.code == "invalid-value" for each in own) else ()
         findings += _not_deterministic(cluster, parent, found)
         findings += check_nesting(found, lambda manifest: _played(project, manifest, lookups))
+        names = child_names.setdefault(found.folder.name, ChildNames())
+        names.add(found)
         if found.folder.name not in varied:
             varied.add(found.folder.name)
-            findings += _of_variants(project, parent, found)
+            findings += _of_variants(project, parent, found, names, own)
+    for name, names in child_names.items():
+        findings += names.findings(rendered_kinds(project.sources.folders[name]))
     with_example = {find_folder(each.body, project.sources, project.kinds).name for each in parents}
     # A refused CRD may have the folder under another name.
     for name in sorted(project.sources.folders.keys() - with_example) if not (refused_kinds or misnamed) else ():
         message = f"there is no example for templates/{name}"
-        findings.append(Finding(code="folder-without-example", message=message, location=None))
+        findings.append(Finding(code="folder-without-example", message=message, location=None, about=name))
     # A name that is computed leads to a broken file only in a render.
     findings = [finding for finding in findings if finding.code != "render-error" or _line(finding) not in broken]
     return list(dict.fromkeys(findings))
@@ -321,10 +296,12 @@ def _findings_of(parent: OfflineParent, project: CheckedProject) -> Iterator[Fin
         if not problem.outdated and problem not in known
     )
     unread = any(each.location and each.location.file.startswith(_settings(parent.folder)) for each in known)
+    outside = {} if parent.folder.settings.cluster_scope else _namespace_lines(parent)
     for step in parent.steps:
         if step.action is Action.REFUSE and not unread:  # the settings may allow it
             message = f"{step.identity} {step.reason}"
-            yield Finding(code="invalid-manifest", message=message, location=step.location)
+            location = outside.get(step.identity, step.location)
+            yield Finding(code="invalid-manifest", message=message, location=location)
         if step.why_kept:
             message = f"{step.identity}: {kept_text(step.why_kept)}"
             fix = f'set the annotation {PREFIX}prune: "false" to say so'
@@ -339,6 +316,16 @@ def _findings_of(parent: OfflineParent, project: CheckedProject) -> Iterator[Fin
     yield from check_server_fields(parent.rendered.documents, parent.observed.parent.body, values)
 
 
+def _namespace_lines(parent: OfflineParent) -> dict[Identity, SourceLocation]:
+    """The lines that place manifests outside of the parent's namespace."""
+    namespace = parent.observed.parent.identity.namespace
+    return {
+        each.identity: each.location_of(("metadata", "namespace"))
+        for each in parent.rendered.documents
+        if namespace and each.identity.namespace not in ("", namespace)
+    }
+
+
 def _of_values(parent: OfflineParent) -> Iterator[Finding]:
     """The findings about values that an author of a parent chooses, so that no variant is asked for them."""
     yield from check_refusals(parent.rendered.documents)
@@ -351,10 +338,13 @@ def _settings(folder: Folder) -> str:
     return f"{folder.name}/{SETTINGS.partition('.')[0]}."
 
 
-def _of_variants(project: CheckedProject, parent: Document, complete: OfflineParent) -> Iterator[Finding]:
+def _of_variants(
+    project: CheckedProject, parent: Document, complete: OfflineParent, names: ChildNames, known: Sequence[Finding]
+) -> Iterator[Finding]:
     """The errors of the variants of an example that its CRD allows, and the warnings that only a variant may show: an
-    autoscaler is often optional. The children of the example are there.
+    autoscaler is often optional. The children of the example are there. A mistake that the example shows is left out.
     """
+    shown = {(each.code, each.location) for each in known}
     kind = project.kinds.get(group_kind(parent))
     version = split_api_version(parent.body["apiVersion"])[1]
     schema = None if kind is None else object_schema(kind.definition, version)
@@ -368,8 +358,11 @@ def _of_variants(project: CheckedProject, parent: Document, complete: OfflinePar
         found = _complete(cluster, document, complete.observed.children.objects, only_waiting=True)
         if isinstance(found, Finding):
             continue
+        names.add(found)
         subject = f"with {variant}"
         for finding in _findings_of(found, project):
+            if (finding.code, finding.location) in shown:
+                continue
             is_error = finding.severity is Severity.ERROR and finding.code != "invalid-quantity"
             if is_error or finding.code in SHOWN_IN_VARIANTS:
                 yield replace(finding, subject=f"{finding.subject} {subject}".strip())

@@ -42,9 +42,13 @@ def check_texts(
     """
     yield from check_template_fields(folders, trees, kinds)
     for folder in folders:
-        contents = template_contents(folder, trees=trees[folder.name])
-        rendered = [] if contents.unknown or folder.problems else [each.kind for each in contents.kinds]
-        yield from check_child_fields(trees[folder.name], schemas, rendered)
+        yield from check_child_fields(trees[folder.name], schemas, rendered_kinds(folder, trees[folder.name]) or ())
+
+
+def rendered_kinds(folder: Folder, trees: Mapping[str, nodes.Template] | None = None) -> list[str] | None:
+    """The kinds that a folder can render, None if that is unknown."""
+    contents = template_contents(folder, trees=trees)
+    return None if contents.unknown or folder.problems else [each.kind for each in contents.kinds]
 
 
 def check_template_fields(folders: Sequence[Folder], trees: _Trees, kinds: _Kinds) -> list[Finding]:
@@ -63,8 +67,7 @@ def check_template_fields(folders: Sequence[Folder], trees: _Trees, kinds: _Kind
 
 def with_field(finding: Finding, folders: Sequence[Folder], kinds: _Kinds) -> Finding:
     """The finding about a variable that doesn't exist, with the field of `spec` of that name."""
-    name = finding.message.removeprefix("there is no variable ")
-    if finding.code != "unknown-name" or name == finding.message or finding.location is None:
+    if finding.code != "unknown-name" or not finding.about or finding.location is None:
         return finding
     within = finding.location.file.partition("/")[0]
     folder = next((each for each in folders if each.name == within), None)
@@ -72,8 +75,8 @@ def with_field(finding: Finding, folders: Sequence[Folder], kinds: _Kinds) -> Fi
         if folder is not None and kind.folder == folder.name:
             schema = object_schema(kind.definition, read_version(folder, kind.definition)) or {}
             spec = (schema.get("properties") or {}).get("spec") or {}
-            if name in (spec.get("properties") or {}):
-                return replace(finding, fix=f"did you mean spec.{name}?")
+            if finding.about in (spec.get("properties") or {}):
+                return replace(finding, fix=f"did you mean spec.{finding.about}?")
     return finding
 
 

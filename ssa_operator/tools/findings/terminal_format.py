@@ -18,7 +18,8 @@ from ssa_operator.objects.messages import counted
 from ssa_operator.objects.visible_text import visible_line
 from ssa_operator.operator.process import streams
 from ssa_operator.rendering.folder.contained_files import read_given
-from ssa_operator.tools.findings.findings import Finding, Severity
+from ssa_operator.tools.findings.codes import Severity
+from ssa_operator.tools.findings.findings import Finding
 
 _COLOURS = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
 _TOKEN = re.compile(r"[\w./-]+", re.ASCII)

@@ -1,9 +1,10 @@
-"""The fields of a `spec`, from `--field name:type[=default|!]` to a structural schema.
+"""The fields of a `spec`, from `--field name:type[=default|!][:marker=value...]` to a structural schema.
 
 Promises:
 - A field that is neither required nor has a default may be missing.
 - The default of a nested field holds even if the mapping around it is missing.
-- An invalid field is refused with the reason, a default by the rules of its type.
+- An invalid field is refused with the reason, a default by the rules of its type and of its markers.
+- The markers of a list are those of its items, except `default` and `description`.
 """
 
 from __future__ import annotations
@@ -60,7 +61,12 @@ _FIELD = re.compile(r"(?P<path>[^:=!]+):(?P<type>[^=!]+)(?:(?P<required>!)|=(?P<
 _PART = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\[\])?")
 _LIST = re.compile(r"\[\](?P<item>.+)|(?P<outer>.+)\[\]|list\[(?P<listed>.+)\]")
 _MAP = re.compile(r"map\[(?:string\])?(?P<value>[^\[\]]+(?:\[.*\])?|\[\].+)\]?")
-_FORM = "write name:type, name:type=default or name:type! (required)"
+_MARKERS = ("default", "description", "enum", "maximum", "minimum", "pattern")
+_MARKER = re.compile(rf":(?=(?:{'|'.join(_MARKERS)})=)")
+_FORM = (
+    "write name:type, name:type=default or name:type! (required), and behind it :enum=a|b, :minimum=1, :maximum=5, "
+    ":pattern=REGEX or :description=TEXT"
+)
 
 
 class Leaf(Struct, frozen=True, kw_only=True):
@@ -76,7 +82,8 @@ def spec_schema(fields: Iterable[str]) -> dict[str, Any]:
     """The schema of a `spec` with the fields of `--field`. Raises ScaffoldError."""
     root: dict[str, Any] = {"type": "object", "properties": {}}
     for text in fields:
-        found = _FIELD.fullmatch(text)
+        head, *markers = _MARKER.split(text)
+        found = _FIELD.fullmatch(head)
         if found is None:
             raise ScaffoldError(f"--field {text} is no field; {_FORM}")
         parts = found["path"].split(".")
@@ -87,8 +94,9 @@ def spec_schema(fields: Iterable[str]) -> dict[str, Any]:
                 f"fields{hint}"
             )
         schema = _type(found["type"].strip(), parts[-1], text)
-        if found["default"] is not None:
-            schema["default"] = _default(found["default"], schema, text)
+        _mark(schema, [*([f"default={found['default']}"] if found["default"] is not None else ()), *markers], text)
+        if found["required"] and "default" in schema:
+            raise ScaffoldError(f"--field {text} is required, and has a default; leave out one of them")
         _insert(root, parts, schema, required=bool(found["required"]), text=text)
     return complete(root)
 
@@ -158,8 +166,10 @@ def sample(schema: Mapping[str, Any], name: str, values: Mapping[str, Any]) -> A
     if kind == "array":
         return [sample(schema.get("items") or {}, name, values)]
     if kind in ("integer", "number"):
-        return _PORT if name == "port" else max(schema.get("minimum", 1), 1)
-    return {"boolean": True, "string": "1h" if "pattern" in schema else "example"}.get(str(kind), {})
+        usual = max(schema.get("minimum", 1), _PORT if name == "port" else 1)
+        return min(usual, schema.get("maximum", usual))
+    text = _matching(schema["pattern"]) if "pattern" in schema else None
+    return {"boolean": True, "string": text or "example"}.get(str(kind), {})
 
 
 _PORT = 8080
@@ -178,6 +188,70 @@ def _type(text: str, name: str, field: str) -> dict[str, Any]:
             "map[string]TYPE for a mapping"
         )
     return {**SCALARS[known], **(_LIMITS.get(name, {}) if known == "int" else {})}
+
+
+def _mark(schema: dict[str, Any], markers: Iterable[str], field: str) -> None:
+    """Add markers to the schema of a field. Raises ScaffoldError."""
+    given: dict[str, str] = {}
+    for marker in markers:
+        name, _, value = marker.partition("=")
+        if name in given:
+            raise ScaffoldError(f"--field {field}: {name} is there twice; remove one")
+        given[name] = value
+    item = schema
+    while item.get("type") == "array":
+        item = item["items"]
+    for name in ("enum", "maximum", "minimum", "pattern"):
+        if name in given:
+            item[name] = _limit(name, given[name], {**item, "enum": [], "pattern": ""}, field)
+    if "minimum" in item and "maximum" in item and item["minimum"] > item["maximum"]:
+        raise ScaffoldError(f"--field {field}: minimum is above maximum")
+    if "description" in given:
+        schema["description"] = given["description"]
+    if "default" in given:
+        schema["default"] = _default(given["default"], schema, field)
+    elif "pattern" in given and "enum" not in item and _matching(item["pattern"]) is None:
+        raise ScaffoldError(f"--field {field}: add a default, because the example needs a value that matches")
+
+
+def _limit(name: str, text: str, schema: Mapping[str, Any], field: str) -> Any:
+    """The value of a marker, for a field without limits. Raises ScaffoldError."""
+    kind = schema.get("type")
+    if name == "pattern":
+        if kind != "string":
+            raise ScaffoldError(f"--field {field}: pattern is for a text")
+        if go_pattern(text) is None:
+            raise ScaffoldError(f"--field {field}: pattern is no regular expression of Go (RE2): {text}")
+        return text
+    if name != "enum" and kind not in ("integer", "number"):
+        raise ScaffoldError(f"--field {field}: {name} is for a number")
+    bare = {key: value for key, value in schema.items() if key not in ("enum", "pattern", "minimum", "maximum")}
+    values = [_parse(each, bare) for each in (text.split("|") if name == "enum" else [text])]
+    if reason := next((reason for value in values if (reason := _misfit(value, bare))), None):
+        raise ScaffoldError(f"--field {field}: {name} {reason}")
+    return values if name == "enum" else values[0]
+
+
+_SAMPLES = (
+    "example",
+    "1h",
+    "a",
+    "A",
+    "1",
+    "example.com",
+    "v1",
+    "1.0",
+    "1.0.0",
+    "10.0.0.1",
+    "https://example.com",
+    "a@b.example",
+)
+"""Texts that fit the patterns that users write most."""
+
+
+def _matching(pattern: str) -> str | None:
+    """A text that a pattern allows, None if none is known."""
+    return next((each for each in _SAMPLES if go_pattern(pattern).search(each)), None)
 
 
 def _default(text: str, schema: Mapping[str, Any], field: str) -> Any:
@@ -206,8 +280,16 @@ def _misfit(value: Any, schema: Mapping[str, Any]) -> str | None:
     kind = "quantity" if schema.get("x-kubernetes-int-or-string") else str(schema["type"])
     if not _CHECKS[kind](value):
         return _EXPECTED[kind]
-    if kind == "string" and "pattern" in schema and not go_pattern(schema["pattern"]).search(value):
-        return "must be a duration, as 30s or 1h30m"
+    if kind == "string" and schema.get("pattern") and not go_pattern(schema["pattern"]).search(value):
+        is_duration = schema["pattern"] == SCALARS["duration"]["pattern"]
+        return "must be a duration, as 30s or 1h30m" if is_duration else f"must match {schema['pattern']}"
+    if schema.get("enum") and value not in schema["enum"]:
+        return f"must be one of {', '.join(map(str, schema['enum']))}"
+    if kind == "number" and value is not None:
+        if value > schema.get("maximum", value):
+            return f"must be at most {schema['maximum']}"
+        if value < schema.get("minimum", value):
+            return f"must be at least {schema['minimum']}"
     if value is not None and kind == "integer":
         low, high = schema.get("minimum", -_INT64), schema.get("maximum", _INT64 - 1)
         limit = 2**31 - 1 if schema.get("format") == "int32" else high

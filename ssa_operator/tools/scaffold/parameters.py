@@ -15,18 +15,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.quantity import amount
 from ssa_operator.tools.scaffold.escaped_text import TemplateText, expression
 from ssa_operator.tools.scaffold.fields import QUANTITY
 
-_PODS: Mapping[str, tuple[str, ...]] = {
-    "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
-    "DaemonSet": ("spec", "template", "spec"),
-    "Deployment": ("spec", "template", "spec"),
-    "Job": ("spec", "template", "spec"),
-    "Pod": ("spec",),
-    "StatefulSet": ("spec", "template", "spec"),
-}
 _SCALED = ("Deployment", "StatefulSet")
 _RESOURCES: Mapping[str, Any] = {
     "type": "object",
@@ -63,7 +57,7 @@ class Parameters:
         if kind in _SCALED and isinstance(spec.get("replicas"), int):
             schema = {"type": "integer", "format": "int32", "minimum": 0}
             spec["replicas"] = self._add((*prefix, "replicas"), schema, spec["replicas"], title)
-        if kind in _PODS:
+        if _kind_of(body) in POD_SPECS:
             self._wire_containers(body, prefix, title)
         claims = [spec] if kind == "PersistentVolumeClaim" else []
         claims += [
@@ -79,7 +73,7 @@ class Parameters:
 
     def _wire_containers(self, body: Mapping[str, Any], prefix: tuple[str, ...], title: str) -> None:
         pod: Any = body
-        for part in _PODS[body["kind"]]:
+        for part in POD_SPECS[_kind_of(body)]:
             pod = pod.get(part) if isinstance(pod, Mapping) else None
         if not isinstance(pod, Mapping):
             return
@@ -124,7 +118,7 @@ class Parameters:
 
 def component_of(body: Mapping[str, Any], instance: str, bodies: Sequence[Mapping[str, Any]]) -> str:
     """The prefix of a manifest's parameters: its name without that of the instance; '' for the only workload."""
-    workloads = [each for each in bodies if each["kind"] in _PODS]
+    workloads = [each for each in bodies if _kind_of(each) in POD_SPECS]
     if len(workloads) <= 1:
         return ""
     name = str(body["metadata"]["name"]).removeprefix(instance).strip("-")
@@ -143,6 +137,10 @@ def without_scaled_replicas(bodies: Sequence[dict[str, Any]]) -> Iterator[str]:
         if (body["kind"], body["metadata"]["name"]) in targets and "replicas" in (body.get("spec") or {}):
             del body["spec"]["replicas"]
             yield f"{body['kind']} {body['metadata']['name']}: replicas are left to its HorizontalPodAutoscaler"
+
+
+def _kind_of(body: Mapping[str, Any]) -> GroupKind:
+    return GroupKind.of(body["apiVersion"], body["kind"])
 
 
 def _camel(text: str) -> str:

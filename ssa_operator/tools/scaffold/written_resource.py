@@ -4,8 +4,8 @@ Promises:
 - The command overwrites nothing. If a file exists, it names all that exist and writes nothing.
 - A golden case has what its templates render.
 - A Secret's content is in no file and in no output.
-- The repository works without changes: its workflow checks, tests and plans the templates, its image contains them, and
-  its values are for the operator's Helm chart.
+- The repository works without changes: its workflow checks, tests and plans the templates, `make check` and its
+  pre-commit hook check and test them, its image contains them, and its values are for the operator's Helm chart.
 - A pull request of a fork is checked and tested without secrets. The workflow never runs code of a pull request with
   the permissions of the repository.
 - A pull request has one comment with its plan, which each push renews.
@@ -50,6 +50,8 @@ PERMISSIONS = PurePosixPath("deploy/permissions.yaml")
 _FILES = {
     "README.md": "README.md",
     ".gitignore": "gitignore",
+    ".pre-commit-config.yaml": "pre-commit.yaml",
+    "Makefile": "Makefile",
     "requirements.txt": "requirements.txt",
     "Dockerfile": "Dockerfile",
     "deploy/values.yaml": "deploy/values.yaml",

@@ -1,4 +1,4 @@
-"""Beginner's mistakes: the first line of `check` is enough to correct each.
+"""Beginner's mistakes: the first line of `check`, and of `render` where it fails, is enough to correct each.
 
 A row is one mistake in a project that is without fault. Its words are what the user must read in the first line: the
 file and the line, what is wrong, and what to write.
@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from typer.testing import CliRunner
 
+from ssa_operator.cli.main import application_of
 from ssa_operator.cli.write.check import check
 from ssa_operator.operator.process.command_error import CommandError
 
@@ -246,9 +248,18 @@ MISTAKES = (
         "service",
         "spec:\n",
         "{% if spec.replicas > 1 %}\nspec:\n",
-        8,
-        ("endif", "needs to be closed is 'if'"),
+        5,
+        ("{% if %} has no {% endif %}",),
     ),
+    Mistake(
+        "an end of another block",
+        "service",
+        "spec:\n",
+        "{% if name %}\n{% for port in [80] %}\nspec:\n{% endif %}\n",
+        8,
+        ("{% endif %} is here before {% endfor %}", "{% for %} of line 6"),
+    ),
+    Mistake("an end of no block", "service", "spec:\n", "{% endif %}\nspec:\n", 5, ("{% endif %} closes nothing",)),
     Mistake(
         "one brace",
         "service",
@@ -524,7 +535,23 @@ MISTAKES = (
         "settings",
         "metadata:\n",
         "metadata:\n  namespace: other\n",
-        1,
+        4,
+        ("outside", "clusterScope"),
+    ),
+    Mistake(
+        "another namespace that is no name",
+        "settings",
+        "metadata:\n",
+        "metadata:\n  namespace: Other_NS\n",
+        4,
+        ("outside", "clusterScope"),
+    ),
+    Mistake(
+        "a namespace that the parent chooses",
+        "settings",
+        "metadata:\n",
+        "metadata:\n  namespace: '{{ spec.size }}'\n",
+        4,
         ("outside", "clusterScope"),
     ),
     Mistake(
@@ -624,6 +651,30 @@ MISTAKES = (
         "child('Servce', name)",
         1,
         ("Servce", "Service"),
+    ),
+    Mistake(
+        "a child of a name that no template renders",
+        "status",
+        "child('Service', name)",
+        "child('Service', name ~ '-web')",
+        1,
+        ("no template renders Service/hello-web", "did you mean Service/hello?"),
+    ),
+    Mistake(
+        "a child of a name that no template renders, in a manifest",
+        "settings",
+        "greeting: hello",
+        "greeting: \"{{ child('Service', 'web').spec.clusterIP }}\"",
+        6,
+        ("no template renders Service/web", "did you mean Service/hello?"),
+    ),
+    Mistake(
+        "a field that the status of a child never has",
+        "status",
+        "status.readyReplicas",
+        "status.redyReplicas",
+        2,
+        ("no Deployment has a field status.redyReplicas", "did you mean status.readyReplicas?"),
     ),
     Mistake(
         "a field of the status that the CRD doesn't declare", "status", "ready:", "redy:", 2, ("status.redy", "declare")
@@ -743,3 +794,52 @@ def test_the_first_line_is_enough_to_correct_a_mistake(
     assert lines[0].startswith(place)
     assert [each for each in mistake.words if each not in lines[0]] == []
     assert len(lines) == mistake.findings, lines
+
+
+RENDERED = {
+    "a variable without spec": ("replicas is not defined",),
+    "a typo in a field of the parent": ("spec.replcas is missing",),
+    "a typo in a filter": ("No filter named 'defualt'", "did you mean default?"),
+    "a filter of Helm": ("No filter named 'quote'", "is not needed"),
+    "an if without end": ("{% if %} has no {% endif %}",),
+    "an end of another block": ("{% endif %} is here before {% endfor %}", "{% for %} of line 6"),
+    "an end of no block": ("{% endif %} closes nothing",),
+    "one brace": ("metadata.name must be a string, and this is a mapping",),
+    "braces that are not closed": ("unexpected '}'",),
+    "a tab in YAML": ("tab",),
+    "a wrong indentation": ("ports:",),
+    "a field that is there twice": ("the key type is there twice", "service.yaml.j2:8"),
+    "a colon in a value": ("mapping values are not allowed", "greeting: note: this"),
+    "no separator between two manifests": ("the key kind is there twice",),
+    "no apiVersion": ("apiVersion is missing",),
+    "no name": ("metadata must be a mapping, and this is null",),
+    "a label that is a number": ("metadata.labels.version must be a string", "write it in quotes"),
+    "an annotation that is true": ("metadata.annotations.on must be a string", "write it in quotes"),
+    "plain text in a Secret's data": ("data.token", "b64encode", "stringData"),
+    "two manifests of one object": ("is rendered twice", "service.yaml.j2:1"),
+    "a child of a name that no template renders, in a manifest": ("did you mean Service/hello?",),
+    "an example without a required field": ("spec.image: Required value",),
+    "an example with a string for a number": ("spec.replicas", "integer"),
+    "an example with a value that isn't allowed": ("medium", '"small", "large"'),
+    "an example of another version": ("doesn't serve version v2; served are v1",),
+    "an example with a name in upper case": ("Hello", "lower case"),
+}
+"""What the first line of `render` must have, besides the file and the line, for mistakes because of which it fails."""
+
+
+@pytest.mark.parametrize("what", RENDERED)
+def test_the_first_line_of_a_render_is_enough_to_correct_a_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    (mistake,) = (each for each in MISTAKES if each.what == what)
+    name = NAMES.get(mistake.file, mistake.file)
+    text = FILES.get(name, "")
+    changed = text.replace(mistake.before, mistake.after, 1) if mistake.before else text + mistake.after
+    write(tmp_path, {**FILES, name: changed})
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(application_of(), ["render", "examples/site.yaml"])
+    refused = str(result.exception) if isinstance(result.exception, CommandError) else result.stderr
+    first = refused.splitlines()[0]
+    assert result.exit_code
+    assert first.startswith(f"{name.removeprefix('templates/')}:{mistake.line}: ")
+    assert [each for each in RENDERED[what] if each not in first] == []

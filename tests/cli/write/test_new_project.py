@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -44,7 +46,9 @@ def test_it_has_everything_around_the_resource(tmp_path: Path) -> None:
     assert files == [
         "sites/.github/workflows/operator.yaml",
         "sites/.gitignore",
+        "sites/.pre-commit-config.yaml",
         "sites/Dockerfile",
+        "sites/Makefile",
         "sites/README.md",
         f"sites/crds/websites.{GROUP}.yaml",
         "sites/deploy/permissions.yaml",
@@ -100,6 +104,26 @@ def test_the_commands_of_its_readme_and_workflow_pass(repository: Path) -> None:
     assert run("check", "--strict") == (0, "", "")
     assert run("test") == (0, "1 case: 1 passed\n", "")
     assert run("rbac", "--helm-values") == (0, (repository / "deploy" / "permissions.yaml").read_text(), "")
+
+
+def test_its_make_targets_pass_and_refuse_permissions_that_are_not_those_of_the_templates(repository: Path) -> None:
+    def make(target: str) -> subprocess.CompletedProcess[str]:
+        # The environment of this repository, which has ssa-operator already.
+        command = ["make", target, f"BIN={Path(sys.executable).parent}", "INSTALLED="]
+        return subprocess.run(command, cwd=repository, capture_output=True, text=True, check=False)
+
+    listed = re.findall(r"^  make (\w+)", make("help").stdout, re.MULTILINE)
+    assert listed == ["help", "install", "run", "check", "test", "rbac"]
+    (hook,) = yaml.safe_load((repository / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    assert hook["entry"] == "make check"
+    permissions = repository / "deploy" / "permissions.yaml"
+    before = permissions.read_text()
+    permissions.write_text("rbac: {}\n")
+    refused = make("check")
+    assert (refused.returncode != 0, "-rbac: {}" in refused.stdout) == (True, True)
+    assert make("rbac").returncode == 0
+    assert permissions.read_text() == before
+    assert make("check").returncode == 0
 
 
 def test_its_values_have_the_permissions_of_the_children(repository: Path) -> None:

@@ -157,7 +157,13 @@ def test_yaml_that_a_macro_breaks_names_the_caller() -> None:
     ("files", "message"),
     [
         ({"a.yaml.j2": "a: 1\nb: {{ x\n"}, "a.yaml.j2:2: unexpected end of template"),
-        ({"a.yaml.j2": "a: 1\n{% if x %}\n"}, "a.yaml.j2:2: Unexpected end of template"),
+        ({"a.yaml.j2": "a: 1\n{% if x %}\nb: 1\n"}, "a.yaml.j2:2: {% if %} has no {% endif %}"),
+        ({"a.yaml.j2": "{% if x %}{% endif %}\n{%- if x %}\n{% for a in x %}{% endfor %}"}, "a.yaml.j2:2: {% if %}"),
+        ({"a.yaml.j2": "{# {% for %} #}\n{% macro m() %}\na: 1\n"}, "a.yaml.j2:2: {% macro %} has no {% endmacro %}"),
+        (
+            {"a.yaml.j2": "{% if x %}\n{% for a in x %}\n{% endif %}\n"},
+            "a.yaml.j2:3: {% endif %} is here before {% endfor %}, which closes the {% for %} of line 2",
+        ),
         ({"a.yaml.j2": "a: {{ x | nope }}\n"}, "a.yaml.j2:1: No filter named 'nope'"),
         ({"a.yaml.j2": "\na: {{ x is nope }}\n"}, "a.yaml.j2:2: No test named 'nope'"),
         ({"a.yaml.j2": "\n{% nope %}\n"}, "a.yaml.j2:2: Encountered unknown tag 'nope'"),
@@ -165,7 +171,7 @@ def test_yaml_that_a_macro_breaks_names_the_caller() -> None:
         ({"a.yaml.j2": "\n{% include '_no.yaml.j2' %}"}, "a.yaml.j2:2: echoes.example.com/_no.yaml.j2 does not exist"),
         (
             {"a.yaml.j2": "{% include '_b.yaml.j2' %}\n", "_b.yaml.j2": "\n\n{% endif %}"},
-            "_b.yaml.j2:3: Encountered unknown tag 'endif'",
+            "_b.yaml.j2:3: {% endif %} closes nothing; remove it, or open the block",
         ),
         ({"a.yaml.j2": "a\n\nb\ue000\n"}, "a.yaml.j2:3: the character U+E000 is reserved"),
     ],

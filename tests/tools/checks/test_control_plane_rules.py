@@ -8,7 +8,8 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.rendering.folder.object_files import objects
 from ssa_operator.tools.checks.server_field_rules import check_control_plane_fields, scale_path
-from ssa_operator.tools.findings.findings import CODES, Finding
+from ssa_operator.tools.findings.codes import CODES
+from ssa_operator.tools.findings.findings import Finding
 
 ROLE = """apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole

@@ -12,8 +12,9 @@ from ssa_operator.objects.json_encoding import encode
 from ssa_operator.rendering.folder.sources import load_all
 from ssa_operator.rendering.jinja import environment
 from ssa_operator.rendering.jinja.filters import FILTERS
-from ssa_operator.tools.checks.template_checks import SHOWN_IN_VARIANTS, CheckedProject, check_examples, check_templates
-from ssa_operator.tools.findings.findings import Severity
+from ssa_operator.tools.checks.checked_project import CheckedProject
+from ssa_operator.tools.checks.template_checks import SHOWN_IN_VARIANTS, check_examples, check_templates
+from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.offline.parent_documents import read_objects
 from ssa_operator.tools.offline.template_folders import crd_kinds, read_crds
 from ssa_operator.tools.schemas.target_schemas import bundled_schemas
@@ -38,7 +39,7 @@ EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/templates"
 @pytest.mark.more_cases
 @pytest.mark.parametrize("folder", EXAMPLES, ids=[each.name for each in EXAMPLES])
 def test_the_examples_have_no_errors(folder: Path) -> None:
-    found = check_templates([folder / "templates"], project_in(folder, folder))
+    found = check_templates([folder / "templates"], project_in(folder, folder / "examples"))
     assert [str(each) for each in found if each.severity is Severity.ERROR] == []
     assert not any(each.code == "folder-without-example" for each in found)
 

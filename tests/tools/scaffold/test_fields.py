@@ -29,6 +29,15 @@ from tests.tools.scaffold.projects import findings, project, read, rendered
         ("a:list[int]=[1]", "a", {"type": "array", "items": {"type": "integer"}, "default": [1]}),
         ("a:map[string]int", "a", {"type": "object", "additionalProperties": {"type": "integer"}}),
         ("a:map[string]", "a", {"type": "object", "additionalProperties": {"type": "string"}}),
+        ("a:string:enum=s|l", "a", {"type": "string", "enum": ["s", "l"]}),
+        ("a:string=s:enum=s|l", "a", {"type": "string", "enum": ["s", "l"], "default": "s"}),
+        ("a:int:enum=1|2:default=2", "a", {"type": "integer", "enum": [1, 2], "default": 2}),
+        ("a:int:minimum=1:maximum=5", "a", {"type": "integer", "minimum": 1, "maximum": 5}),
+        ("a:number:minimum=0.5", "a", {"type": "number", "minimum": 0.5}),
+        ("replicas:int:maximum=5", "replicas", {"type": "integer", "format": "int32", "minimum": 0, "maximum": 5}),
+        ("a:string=x:1:pattern=^x:[0-9]$", "a", {"type": "string", "pattern": "^x:[0-9]$", "default": "x:1"}),
+        ("a:string:description=One: two = 2!", "a", {"type": "string", "description": "One: two = 2!"}),
+        ("a:[]string:enum=x|y", "a", {"type": "array", "items": {"type": "string", "enum": ["x", "y"]}}),
         ("a:[][]bool", "a", {"type": "array", "items": {"type": "array", "items": {"type": "boolean"}}}),
     ],
 )
@@ -58,6 +67,17 @@ def test_a_list_of_mappings_has_the_fields_of_its_items() -> None:
     assert "required" not in schema
 
 
+def test_a_project_with_markers_passes_check_and_its_example_fits_them() -> None:
+    fields = (
+        "size:string=small:enum=small|large:description=How large the site is",
+        "host:string!:pattern=^[a-z.]+$",
+        "workers:int!:minimum=2:maximum=8",
+    )
+    with project(*(f"--field={each}" for each in fields)) as folder:
+        assert findings(folder) == []
+        assert read(folder / "examples" / "thing.yaml")["spec"] == {"size": "small", "host": "example", "workers": 2}
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
@@ -73,6 +93,21 @@ def test_a_list_of_mappings_has_the_fields_of_its_items() -> None:
         (["a:[]int=1,x"], "the default must be an integer"),
         (["a:map[string]int=1"], "the default must be a mapping in JSON"),
         (["a-b:int"], "a-b is no valid name"),
+        (["a:string=m:enum=s|l"], "the default must be one of s, l"),
+        (["a:string=A:pattern=^[a-z]+$"], "the default must match ^[a-z]+$"),
+        (["a:number=7:maximum=5"], "the default must be at most 5"),
+        (["a:int:enum=1|x"], "enum must be an integer"),
+        (["a:int:enum="], "enum must be an integer"),
+        (["a:string:minimum=1"], "minimum is for a number"),
+        (["a:int:pattern=x"], "pattern is for a text"),
+        (["a:int:maximum=x"], "maximum must be an integer"),
+        (["a:int:minimum=5:maximum=1"], "minimum is above maximum"),
+        (["a:string:pattern=["], "pattern is no regular expression"),
+        (["a:string:enum=x:enum=y"], "enum is there twice"),
+        (["a:string!:default=x"], "is required, and has a default"),
+        (["a:string=y:default=x"], "default is there twice"),
+        (["a:string!:pattern=^q{9}$"], "add a default"),
+        (["a:string:enun=x"], "there is no type string:enun"),
         (["a[]:int"], "a list has its type, as in hosts:[]string"),
         (["a..b:int"], "a..b is no valid name"),
         (["a:int", "a:string"], "another --field declares a, too"),

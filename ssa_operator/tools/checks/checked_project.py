@@ -1,0 +1,49 @@
+"""The input of `ssa-operator check`: the folders, CRDs and examples of a project, and the schemas of its target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.rendering.folder.sources import Sources
+from ssa_operator.schema.crd_schema import reports_status
+from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
+from ssa_operator.tools.checks.crd_rules import accepts_no_object
+from ssa_operator.tools.checks.server_field_rules import scale_path
+from ssa_operator.tools.offline.template_folders import CRDKind
+
+
+class CheckedProject(Struct, frozen=True, kw_only=True):
+    """The input of `check`."""
+
+    sources: Sources
+    kinds: Mapping[GroupKind, CRDKind]
+    examples: Sequence[Document]
+    """Objects of files. Those without a template folder are objects that `lookup` finds."""
+    now: float
+    """Seconds since the epoch."""
+    schemas: KubernetesSchemas
+    """The schemas of the targeted Kubernetes, with the CRDs."""
+
+    @property
+    def not_awaited(self) -> frozenset[GroupKind]:
+        """The kinds whose CRD declares no status that is awaited, and those whose status the operator writes."""
+        return frozenset(
+            found
+            for found, kind in self.kinds.items()
+            if kind.folder in self.sources.folders or not reports_status(kind.definition)
+        )
+
+    @property
+    def refused(self) -> frozenset[GroupKind]:
+        """The kinds whose CRD the API server refuses, or whose objects it all refuses."""
+        return frozenset(found for found, kind in self.kinds.items() if accepts_no_object(kind.definition))
+
+    @property
+    def scale_paths(self) -> Mapping[GroupKind, FieldPath]:
+        """The field with the number of replicas of each custom kind, () if its CRD has no scale subresource."""
+        return {found: scale_path(kind.definition) for found, kind in self.kinds.items()}

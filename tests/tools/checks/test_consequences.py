@@ -1,0 +1,23 @@
+"""One mistake gives one finding."""
+
+from __future__ import annotations
+
+from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.tools.checks.consequences import without_consequences
+from ssa_operator.tools.findings.findings import Finding
+
+LINE = SourceLocation("a.yaml.j2", 4)
+
+
+def test_a_folder_without_a_resource_needs_no_example_whatever_the_words() -> None:
+    cause = Finding(code="unknown-resource", message="x", about="site.example.com")
+    other = Finding(code="folder-without-example", message="y", about="pages.example.com")
+    follows = Finding(code="folder-without-example", message="z", about="site.example.com")
+    assert without_consequences([follows, cause, other]) == [cause, other]
+
+
+def test_a_namespace_that_is_refused_and_no_name_is_one_finding() -> None:
+    cause = Finding(code="invalid-manifest", message="x", location=LINE)
+    follows = Finding(code="invalid-value", message="y", location=LINE)
+    elsewhere = Finding(code="invalid-value", message="y", location=SourceLocation("a.yaml.j2", 5))
+    assert without_consequences([cause, follows, elsewhere]) == [cause, elsewhere]
