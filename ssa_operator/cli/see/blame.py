@@ -36,7 +36,8 @@ def blame(
     objects: Annotated[
         list[str],
         typer.Argument(
-            metavar="KIND/NAME [KIND/NAME]", help="A parent, and one of its children. Default: all children."
+            metavar="KIND/NAME [KIND/NAME]",
+            help="A parent and one of its children, or one of them. Default: all children.",
         ),
     ],
     templates: Templates = TEMPLATES,
