@@ -138,3 +138,19 @@ async def test_crds_are_applied_from_a_file_and_from_standard_input(desk: Desk) 
     assert await shown(desk, "crds", "apply", "-f", str(file)) == f"{ECHOES} established\n"
     code, out, _ = await run("crds", "apply", "-f", "-", f"--kubeconfig={desk.kubeconfig}", stdin=file.read_text())
     assert (code, out) == (0, f"{ECHOES} established\n")
+
+
+@pytest.mark.cluster
+async def test_a_namespace_other_than_that_of_the_file_is_refused_in_the_words_of_kubectl(
+    desk: Desk, tmp_path: Path
+) -> None:
+    file = tmp_path / "web.yaml"
+    web = echo("web")
+    file.write_text(json.dumps(web | {"metadata": web["metadata"] | {"namespace": "default"}}))
+    for command in ("apply", "diff"):
+        code, out, err = await run(command, str(file), f"-n{desk.namespace}", f"--kubeconfig={desk.kubeconfig}")
+        assert (code, out) == (2, ""), command
+        assert (
+            f'the namespace from the provided object "default" does not match the namespace "{desk.namespace}"' in err
+        )
+    assert await desk.find(ECHOES, "web") is None

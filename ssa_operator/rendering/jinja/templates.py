@@ -23,6 +23,7 @@ from ssa_operator.rendering.jinja.environment import Environment
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS
 from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, CLUSTER_VARIABLES, REMOVED
+from ssa_operator.rendering.jinja.go_syntax import with_go_hint
 from ssa_operator.rendering.jinja.parsed_texts import parsed_nodes
 from ssa_operator.rendering.jinja.unknown_names import suggest_filter, suggest_test
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
@@ -212,9 +213,10 @@ class Templates:
             self._environment.compile_next(name, tree)
             self._environment.get_template(name)
         except TemplateSyntaxError as error:
-            self._problems.append(
-                RenderProblem(_syntax_message(error), SourceLocation(error.name or name, error.lineno))
-            )
+            location = SourceLocation(error.name or name, error.lineno)
+            lines = self._files.get(location.file, "").split("\n")
+            line = lines[location.line - 1] if location.line <= len(lines) else ""
+            self._problems.append(RenderProblem(with_go_hint(_syntax_message(error), line), location))
             self._faulty.add(name)
             return []
         return references

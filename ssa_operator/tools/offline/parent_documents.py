@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ssa_operator.objects.render_result import Document
@@ -48,6 +48,21 @@ def read_parents(files: Sequence[str | Path]) -> list[Document]:
     if not found:
         raise CommandError("there is no object in " + ", ".join(map(str, files)))
     return found
+
+
+def check_namespaces(documents: Iterable[Document], namespace: str) -> None:
+    """Raises CommandError if `--namespace` is not the namespace that an object names; '' allows all."""
+    problems = []
+    for document in documents:
+        own = document.body["metadata"].get("namespace")
+        if namespace and own and own != namespace:
+            # The words of kubectl (setNamespace in k8s.io/cli-runtime/pkg/resource/visitor.go).
+            problems.append(
+                f'{document.location}: the namespace from the provided object "{own}" does not match the namespace '
+                f'"{namespace}"; pass --namespace={own}, or remove metadata.namespace'
+            )
+    if problems:
+        raise CommandError("\n".join(problems), code=2)
 
 
 def read_objects(files: Sequence[str | Path]) -> list[Document]:

@@ -27,6 +27,7 @@ from ssa_operator.reconcile.resync.unchanged import is_same_content
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, hidden_in_live
 from ssa_operator.reconcile.secrets.masked_object import Mask
 from ssa_operator.reconcile.secrets.redacted_report import redacted_finalization
+from ssa_operator.tools.offline.parent_documents import check_namespaces
 from ssa_operator.tools.offline.parent_files import FILE_MANAGER
 from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.object_changes import (
@@ -98,6 +99,7 @@ async def changed_parents(
     ApiError.
     """
     parents = ParentArguments.read(arguments)
+    check_namespaces(parents.documents or (), namespace)
     async with previews.opened(target, options, lambda default: parents.namespaces(namespace or default)) as opened:
         named = await previews.named_parents(opened, parents, namespace)
         salt = secrets.token_bytes(16)
