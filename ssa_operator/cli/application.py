@@ -35,6 +35,9 @@ from ssa_operator.operator.process.command_error import UNWRITABLE, CommandError
 DEBUG = "SSA_OPERATOR_DEBUG"
 """Whether an error prints its traceback, as with `--debug`."""
 
+WHOLE = 1000
+"""A length that no summary of a command has: the help wraps a summary, and cuts none."""
+
 INTERRUPTED = 130
 """The exit code after the user interrupted a command, as a shell reports it for SIGINT."""
 
@@ -103,7 +106,7 @@ class Group(TyperGroup):
         width = max(map(len, found), default=0)
         topics = TOPICS if ctx.parent is None else {}
         for topic, names in _by_topic(topics, found, "Other commands" if topics else "Commands", last=True):
-            rows = [(name.ljust(width), found[name].get_short_help_str(formatter.width - 6 - width)) for name in names]
+            rows = [(name.ljust(width), found[name].get_short_help_str(WHOLE)) for name in names]
             with formatter.section(topic):
                 formatter.write_dl(rows)
 

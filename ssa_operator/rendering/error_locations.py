@@ -95,14 +95,16 @@ def _missing_field(error: MissingFieldError, variables: Mapping[str, Any]) -> st
     setting = _setting_path(error.owner, variables)
     owner = _owner_path(error.owner, variables) if setting is None else setting
     path = field_text((*owner, *error.path))
+    otherwise = f"{path} | default(...)"
     if owner and isinstance(error.owner, Mapping) and error.path[0] != HIDDEN:
         # `default` would hide a misspelt name for good.
         hint = misspelt_field((*owner, error.path[0]), map(str, error.owner))
         if hint is not None:
-            return f"{path} is missing; {hint}"
+            declared = f"Or set it in {VALUES}" if setting is not None else f"If the CRD declares it, write {otherwise}"
+            return f"{path} is missing; {hint} {declared}"
     if setting is not None:
-        return f"{path} is missing; set it in {VALUES}, or write {path} | default(...)"
-    return f"{path} is missing; if it may be missing, write {path} | default(...)"
+        return f"{path} is missing; set it in {VALUES}, or write {otherwise}"
+    return f"{path} is missing; if it may be missing, write {otherwise}"
 
 
 def _setting_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath | None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.operator.operator_options import Options
@@ -127,7 +128,7 @@ async def test_blame_of_a_child_finds_its_parent(echoes: Desk) -> None:
     assert f"Pod {echoes.namespace}/{pod} is no child of Echo {echoes.namespace}/web" in err
     await echoes.kubectl("create", "configmap", "own")
     code, _, err = await run("blame", "configmap/own", here, f"--kubeconfig={echoes.kubeconfig}")
-    assert code == 1
+    assert code == 2
     assert "is neither a parent nor a child" in err
     await echoes.kubectl("delete", "configmap", "own")
 
@@ -154,3 +155,33 @@ async def test_a_namespace_other_than_that_of_the_file_is_refused_in_the_words_o
             f'the namespace from the provided object "default" does not match the namespace "{desk.namespace}"' in err
         )
     assert await desk.find(ECHOES, "web") is None
+
+
+@pytest.mark.cluster
+async def test_status_without_the_crd_says_how_to_install_it(desk: Desk, tmp_path: Path) -> None:
+    templates = tmp_path / "templates"
+    (templates / "cups.unknown.example.com").mkdir(parents=True)
+    at = (f"--templates={templates}", f"-n{desk.namespace}", f"--kubeconfig={desk.kubeconfig}")
+    code, out, err = await run("status", *at)
+    assert (code, out) == (1, "")
+    assert "cups.unknown.example.com: the cluster serves no resource cups.unknown.example.com; install its CRD" in err
+    assert "with `ssa-operator crds apply`" in err
+    (templates / ECHOES).mkdir()
+    code, out, err = await run("status", *at)
+    assert (code, out) == (0, "no parents\n")
+    assert "install its CRD with `ssa-operator crds apply`" in err
+
+
+@pytest.mark.cluster
+async def test_every_command_warns_once_of_an_unverified_api_server(desk: Desk, tmp_path: Path) -> None:
+    config = yaml.safe_load(desk.kubeconfig.read_text())
+    for each in config["clusters"]:
+        each["cluster"].pop("certificate-authority-data", None)
+        each["cluster"].pop("certificate-authority", None)
+        each["cluster"]["insecure-skip-tls-verify"] = True
+    kubeconfig = tmp_path / "insecure"
+    kubeconfig.write_text(yaml.safe_dump(config))
+    for command in ("status", "plan", "diff"):
+        files = ("examples/echo.yaml",) if command == "diff" else ()
+        _, _, err = await run(command, *files, f"--kubeconfig={kubeconfig}")
+        assert err.count("has insecure-skip-tls-verify") == 1, command

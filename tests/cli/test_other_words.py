@@ -31,6 +31,13 @@ async def test_help_is_h_too_and_a_command_of_its_own() -> None:
     assert "ssa-operator help COMMAND" in (await run("help"))[1]
 
 
+async def test_the_help_cuts_no_summary() -> None:
+    for words in (("--help",), ("crds", "--help")):
+        _, out, _ = await run(*words, COLUMNS="80")
+        assert "..." not in out.replace("[ARGS]...", "")
+        assert max(map(len, out.splitlines())) <= 80
+
+
 async def test_version_is_a_command_and_an_option() -> None:
     assert await run("version") == await run("--version") == (0, f"{__version__}\n", "")
 

@@ -282,7 +282,7 @@ def test_a_file_that_branches_on_an_unknown_value_waits_as_a_whole(text: str) ->
     )
     assert result.documents == ()
     (wait,) = result.waits
-    assert str(wait) == "waiting for ConfigMap n/x .data.a"
+    assert str(wait) == "waiting for ConfigMap n/x .data.a (there is no such ConfigMap)"
     assert wait.identity is None
     assert wait.location.line >= 10
     assert wait.dependencies == (Dependency(MAP, awaited=True),)
@@ -484,7 +484,7 @@ def test_ready_takes_what_is_looked_up_by_another_lookup(name: str, known: bool)
     document, _ = one(f"ready(lookup('v1', 'ConfigMap', {name}))", CLUSTER).documents
     assert document.body["v"] is known
     (wait,) = one(f"ready(lookup('v1', 'ConfigMap', {name}))", EMPTY).waits
-    assert str(wait) == "waiting for ConfigMap n/x .data.n"
+    assert str(wait) == "waiting for ConfigMap n/x .data.n (there is no such ConfigMap)"
 
 
 def test_a_field_of_what_is_looked_up_by_another_lookup_is_awaited_with_its_path() -> None:

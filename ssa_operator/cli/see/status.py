@@ -18,6 +18,8 @@ from ssa_operator.cli.shared_options import (
     Watch,
     example,
 )
+from ssa_operator.operator.process import streams
+from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_folders, check_selector, namespaces_of
 from ssa_operator.operator.process.output_formats import ListFormat
 
@@ -62,7 +64,7 @@ def status(
     from ssa_operator.tools.connection.object_reference import parse_references
     from ssa_operator.tools.terminal import live_display, printing
     from ssa_operator.tools.tree.listings import Listings, Lists, Watches
-    from ssa_operator.tools.tree.parent_entries import list_parents, parent_entries
+    from ssa_operator.tools.tree.parent_entries import list_parents, parent_entries, unserved_folders
 
     check_folders(templates)
     check_selector(selector)
@@ -77,6 +79,10 @@ def status(
     async def work() -> None:
         async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
             mapper = RESTMapper(client)
+            if missing := await unserved_folders(mapper, folders):
+                if len(missing) == len(folders):
+                    raise CommandError("\n".join(missing))
+                streams.error("\n".join(missing))
             if not watch:
                 found = await entries(Lists(client), mapper)
                 printing.lines_or_data(_draw(found, time.time(), wide=wide), found, output.data_format)

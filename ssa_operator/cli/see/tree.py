@@ -18,6 +18,7 @@ from ssa_operator.cli.shared_options import (
     Watch,
     example,
 )
+from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_selector, namespace_of
 from ssa_operator.operator.process.output_formats import ListFormat
@@ -71,7 +72,7 @@ def tree(
     from ssa_operator.tools.terminal import live_display, printing
     from ssa_operator.tools.tree.listings import Lists, Watches
     from ssa_operator.tools.tree.object_tree import object_tree, parent_trees, read_again
-    from ssa_operator.tools.tree.parent_entries import list_parents
+    from ssa_operator.tools.tree.parent_entries import list_parents, unserved_folders
 
     check_selector(selector)
     within, wanted = namespace_of(namespace), parse_references(name or (), names=False)
@@ -88,6 +89,8 @@ def tree(
     async def reader(client: Client, mapper: RESTMapper) -> Callable[[Listings], Awaitable[Any]]:
         """What reads the trees, or that of the one object."""
         if not named:
+            if missing := await unserved_folders(mapper, folders):
+                streams.error("\n".join(missing))
             return lambda listings: trees(listings, mapper)
         found = await find_object(client, mapper, parse_reference(name or ()), namespace=within, folders=folders)
         folder = folders.get(found.resource.name)

@@ -55,8 +55,10 @@ async def parent_of_object(session: PreviewSession, reference: ObjectReference, 
             break
         live = owner
     raise CommandError(
-        f"{named.live.identity} is neither a parent nor a child of one that these templates render; "
-        "name the folder of the templates with --templates, or read kubectl get --show-managed-fields"
+        f"{named.live.identity} is neither a parent nor a child of one: no template folder is for "
+        f"{named.resource.kind}, and no parent of these templates owns it; name the folder of the templates with "
+        "--templates",
+        code=2,
     )
 
 

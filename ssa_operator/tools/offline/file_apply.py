@@ -60,10 +60,10 @@ class FileApply:
     async def _apply(self) -> str:
         documents = read_parents(self.files)
         check_namespaces(documents, self.namespace)
-        logging.getLogger("ssa_operator").setLevel(logging.ERROR)
         options = Options(templates=tuple(self.templates), installation=self.installation, resync_rate=0.0)
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(connect(self.target))
+            logging.getLogger("ssa_operator").setLevel(logging.ERROR)
             mapper, namespace = RESTMapper(client), self.namespace or client.credentials.namespace
             needed = namespaces_of_documents(documents, namespace)
             options = replace(options, namespaces=await watched_namespaces(client, mapper, self.templates, needed))

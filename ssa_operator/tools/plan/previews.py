@@ -86,11 +86,11 @@ async def opened(
     If the user may not list the parents of all namespaces, only those of `needed` are watched; it is called with the
     namespace of the kubeconfig's context.
     """
-    # Log lines of the operator are either errors of this command, or irrelevant for it.
-    logging.getLogger("ssa_operator").setLevel(logging.ERROR)
     # The imported modules stay in memory, so the garbage collector need not search them.
     gc.freeze()
     async with connect_for_preview(target) as client:
+        # Later log lines of the operator are either errors of this command, or irrelevant for it.
+        logging.getLogger("ssa_operator").setLevel(logging.ERROR)
         mapper = RESTMapper(client)
         if needed is not None:
             namespaces = needed(client.credentials.namespace)

@@ -76,6 +76,19 @@ async def parent_resources(mapper: RESTMapper, folders: Mapping[str, Settings]) 
     return found
 
 
+async def unserved_folders(mapper: RESTMapper, folders: Mapping[str, Settings]) -> list[str]:
+    """A sentence for each template folder whose resource the cluster does not serve, with what to do. Raises
+    ApiError.
+    """
+    found = []
+    for name in folders:
+        try:
+            await mapper.resource_by_name(name)
+        except UnknownKind as error:
+            found.append(f"{name}: {error}")
+    return found
+
+
 async def list_parents(
     listings: Listings,
     mapper: RESTMapper,

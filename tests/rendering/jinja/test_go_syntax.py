@@ -17,7 +17,7 @@ from tests.rendering.template_files import HEAD, problem, templates
         ('{{ (lookup "v1" "Secret" "a" "b").data }}', "call lookup(apiVersion, kind, name, namespace='...')"),
         ("{{ name | nindent 4 }}", "write the arguments of a filter in parentheses"),
         ('{{ printf "%s" name }}', "write '%s-%s' | format(a, b)"),
-        ("{{ toYaml .Values.x }}", "write value | to_yaml"),
+        ('{{ toYaml "x" }}', "write value | to_yaml"),
     ],
 )
 def test_a_line_that_jinja_cannot_read_says_what_to_write(expression: str, hint: str) -> None:
