@@ -195,6 +195,8 @@ async def test_a_field_that_kubectl_added_is_kubectls(desk: Desk, web: Path) -> 
     found = (await fields(desk, web))["spec.revisionHistoryLimit"]
     assert (found["value"], found["manager"], found["operation"]) == (3, "kubectl-patch", "Update")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", found["time"])
+    text = await blame(desk, web, "echo/web", "deployment/web")
+    assert re.search(r"^kubectl-patch +\d+s ago +│   revisionHistoryLimit: 3", text, re.MULTILINE)
 
 
 @pytest.mark.exhaustive
