@@ -41,7 +41,7 @@ from ssa_operator.tools.plan.preview import Planned, Preview
 from ssa_operator.tools.plan.previews import NamedParent, ParentArguments
 from ssa_operator.tools.terminal.printing import yaml_text
 
-_STYLES = {
+STYLES = {
     Result.CREATED: "green",
     Result.CONFIGURED: "yellow",
     Result.RECREATED: "magenta",
@@ -168,9 +168,9 @@ def print_changes(console: Console, changes: ParentChanges) -> None:
     for note in changes.notes:
         console.print(Text(f"  {note}", "yellow"))
     for problem in changes.problems:
-        console.print(Text(f"  fail {problem}", _STYLES[Result.FAILED]))
+        console.print(Text(f"  fail {problem}", STYLES[Result.FAILED]))
     for wait in changes.waits:
-        console.print(Text(f"  wait {wait}", _STYLES[Result.WAITING]))
+        console.print(Text(f"  wait {wait}", STYLES[Result.WAITING]))
     for each in (changes.own, *changes.objects):
         if each is not None and (each.differs or each.left or each.notice or _is_held(each, changes)):
             _print_object(console, each)
@@ -181,7 +181,7 @@ def _is_held(change: ObjectChange, changes: ParentChanges) -> bool:
 
 
 def _print_object(console: Console, change: ObjectChange) -> None:
-    style = _STYLES[change.result]
+    style = STYLES[change.result]
     head = Text.assemble("  ", (VERBS[change.result], style), f" {change.identity}")
     if change.message:
         head.append(f": {change.message.removeprefix(f'{change.identity} ').removeprefix(f'{change.identity}: ')}")
