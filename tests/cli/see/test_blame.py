@@ -235,7 +235,7 @@ async def test_a_template_that_changed_since_is_told_apart_from_what_it_applied(
 async def test_a_child_whose_template_waits_says_for_what(desk: Desk, web: Path) -> None:
     await desk.delete("configmap", "settings")
     text = await blame(desk, web, "echo/web", "deployment/web")
-    waiting = f"waiting for ConfigMap {desk.namespace}/settings .data.url"
+    waiting = f"waiting for ConfigMap {desk.namespace}/settings .data.url (there is no such ConfigMap)"
     assert text.startswith(f"# Deployment {desk.namespace}/web; its template is {waiting}\n")
 
 

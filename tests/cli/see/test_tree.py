@@ -117,7 +117,7 @@ async def test_a_tree_tells_what_each_object_waits_for_and_since_when(
     waits = children["ConfigMap"]
     assert (waits["state"], waits["message"]) == (
         "Waiting",
-        f"waiting for ConfigMap {desk.namespace}/missing .data.url",
+        f"waiting for ConfigMap {desk.namespace}/missing .data.url (there is no such ConfigMap)",
     )
     assert waits["since"] == data["conditions"][0]["lastTransitionTime"]
     below = {each["kind"]: each for each in children["StatefulSet"]["objects"]}
