@@ -226,7 +226,6 @@ async def test_kinds_that_the_user_may_not_read_are_named(desk: Desk, client: Cl
     [
         ("ecoh/web", "the cluster serves no resource ecoh; did you mean echoes.example.com"),
         ("echo/wbe", "/wbe; did you mean web?"),
-        ("echo", "'echo' names no object; write echo/NAME or echo NAME"),
         ("echo/a/b", "'echo/a/b' has two slashes"),
     ],
 )
