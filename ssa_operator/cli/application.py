@@ -3,6 +3,8 @@
 Promises:
 - The help lists commands and options by topic, without rich, whose import takes half of the time of `--help`.
 - The help and the errors have the name under which the user started the command: `ssa-operator` or `kubectl ssa`.
+- `-h` and `help COMMAND` show a command's help, and `version` the version.
+- A command or an option of another tool leads to what does the same here.
 - Every error is one line on standard error, never a traceback. `--debug` adds the traceback, without the messages of
   unexpected errors, because these may quote a Secret.
 - If standard output or a file can't be written, for example because the disk is full, the line has the system's reason.
@@ -32,6 +34,9 @@ from ssa_operator.operator.process.command_error import UNWRITABLE, CommandError
 
 DEBUG = "SSA_OPERATOR_DEBUG"
 """Whether an error prints its traceback, as with `--debug`."""
+
+WHOLE = 1000
+"""A length that no summary of a command has: the help wraps a summary, and cuts none."""
 
 INTERRUPTED = 130
 """The exit code after the user interrupted a command, as a shell reports it for SIGINT."""
@@ -66,6 +71,25 @@ class Group(TyperGroup):
         super().__init__(**settings)
         _add_completion(self.params)
 
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        match args:
+            case ["help", *words]:
+                args = [*words, "--help"]
+            case ["version", *words] if ctx.parent is None:
+                args = ["--version", *words]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, BareCommand | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except UsageError as error:
+            from ssa_operator.cli.other_words import command_hint
+
+            hint = command_hint(str(ctx.info_name) if ctx.parent is not None else "", args[0])
+            if hint is not None:
+                error.message = f"No such command {args[0]!r}; {hint}."
+            raise
+
     def _main_shell_completion(self, *arguments: Any, **settings: Any) -> None:
         if any(name.endswith("_COMPLETE") for name in os.environ):
             from ssa_operator.tools.terminal import shell_completion
@@ -82,7 +106,7 @@ class Group(TyperGroup):
         width = max(map(len, found), default=0)
         topics = TOPICS if ctx.parent is None else {}
         for topic, names in _by_topic(topics, found, "Other commands" if topics else "Commands", last=True):
-            rows = [(name.ljust(width), found[name].get_short_help_str(formatter.width - 6 - width)) for name in names]
+            rows = [(name.ljust(width), found[name].get_short_help_str(WHOLE)) for name in names]
             with formatter.section(topic):
                 formatter.write_dl(rows)
 
@@ -114,6 +138,7 @@ class Application(typer.Typer):
             "add_completion": False,
             "pretty_exceptions_enable": False,
             "rich_markup_mode": None,
+            "context_settings": {"help_option_names": ["-h", "--help"]},
         }
         super().__init__(**defaults | settings)
 
@@ -236,10 +261,18 @@ def _usage(error: UsageError) -> str:
     """The message of a usage error as sentences, with the suggestion that it has."""
     message = _one_line(error.format_message())
     if isinstance(error, NoSuchOption):
-        known = " or ".join(sorted(error.possibilities or ()))
-        message = f"no such option {error.option_name}" + (f"; did you mean {known}?" if known else "")
+        message = f"no such option {error.option_name}" + (f"; {hint}" if (hint := _option_hint(error)) else "")
     message = message.replace(". Did you mean", "; did you mean")
     return message if message.endswith("?") else f"{message}."
+
+
+def _option_hint(error: NoSuchOption) -> str | None:
+    """What to write instead of an unknown option: by its meaning in other tools, and then by its spelling."""
+    from ssa_operator.cli.other_words import option_hint
+
+    known = [name for each in (error.ctx.command.params if error.ctx is not None else ()) for name in each.opts]
+    similar = " or ".join(sorted(error.possibilities or ()))
+    return option_hint(error.option_name, known) or (f"did you mean {similar}?" if similar else None)
 
 
 def _place(error: BaseException) -> str:

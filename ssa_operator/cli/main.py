@@ -35,7 +35,8 @@ def application_of(names: Iterable[str] = MODULES) -> Application:
     app = Application(
         name="ssa-operator",
         help="A folder of Jinja templates is a Kubernetes operator.",
-        epilog="Exit codes: 0 success, 1 failure (diff: differences), 2 wrong usage (diff: failure), 130 interrupted.",
+        epilog="ssa-operator help COMMAND, or COMMAND -h, shows the help of a command.\n"
+        "Exit codes: 0 success, 1 failure (diff: differences), 2 wrong usage (diff: failure), 130 interrupted.",
         # kubectl completes its plugins by another program.
         add_completion=application.program() == "ssa-operator",
     )

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from ssa_operator.operator.process.output_formats import LogFormat, LogLevel, OutputFormat
+from ssa_operator.operator.process.output_formats import ListFormat, LogFormat, LogLevel, OutputFormat
 
 Kubeconfig = Annotated[
     str | None,
@@ -98,6 +98,34 @@ Namespace = Annotated[
         help="Namespace of objects that name none. Default: the namespace of the kubeconfig's context.",
     ),
 ]
+AllNamespaces = Annotated[
+    bool,
+    typer.Option(
+        "--all-namespaces",
+        "-A",
+        envvar="SSA_OPERATOR_ALL_NAMESPACES",
+        help="Show the parents of all namespaces, even if --namespace names some.",
+    ),
+]
+ShownSelector = Annotated[
+    str,
+    typer.Option(
+        "--selector",
+        "-l",
+        envvar="SSA_OPERATOR_SELECTOR",
+        help="Show only parents whose labels match this label selector.",
+    ),
+]
+Filename = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filename",
+        "-f",
+        envvar="SSA_OPERATOR_FILENAME",
+        metavar="FILE",
+        help="Another way to name a file or folder (repeatable). - is standard input.",
+    ),
+]
 Watch = Annotated[
     bool,
     typer.Option("--watch", "-w", envvar="SSA_OPERATOR_WATCH", help="Show each change until interrupted."),
@@ -126,6 +154,16 @@ LogLevelOption = Annotated[
 ]
 OutputOption = Annotated[
     OutputFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
+]
+
+ListOption = Annotated[
+    ListFormat,
+    typer.Option(
+        "--output",
+        "-o",
+        envvar="SSA_OPERATOR_OUTPUT",
+        help="Output format. wide adds API groups, and the messages of ready parents.",
+    ),
 ]
 
 

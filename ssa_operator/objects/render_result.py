@@ -54,6 +54,8 @@ class WaitTarget(Struct, frozen=True):
     """Whether a template reads the field with `live`, which never waits: a missing field is an error."""
     hidden: bool = False
     """Whether a Secret's content names the object, so that no message does."""
+    absent: bool = False
+    """Whether the looked-up object does not exist."""
 
     def __str__(self) -> str:
         if self.hidden:
@@ -63,7 +65,10 @@ class WaitTarget(Struct, frozen=True):
             return f"an object that a Secret's content names to {state}{hint}"
         if self.state:
             return f"{self.query} to {self.state}"
-        return f"{self.query} .{field_text(self.field)}" if self.field else f"{self.query} to exist"
+        if not self.field:
+            return f"{self.query} to exist"
+        absent = f" (there is no such {self.query.kind})" if self.absent else ""
+        return f"{self.query} .{field_text(self.field)}{absent}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

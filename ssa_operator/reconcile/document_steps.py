@@ -12,6 +12,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ssa_operator.objects.buckets import has_bucket_label
+from ssa_operator.objects.built_in_kinds import unknown_kind_hint
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest, ManifestError, Rules, group_kind, manifest
@@ -31,12 +32,10 @@ def step_for_document(observed: Observed, document: Document) -> Step:
     kind = observed.children.kinds.get(group_kind(document))
     provisional = identity_of(observed, document)
     if kind is None:
-        return refused_step(
-            provisional,
-            f"the cluster has no kind {group_kind(document)}; install its CRD or correct apiVersion and kind",
-            document,
-            FailureReason.APPLY_FAILED,
-        )
+        missing = group_kind(document)
+        hint = unknown_kind_hint(missing.group, missing.kind)
+        reason = f"can't be applied: the cluster has no kind {missing}; {hint}"
+        return refused_step(provisional, reason, document, FailureReason.APPLY_FAILED)
     rules = Rules(
         namespaced=kind.namespaced,
         cluster_scope=observed.settings.cluster_scope,

@@ -17,9 +17,12 @@ from jinja2.environment import TemplateModule
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.utils import missing
 
+from ssa_operator.objects.messages import misspelt_field
 from ssa_operator.objects.render_result import RenderProblem
+from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
-from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, CLUSTER_VARIABLES, REMOVED, VARIABLES
+from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, CLUSTER_VARIABLES, FUNCTIONS, REMOVED, VARIABLES
+from ssa_operator.rendering.jinja.go_syntax import GO_KEYWORDS, GO_SYNTAX, jinja_for
 from ssa_operator.rendering.jinja.templates import SHARED, VALUES, Templates
 from ssa_operator.rendering.jinja.unknown_names import suggest_name
 from ssa_operator.rendering.values.manifest_values import kind_of
@@ -46,7 +49,17 @@ def problem_of(error: Exception, templates: Templates, name: str, variables: Map
         return RenderProblem(
             error.message or "syntax error", SourceLocation(error.name or name, error.lineno, tuple(lines))
         )
-    return RenderProblem(HIDDEN_ERROR if quotes_content(error) else _message(error, variables), location)
+    if quotes_content(error):
+        return RenderProblem(HIDDEN_ERROR, location)
+    go = jinja_for(templates.line(location) or "") if _reads_go_keyword(error) else None
+    return RenderProblem(_message(error, variables) if go is None else f"{GO_SYNTAX}: {go}", location)
+
+
+def _reads_go_keyword(error: Exception) -> bool:
+    """Whether a template reads a keyword of Go templates as a variable: `{{ range .x }}` is a field of `range`."""
+    if not isinstance(error, MissingFieldError):
+        return False
+    return error.path[0] in GO_KEYWORDS if error.owner is missing else error.owner is FUNCTIONS["range"]
 
 
 def location_of_error(error: BaseException, name: str) -> SourceLocation:
@@ -80,11 +93,18 @@ def _missing_field(error: MissingFieldError, variables: Mapping[str, Any]) -> st
     if isinstance(error.owner, TemplateModule):
         return f"{field_text(error.path)} is not defined in the imported file"
     setting = _setting_path(error.owner, variables)
+    owner = _owner_path(error.owner, variables) if setting is None else setting
+    path = field_text((*owner, *error.path))
+    otherwise = f"{path} | default(...)"
+    if owner and isinstance(error.owner, Mapping) and error.path[0] != HIDDEN:
+        # `default` would hide a misspelt name for good.
+        hint = misspelt_field((*owner, error.path[0]), map(str, error.owner))
+        if hint is not None:
+            declared = f"Or set it in {VALUES}" if setting is not None else f"If the CRD declares it, write {otherwise}"
+            return f"{path} is missing; {hint} {declared}"
     if setting is not None:
-        path = field_text((*setting, *error.path))
-        return f"{path} is missing; set it in {VALUES}, or write {path} | default(...)"
-    path = field_text((*_owner_path(error.owner, variables), *error.path))
-    return f"{path} is missing; if it may be missing, write {path} | default(...)"
+        return f"{path} is missing; set it in {VALUES}, or write {otherwise}"
+    return f"{path} is missing; if it may be missing, write {otherwise}"
 
 
 def _setting_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath | None:

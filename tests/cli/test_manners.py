@@ -85,7 +85,7 @@ async def test_options_are_grouped_by_topic() -> None:
             ("tree", "a/b", "--outptu"),
             "ssa-operator tree: no such option --outptu; did you mean --output? See ssa-operator tree --help.\n",
         ),
-        (("tree",), "ssa-operator tree: missing argument 'KIND/NAME'. See ssa-operator tree --help.\n"),
+        (("capture",), "ssa-operator capture: missing argument 'KIND/NAME'. See ssa-operator capture --help.\n"),
         (
             ("cluster", "stpo"),
             "ssa-operator cluster: no such command 'stpo'; did you mean 'stop'? See ssa-operator cluster --help.\n",
@@ -268,7 +268,7 @@ def test_kubectl_finds_the_plugin_and_runs_it_under_its_own_name() -> None:
     assert shown.startswith("Usage: kubectl ssa tree [OPTIONS]")
     assert "Example: kubectl ssa tree echo/hello --watch" in shown
     assert "--install-completion" not in plugin("ssa", "--help").stdout
-    failed = plugin("ssa", "tree", "echo")
+    failed = plugin("ssa", "capture", "echo")
     assert (failed.returncode, failed.stderr) == (
         2,
         "kubectl ssa: 'echo' names no object; write echo/NAME or echo NAME\n",
@@ -278,7 +278,13 @@ def test_kubectl_finds_the_plugin_and_runs_it_under_its_own_name() -> None:
 @pytest.mark.exhaustive
 def test_kubectl_completes_the_plugin() -> None:
     assert plugin("__complete", "ssa", "tr").stdout.splitlines() == ["tree", ":4"]
-    assert plugin("__complete", "ssa", "tree", "--output", "").stdout.splitlines() == ["table", "json", "yaml", ":4"]
+    assert plugin("__complete", "ssa", "tree", "--output", "").stdout.splitlines() == [
+        "table",
+        "wide",
+        "json",
+        "yaml",
+        ":4",
+    ]
 
 
 @pytest.mark.exhaustive

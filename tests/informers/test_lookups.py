@@ -95,7 +95,7 @@ async def test_a_manifest_waits_for_an_object_and_for_its_field(start: Start, de
     waiting = await desk.until(ECHOES, "web", not_ready_because("WaitingForDependency", *words))
     assert entries(waiting)["ConfigMap/web-plain"]["state"] == "Current"
     url_entry = entries(waiting)["ConfigMap/web-url"]
-    assert (url_entry["state"], url_entry["message"]) == ("Waiting", words[0])
+    assert (url_entry["state"], url_entry["message"]) == ("Waiting", f"{words[0]} (there is no such ConfigMap)")
 
     await desk.apply(config_map("site", other="x"))
     await desk.apply(config_map("site", other="x", url="http://x"))

@@ -89,7 +89,9 @@ def test_the_status_template_knows_the_expression_of_a_document_that_waits() -> 
     compiled = templates({"a.yaml.j2": waiting, "_status.yaml.j2": "up: {{ ready(child('ConfigMap', 'a')) }}\n"})
     cluster = FakeClusterView(children=(live("ConfigMap", "a", data={"phase": "Pending"}),))
     result = render(compiled, parent(), cluster)
-    assert [str(wait) for wait in result.waits] == ["waiting for ConfigMap n/absent .data.x"]
+    assert [str(wait) for wait in result.waits] == [
+        "waiting for ConfigMap n/absent .data.x (there is no such ConfigMap)"
+    ]
     assert render_status(compiled, parent(), cluster, result.ready_when).fields == {"up": False}
 
 

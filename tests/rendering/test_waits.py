@@ -55,6 +55,19 @@ def waits(result: Rendered) -> list[str]:
     return [f"{wait.location}: {wait}" for wait in result.waits]
 
 
+def targets(result: Rendered) -> list[str]:
+    """The waits without the remark that a looked-up object does not exist."""
+    return [re.sub(r" \(there is no such \w+\)", "", wait) for wait in waits(result)]
+
+
+def test_a_wait_says_whether_the_object_or_only_its_field_is_missing() -> None:
+    absent, field = (one(f"lookup('v1', 'ConfigMap', '{name}').data.nope", CLUSTER) for name in ("nobody", "x"))
+    assert waits(absent) == [
+        "echoes.example.com/a.yaml.j2:5: waiting for ConfigMap n/nobody .data.nope (there is no such ConfigMap)"
+    ]
+    assert waits(field) == ["echoes.example.com/a.yaml.j2:5: waiting for ConfigMap n/x .data.nope"]
+
+
 KNOWN: list[tuple[str, Any]] = [
     ("child('Service', 's').spec.clusterIP", "10.0.0.1"),
     ("child('Service', 's').spec.ports[0].port + 1", 81),
@@ -120,7 +133,7 @@ def test_a_field_that_the_cluster_has_is_a_value(expression: str, value: Any) ->
 )  # fmt: skip
 def test_a_wait_names_the_field_or_object_that_the_cluster_lacks(expression: str, awaited: str) -> None:
     result = one(expression, EMPTY)
-    assert waits(result) == [f"echoes.example.com/a.yaml.j2:5: waiting for {awaited}"]
+    assert targets(result) == [f"echoes.example.com/a.yaml.j2:5: waiting for {awaited}"]
     assert names(result) == ["s"]
     assert result.problems == ()
     assert not result.complete
@@ -282,7 +295,7 @@ def test_a_file_that_branches_on_an_unknown_value_waits_as_a_whole(text: str) ->
     )
     assert result.documents == ()
     (wait,) = result.waits
-    assert str(wait) == "waiting for ConfigMap n/x .data.a"
+    assert str(wait) == "waiting for ConfigMap n/x .data.a (there is no such ConfigMap)"
     assert wait.identity is None
     assert wait.location.line >= 10
     assert wait.dependencies == (Dependency(MAP, awaited=True),)
@@ -484,12 +497,12 @@ def test_ready_takes_what_is_looked_up_by_another_lookup(name: str, known: bool)
     document, _ = one(f"ready(lookup('v1', 'ConfigMap', {name}))", CLUSTER).documents
     assert document.body["v"] is known
     (wait,) = one(f"ready(lookup('v1', 'ConfigMap', {name}))", EMPTY).waits
-    assert str(wait) == "waiting for ConfigMap n/x .data.n"
+    assert str(wait) == "waiting for ConfigMap n/x .data.n (there is no such ConfigMap)"
 
 
 def test_a_field_of_what_is_looked_up_by_another_lookup_is_awaited_with_its_path() -> None:
     (wait,) = one("lookup('v1', 'Secret', lookup('v1', 'ConfigMap', 'x').data.n).data.p", CLUSTER).waits
-    assert str(wait) == "waiting for Secret n/3 .data.p"
+    assert str(wait) == "waiting for Secret n/3 .data.p (there is no such Secret)"
 
 
 def test_macros_of_other_files_query_the_cluster_too() -> None:
@@ -767,7 +780,7 @@ def test_only_the_document_that_an_unknown_mapping_is_spread_into_waits() -> Non
     ],
 )
 def test_a_key_that_is_looked_up_is_named_where_it_is_known_and_else_awaited(expression: str, awaited: str) -> None:
-    assert waits(one(expression, SECRET_CLUSTER)) == [f"echoes.example.com/a.yaml.j2:5: waiting for {awaited}"]
+    assert targets(one(expression, SECRET_CLUSTER)) == [f"echoes.example.com/a.yaml.j2:5: waiting for {awaited}"]
 
 
 @pytest.mark.exhaustive

@@ -13,6 +13,7 @@ import typer
 from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
+    Filename,
     Kubeconfig,
     Namespace,
     OutputOption,
@@ -35,8 +36,9 @@ def register(app: typer.Typer) -> None:
 
 def apply(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Files or folders with parents. - is standard input.")
-    ],
+        list[str] | None, typer.Argument(metavar="FILE...", help="Files or folders with parents. - is standard input.")
+    ] = None,
+    filename: Filename = None,
     templates: Templates = TEMPLATES,
     values: Values = None,
     namespace: Namespace = "",
@@ -58,10 +60,12 @@ def apply(
     from ssa_operator.operator.process import connection
     from ssa_operator.tools.connection.cluster_target import cluster_target
     from ssa_operator.tools.offline.file_apply import FileApply
+    from ssa_operator.tools.offline.parent_documents import given_files
 
     check_folders(templates)
+    given = given_files(files, filename, "name the parents to apply: FILE, or -f FILE")
     run = FileApply(
-        files=files,
+        files=given,
         templates=templates,
         installation=installation_of(values),
         namespace=namespace_of(namespace),

@@ -14,6 +14,7 @@ import typer
 from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
+    Filename,
     Kubeconfig,
     Namespace,
     OutputOption,
@@ -36,12 +37,13 @@ def register(app: typer.Typer) -> None:
 
 def diff(
     parents: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="FILE...|KIND/NAME...",
             help="Files or folders with parents (- is standard input), or parents in the cluster.",
         ),
-    ],
+    ] = None,
+    filename: Filename = None,
     templates: Templates = TEMPLATES,
     values: Values = None,
     namespace: Namespace = "",
@@ -56,14 +58,16 @@ def diff(
     from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process import connection
     from ssa_operator.tools.connection.cluster_target import cluster_target
+    from ssa_operator.tools.offline.parent_documents import given_files
     from ssa_operator.tools.plan.changes import changed_parents, changes_data, print_changes
     from ssa_operator.tools.terminal import printing
 
     check_folders(templates)
+    given = given_files(parents, filename, "name the parents to compare: FILE, -f FILE, or KIND/NAME")
     within = namespace_of(namespace)
     options = Options(templates=tuple(templates), installation=installation_of(values))
     target = cluster_target(kubeconfig, context)
-    found = connection.run(changed_parents(parents, options, within, target), code=ERROR)
+    found = connection.run(changed_parents(given, options, within, target), code=ERROR)
     if output is OutputFormat.TABLE:
         console = streams.console(soft_wrap=True)
         for each in found:

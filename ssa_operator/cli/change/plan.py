@@ -121,7 +121,12 @@ def _print(summary: PlanSummary, output: PlanFormat) -> None:
         case PlanFormat.TEXT:
             streams.lines(f"{summary.headline}\n\n")
             printing.table(*plan_summary.table(summary))
-            streams.lines(plan_summary.text(summary))
+            if streams.is_terminal():
+                console = streams.console(soft_wrap=True)
+                for line, style in plan_summary.styled_lines(summary):
+                    console.print(line, style=style)
+            else:
+                streams.lines(plan_summary.text(summary))
         case PlanFormat.MARKDOWN:
             streams.lines(plan_summary.markdown(summary))
         case PlanFormat.JSON | PlanFormat.YAML:

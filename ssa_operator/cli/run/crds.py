@@ -6,16 +6,22 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Annotated
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ssa_operator.cli.application import Application
-from ssa_operator.cli.shared_options import CRDS, Context, Crds, Kubeconfig, Timeout, example
+from ssa_operator.cli.shared_options import CRDS, Context, Crds, Filename, Kubeconfig, Timeout, example
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_crd_folders
+
+if TYPE_CHECKING:
+    from ssa_operator.objects.render_result import Document
+
+STANDARD_INPUT = Path("/dev/stdin")
 
 app = Application(
     help="Install CRDs and wait until they are served.", epilog=example("ssa-operator crds apply --crds crds")
@@ -23,8 +29,14 @@ app = Application(
 
 
 @app.command(epilog=example("ssa-operator crds apply --crds crds"))
-def apply(crds: Crds = CRDS, timeout: Timeout = 30.0, context: Context = None, kubeconfig: Kubeconfig = None) -> None:
-    """Apply CRDs and wait until they are served. The CRDs are those of the --crds folders.
+def apply(
+    crds: Crds = CRDS,
+    filename: Filename = None,
+    timeout: Timeout = 30.0,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Apply CRDs and wait until they are served. The CRDs are those of the --crds folders, or those of -f.
 
     Each is applied by itself. Exit code 1: one was refused; all refusals are printed.
     """
@@ -32,10 +44,9 @@ def apply(crds: Crds = CRDS, timeout: Timeout = 30.0, context: Context = None, k
     from ssa_operator.operator.process import connection
     from ssa_operator.tools.connection.cluster_target import cluster_target
 
-    check_crd_folders(crds)
+    documents = _load(crds, filename)
 
     async def work() -> None:
-        documents = crd_installation.load(*crds)
         async with connection.connect(cluster_target(kubeconfig, context)) as client:
             refused = await crd_installation.refusals(client, documents, timeout)
         applied = [document for document in documents if document.body["metadata"]["name"] not in refused]
@@ -55,6 +66,7 @@ def wait(
         list[str] | None, typer.Argument(help="CRDs to wait for. Default: every CRD in the --crds folders.")
     ] = None,
     crds: Crds = CRDS,
+    filename: Filename = None,
     timeout: Timeout = 30.0,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
@@ -64,17 +76,30 @@ def wait(
     from ssa_operator.operator.process import connection
     from ssa_operator.tools.connection.cluster_target import cluster_target
 
-    if not names or crds != CRDS:
-        check_crd_folders(crds)
+    documents = [] if names and not filename and crds == CRDS else _load(crds, filename)
+    wanted = names or [document.body["metadata"]["name"] for document in documents]
 
     async def work() -> None:
-        wanted = names or [document.body["metadata"]["name"] for document in crd_installation.load(*crds)]
         async with connection.connect(cluster_target(kubeconfig, context)) as client:
             await crd_installation.established(client, wanted, timeout)
         for name in wanted:
             streams.line(f"{name} established")
 
     _run(work())
+
+
+def _load(crds: Sequence[Path], filename: Sequence[str] | None) -> list[Document]:
+    """The CRDs of the files of -f, or else of the folders. Raises CommandError."""
+    from ssa_operator.operator.crd_installation import DefinitionError, load
+    from ssa_operator.tools.offline.parent_documents import given_files
+
+    files = given_files((), filename, "") if filename else crds
+    paths = [STANDARD_INPUT if each == "-" else Path(each) for each in files]
+    check_crd_folders(paths)
+    try:
+        return load(*paths)
+    except DefinitionError as error:
+        raise CommandError(str(error)) from error
 
 
 def _run(work: Coroutine[None, None, None]) -> None:

@@ -36,7 +36,8 @@ def blame(
     objects: Annotated[
         list[str],
         typer.Argument(
-            metavar="KIND/NAME [KIND/NAME]", help="A parent, and one of its children. Default: all children."
+            metavar="KIND/NAME [KIND/NAME]",
+            help="A parent and one of its children, or one of them. Default: all children.",
         ),
     ],
     templates: Templates = TEMPLATES,
@@ -53,6 +54,8 @@ def blame(
     The children are YAML, and in front of each line is its writer: the template line and the origin of the value, or
     another field manager, or the API server.
     """
+    import time
+
     from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process import connection
     from ssa_operator.operator.process.output_formats import OutputFormat
@@ -73,6 +76,6 @@ def blame(
     )
     found = connection.run(blamed_objects(chain, options, within, target))
     if output is BlameFormat.TEXT:
-        print_text(found)
+        print_text(found, time.time())
     else:
         printing.data([each.data() for each in found], OutputFormat(output.value))

@@ -8,16 +8,20 @@ import typer
 
 from ssa_operator.cli.shared_options import (
     TEMPLATES,
+    AllNamespaces,
     Context,
     Kubeconfig,
-    OutputOption,
+    ListOption,
     ShownNamespaces,
+    ShownSelector,
     Templates,
     Watch,
     example,
 )
-from ssa_operator.operator.process.option_values import check_folders, namespaces_of
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process import streams
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.option_values import check_folders, check_selector, namespaces_of
+from ssa_operator.operator.process.output_formats import ListFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,8 +44,10 @@ def status(
     ] = None,
     templates: Templates = TEMPLATES,
     namespace: ShownNamespaces = None,
+    all_namespaces: AllNamespaces = False,
+    selector: ShownSelector = "",
     watch: Watch = False,
-    output: OutputOption = OutputFormat.TABLE,
+    output: ListOption = ListFormat.TABLE,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
@@ -49,6 +55,7 @@ def status(
 
     Each line has the state, the age, and what an object waits for and for how long.
     """
+    import functools
     import time
 
     from ssa_operator.kube.api.discovery import RESTMapper
@@ -58,33 +65,40 @@ def status(
     from ssa_operator.tools.connection.object_reference import parse_references
     from ssa_operator.tools.terminal import live_display, printing
     from ssa_operator.tools.tree.listings import Listings, Lists, Watches
-    from ssa_operator.tools.tree.parent_entries import list_parents, parent_entries
+    from ssa_operator.tools.tree.parent_entries import list_parents, parent_entries, unserved_folders
 
     check_folders(templates)
-    namespaces, wanted = namespaces_of(namespace), parse_references(parents or (), names=False)
+    check_selector(selector)
+    namespaces = () if all_namespaces else namespaces_of(namespace)
+    wanted, wide = parse_references(parents or (), names=False), output is ListFormat.WIDE
     folders = read_resource_settings(templates)
 
     async def entries(listings: Listings, mapper: RESTMapper) -> list[dict[str, Any]]:
-        found = await list_parents(listings, mapper, folders, namespaces, wanted)
+        found = await list_parents(listings, mapper, folders, namespaces, wanted, selector)
         return await parent_entries(listings, mapper, found, time.time(), namespaces=namespaces)
 
     async def work() -> None:
         async with connection.connect(cluster_target(kubeconfig, context)) as client:
             mapper = RESTMapper(client)
+            if missing := await unserved_folders(mapper, folders):
+                if len(missing) == len(folders):
+                    raise CommandError("\n".join(missing))
+                streams.error("\n".join(missing))
             if not watch:
                 found = await entries(Lists(client), mapper)
-                printing.lines_or_data(_draw(found, time.time()), found, output)
+                printing.lines_or_data(_draw(found, time.time(), wide=wide), found, output.data_format)
                 return
             async with Watches(client) as watches:
-                await live_display.show_changes(watches, lambda: entries(watches, mapper), _draw, output)
+                draw = functools.partial(_draw, wide=wide)
+                await live_display.show_changes(watches, lambda: entries(watches, mapper), draw, output.data_format)
 
     connection.run(work())
 
 
-def _draw(found: Sequence[Mapping[str, Any]], now: float) -> list[Line]:
+def _draw(found: Sequence[Mapping[str, Any]], now: float, *, wide: bool) -> list[Line]:
     from ssa_operator.tools.tree.tree_view import Line, lines, totals
 
     if not found:
         return [Line.of_note("no parents")]
-    drawn = [line for parent in found for line in lines(parent, now)]
+    drawn = [line for parent in found for line in lines(parent, now, wide=wide)]
     return drawn if len(found) == 1 else [*drawn, Line.of_note(totals(found))]

@@ -8,20 +8,27 @@ import typer
 
 from ssa_operator.cli.shared_options import (
     TEMPLATES,
+    AllNamespaces,
     Context,
     Kubeconfig,
+    ListOption,
     Namespace,
-    OutputOption,
+    ShownSelector,
     Templates,
     Watch,
     example,
 )
-from ssa_operator.operator.process.option_values import namespace_of
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process import streams
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.option_values import check_selector, namespace_of
+from ssa_operator.operator.process.output_formats import ListFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
+    from ssa_operator.kube.api.client import Client
+    from ssa_operator.kube.api.discovery import RESTMapper
+    from ssa_operator.tools.tree.listings import Listings
     from ssa_operator.tools.tree.tree_view import Line
 
 
@@ -31,11 +38,19 @@ def register(app: typer.Typer) -> None:
 
 
 def tree(
-    name: Annotated[list[str], typer.Argument(metavar="KIND/NAME", help="The object; KIND NAME is allowed, too.")],
+    name: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KIND[/NAME]]",
+            help="The object; KIND NAME is allowed, too. Default: all parents, those of --namespace if it is given.",
+        ),
+    ] = None,
     templates: Templates = TEMPLATES,
     namespace: Namespace = "",
+    all_namespaces: AllNamespaces = False,
+    selector: ShownSelector = "",
     watch: Watch = False,
-    output: OutputOption = OutputFormat.TABLE,
+    output: ListOption = ListFormat.TABLE,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
@@ -47,41 +62,63 @@ def tree(
     references: ReplicaSets, Jobs, pods and PersistentVolumeClaims, and for a child of a custom kind also the objects
     that its own status lists.
     """
+    import functools
     import time
 
     from ssa_operator.kube.api.discovery import RESTMapper
     from ssa_operator.operator.process import connection
     from ssa_operator.rendering.folder.folder_settings import read_resource_settings
     from ssa_operator.tools.connection.cluster_target import cluster_target
-    from ssa_operator.tools.connection.object_reference import find_object, parse_reference
+    from ssa_operator.tools.connection.object_reference import find_object, parse_reference, parse_references
     from ssa_operator.tools.terminal import live_display, printing
     from ssa_operator.tools.tree.listings import Lists, Watches
-    from ssa_operator.tools.tree.object_tree import object_tree, read_again
-    from ssa_operator.tools.tree.tree_view import lines
+    from ssa_operator.tools.tree.object_tree import object_tree, parent_trees, read_again
+    from ssa_operator.tools.tree.parent_entries import list_parents, unserved_folders
 
-    reference, within = parse_reference(name), namespace_of(namespace)
+    check_selector(selector)
+    within, wanted = namespace_of(namespace), parse_references(name or (), names=False)
+    named = [each for each in wanted if each.name]
+    if named and (all_namespaces or selector):
+        raise CommandError(f"{named[0]} is one object; -A and -l are for the trees of all parents", code=2)
     folders = read_resource_settings(templates)
+
+    async def trees(listings: Listings, mapper: RESTMapper) -> list[dict[str, Any]]:
+        namespaces = (within,) if within and not all_namespaces else ()
+        parents = await list_parents(listings, mapper, folders, namespaces, wanted, selector)
+        return await parent_trees(listings, mapper, parents, time.time())
+
+    async def reader(client: Client, mapper: RESTMapper) -> Callable[[Listings], Awaitable[Any]]:
+        """What reads the trees, or that of the one object."""
+        if not named:
+            if missing := await unserved_folders(mapper, folders):
+                streams.error("\n".join(missing))
+            return lambda listings: trees(listings, mapper)
+        found = await find_object(client, mapper, parse_reference(name or ()), namespace=within, folders=folders)
+        folder = folders.get(found.resource.name)
+
+        async def read(listings: Listings) -> dict[str, Any]:
+            now = await read_again(listings, found) if watch else found
+            return await object_tree(listings, mapper, now, folder, time.time())
+
+        return read
 
     async def work() -> None:
         async with connection.connect(cluster_target(kubeconfig, context)) as client:
-            mapper = RESTMapper(client)
-            found = await find_object(client, mapper, reference, namespace=within, folders=folders)
-            folder = folders.get(found.resource.name)
+            read = await reader(client, RESTMapper(client))
+            draw = functools.partial(_draw, wide=output is ListFormat.WIDE)
             if not watch:
-                data = await object_tree(Lists(client), mapper, found, folder, time.time())
-                printing.lines_or_data(list(lines(data, time.time())), data, output)
+                data = await read(Lists(client))
+                printing.lines_or_data(draw(data, time.time()), data, output.data_format)
                 return
             async with Watches(client) as watches:
-
-                async def read() -> dict[str, Any]:
-                    return await object_tree(watches, mapper, await read_again(watches, found), folder, time.time())
-
-                await live_display.show_changes(watches, read, _draw, output)
+                await live_display.show_changes(watches, lambda: read(watches), draw, output.data_format)
 
     connection.run(work())
 
 
-def _draw(data: Mapping[str, Any], now: float) -> Sequence[Line]:
-    from ssa_operator.tools.tree.tree_view import lines
+def _draw(data: dict[str, Any] | list[dict[str, Any]], now: float, *, wide: bool) -> Sequence[Line]:
+    """The lines of one tree or of several."""
+    from ssa_operator.tools.tree.tree_view import Line, lines
 
-    return list(lines(data, now))
+    trees = data if isinstance(data, list) else [data]
+    return [line for each in trees for line in lines(each, now, wide=wide)] or [Line.of_note("no parents")]

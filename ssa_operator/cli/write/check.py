@@ -9,6 +9,7 @@ Promises:
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,7 +28,7 @@ from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_folders, installation_of
-from ssa_operator.tools.offline.project_folders import crds_of, examples_of
+from ssa_operator.tools.offline.project_folders import checked_paths, crds_of, examples_of
 
 
 class CheckFormat(StrEnum):
@@ -45,6 +46,13 @@ def register(app: typer.Typer) -> None:
 
 
 def check(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[PATH]...",
+            help="A project, a templates folder, or a folder or file in one, whose findings are shown. Default: all.",
+        ),
+    ] = None,
     templates: Templates = TEMPLATES,
     values: Values = None,
     crds: CrdsOfTemplates = None,
@@ -85,6 +93,8 @@ def check(
     if explain:
         streams.lines(project_checks.explanation(explain))
         return
+    wanted = checked_paths(paths or (), templates)
+    templates = list(wanted.templates) or templates
     check_folders(templates)
     files = project_checks.CheckedFiles(
         templates=templates,
@@ -92,6 +102,7 @@ def check(
         crds=crds_of(templates, crds),
         examples=examples_of(examples, templates),
         schemas=target_schemas(kubernetes, kubeconfig=kubeconfig, context=context),
+        only=wanted.only,
     )
     findings = project_checks.find_problems(files)
     if fix:

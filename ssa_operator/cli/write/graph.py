@@ -19,6 +19,7 @@ from ssa_operator.cli.shared_options import (
     Context,
     CrdsOfTemplates,
     Examples,
+    Filename,
     Kubeconfig,
     Namespace,
     Templates,
@@ -37,6 +38,8 @@ class GraphFormat(StrEnum):
     MERMAID = "mermaid"
     DOT = "dot"
     SVG = "svg"
+    JSON = "json"
+    YAML = "yaml"
 
 
 def register(app: typer.Typer) -> None:
@@ -46,12 +49,13 @@ def register(app: typer.Typer) -> None:
 
 def graph(
     what: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="KIND|FILE|KIND/NAME",
             help="A kind, a file with a parent (- is standard input), or a live parent.",
         ),
-    ],
+    ] = None,
+    filename: Filename = None,
     templates: Templates = TEMPLATES,
     values: Values = None,
     crds: CrdsOfTemplates = None,
@@ -70,8 +74,10 @@ def graph(
     """
     from ssa_operator.tools.connection.object_reference import parse_reference
     from ssa_operator.tools.graph import drawn_graph, offline_graph
+    from ssa_operator.tools.offline.parent_documents import given_files
 
     check_folders(templates)
+    given = given_files(what, filename, "name what to draw: KIND, FILE, -f FILE, or KIND/NAME")
     within = namespace_of(namespace)
     files = offline_graph.GraphFiles(
         templates=templates,
@@ -79,10 +85,10 @@ def graph(
         examples=examples_of(examples, templates),
         installation=installation_of(values, namespace=""),
     )
-    if offline_graph.is_file(what):
-        graphs = offline_graph.graphs_of_files([Path(each) for each in what], files)
-    elif len(what) == 1 and "/" not in what[0]:
-        graphs = [offline_graph.graph_of_kind(what[0], files)]
+    if filename or offline_graph.is_file(given):
+        graphs = offline_graph.graphs_of_files([Path(each) for each in given], files)
+    elif len(given) == 1 and "/" not in given[0]:
+        graphs = [offline_graph.graph_of_kind(given[0], files)]
     else:
         from ssa_operator.operator.operator_options import Options
         from ssa_operator.operator.process import connection
@@ -93,7 +99,7 @@ def graph(
             templates=tuple(templates), installation=installation_of(values), namespaces=(within,) if within else ()
         )
         target = cluster_target(kubeconfig, context)
-        graphs = [connection.run(live_graph(parse_reference(what), options, within, target))]
+        graphs = [connection.run(live_graph(parse_reference(given), options, within, target))]
     drawn_graph.print_graphs(graphs, output.value)
     problems = [problem for each in graphs for problem in each.problems]
     if problems:

@@ -6,7 +6,8 @@ Promises:
 - The command names all faults at once, each with file and line, and exits with 1.
 - The command renders a parent as the API server returns it: pruned, validated and with the defaults of its CRD, if
   there is a file of it. What is pruned is a warning.
-- With `--live` the manifests are those that the operator would apply to the cluster now. Nothing is written.
+- With `--live`, and for a parent of the cluster, the manifests are those that the operator would apply now. Nothing is
+  written.
 - A comment above each YAML document names the template line that renders it.
 """
 
@@ -22,6 +23,7 @@ from ssa_operator.cli.shared_options import (
     TEMPLATES,
     Context,
     CrdsOfTemplates,
+    Filename,
     Kubeconfig,
     OutputOption,
     Templates,
@@ -44,9 +46,14 @@ def register(app: typer.Typer) -> None:
 
 
 def render(
-    files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Files or folders with parents. - is standard input.")
-    ],
+    parents: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE...|KIND/NAME...",
+            help="Files or folders with parents (- is standard input), or parents in the cluster, which imply --live.",
+        ),
+    ] = None,
+    filename: Filename = None,
     templates: Templates = TEMPLATES,
     values: Values = None,
     crds: CrdsOfTemplates = None,
@@ -90,16 +97,18 @@ def render(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Print the manifests of parents. Without --live the command needs no cluster."""
-    from ssa_operator.tools.offline.parent_documents import read_parents
+    """Print the manifests of parents. Parents in files need no cluster without --live."""
+    from ssa_operator.tools.offline.parent_documents import are_files, given_files, read_parents
 
     check_folders(templates)
     crd_folders = crds_of(templates, crds)
     namespace = namespace_of(namespace)
-    if live and objects:
-        raise CommandError("--live reads the cluster, and --objects replaces it; use one of them", code=2)
-    parents = read_parents(files)
-    if live:
+    given = given_files(parents, filename, "name the parents to render: FILE, -f FILE, or KIND/NAME")
+    of_cluster = not are_files(given)
+    if (live or of_cluster) and objects:
+        named = f"{given[0]} is in the cluster" if of_cluster else "--live reads the cluster"
+        raise CommandError(f"{named}, and --objects replaces it; use one of them", code=2)
+    if live or of_cluster:
         from ssa_operator.operator.operator_options import Options
         from ssa_operator.operator.process import connection
         from ssa_operator.tools.connection.cluster_target import cluster_target
@@ -107,13 +116,13 @@ def render(
 
         options = Options(templates=tuple(templates), installation=installation_of(values))
         target = cluster_target(kubeconfig, context)
-        found = connection.run(rendered_live(parents, options, namespace, target), code=1)
+        found = connection.run(rendered_live(given, options, namespace, target), code=1)
     else:
         from ssa_operator.rendering.folder.sources import load_all
         from ssa_operator.tools.offline.rendered_parents import rendered_offline
 
         sources = load_all(templates, installation=installation_of(values, namespace=""))
-        found = rendered_offline(parents, sources, crd_folders, objects or (), namespace or "default")
+        found = rendered_offline(read_parents(given), sources, crd_folders, objects or (), namespace or "default")
     _print(found.steps, output, as_applied)
     for wait in found.waits:
         # A comment in YAML. JSON has no comments, so it goes to standard error.

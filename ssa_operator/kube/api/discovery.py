@@ -31,6 +31,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.objects.built_in_kinds import unknown_kind_hint
 from ssa_operator.objects.identity import GroupKind, join_api_version
 from ssa_operator.objects.json_decoding import decoder
 
@@ -261,7 +262,7 @@ class RESTMapper:
             await self._refresh(again=again)
             if name in self._by_name:
                 return self._by_name[name]
-        raise UnknownKind(f"the cluster serves no resource {name}; {self._hint(name.partition('.')[2])}")
+        raise UnknownKind(f"the cluster serves no resource {name}; {self._hint(GroupKind(name.partition('.')[2], ''))}")
 
     async def resources(self) -> tuple[Resource, ...]:
         """Every resource that the cluster serves, in its preferred version. Raises ApiError."""
@@ -426,11 +427,9 @@ class RESTMapper:
                 f"{join_api_version(kind.group, next(iter(served)))}"
             )
         wanted = join_api_version(kind.group, version) if version else kind.group or "v1"
-        return UnknownKind(f"the cluster serves no {kind.kind} in {wanted}; {self._hint(kind.group)}")
+        return UnknownKind(f"the cluster serves no {kind.kind} in {wanted}; {self._hint(kind)}")
 
-    def _hint(self, group: str) -> str:
-        if group in self._failing:
-            return f"the discovery of its group fails: {self._failing[group]}"
-        if "." in group and not group.endswith(".k8s.io"):
-            return "install its CRD, or correct the apiVersion and kind"
-        return "correct the apiVersion and kind"
+    def _hint(self, kind: GroupKind) -> str:
+        if kind.group in self._failing:
+            return f"the discovery of its group fails: {self._failing[kind.group]}"
+        return unknown_kind_hint(kind.group, kind.kind)

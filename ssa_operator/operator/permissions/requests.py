@@ -3,7 +3,8 @@
 Promises:
 - The API server decides, so that every authorizer counts: one SelfSubjectAccessReview a permission, for another account
   one SubjectAccessReview. An account that may do everything costs one request.
-- A missing permission is logged once, with the template line that needs it. It stops neither the operator nor a folder.
+- A missing permission is logged once, with the template line that needs it; several are one line with their number and
+  the command that prints the roles. They stop neither the operator nor a folder.
 - The review is repeated when templates or served kinds change, and every RETRY seconds while a permission is missing.
 """
 
@@ -169,8 +170,14 @@ class PermissionReviewer:
 
     def _log(self) -> None:
         missing = frozenset(need.permission for need in self.missing)
-        for line in describe(need for need in self.missing if need.permission not in self._logged):
-            log.warning("permission missing: %s", line)
+        lines = describe(need for need in self.missing if need.permission not in self._logged)
+        if len(lines) > 1:
+            log.warning(
+                "%s permissions are missing; `ssa-operator rbac` prints the roles that grant them; /readyz lists them",
+                len(lines),
+            )
+        for line in lines:
+            log.log(logging.DEBUG if len(lines) > 1 else logging.WARNING, "permission missing: %s", line)
         if self._logged and not missing:
             log.info("the operator has all permissions that its templates need")
         self._logged = missing

@@ -27,3 +27,17 @@ class OutputFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
     YAML = "yaml"
+
+
+class ListFormat(StrEnum):
+    """The format of a list of objects."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+    @property
+    def data_format(self) -> OutputFormat:
+        """The format of the data; a wide list is a table, too."""
+        return OutputFormat.TABLE if self is ListFormat.WIDE else OutputFormat(self.value)

@@ -289,7 +289,7 @@ class TemplateAPI:
             return self._unknown_answer(source, answer.unknown, needs_permission=answer.needs_permission)
         if source.body is None and not optional:
             state = f"exist: {answer.absent}" if answer.absent else ""
-            return UnknownValue((source,), [WaitTarget(query, state=state)], is_answer=True)
+            return UnknownValue((source,), [WaitTarget(query, state=state, absent=True)], is_answer=True)
         return TrackedValue(source.body, (source,))
 
     def _lookup_all(

@@ -23,6 +23,7 @@ from ssa_operator.rendering.jinja.environment import Environment
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS
 from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, CLUSTER_VARIABLES, REMOVED
+from ssa_operator.rendering.jinja.go_syntax import with_go_hint
 from ssa_operator.rendering.jinja.open_blocks import block_error
 from ssa_operator.rendering.jinja.parsed_texts import parsed_nodes
 from ssa_operator.rendering.jinja.unknown_names import suggest_filter, suggest_test
@@ -214,9 +215,10 @@ class Templates:
             self._environment.get_template(name)
         except TemplateSyntaxError as error:
             found = block_error(error, self._environment.lex(self._files[name], name, name))
-            self._problems.append(
-                RenderProblem(_syntax_message(found), SourceLocation(error.name or name, found.lineno))
-            )
+            location = SourceLocation(error.name or name, found.lineno)
+            lines = self._files.get(location.file, "").split("\n")
+            line = lines[location.line - 1] if location.line <= len(lines) else ""
+            self._problems.append(RenderProblem(with_go_hint(_syntax_message(found), line), location))
             self._faulty.add(name)
             return []
         return references

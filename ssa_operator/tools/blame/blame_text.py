@@ -14,6 +14,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
+from ssa_operator.objects.durations import age
 from ssa_operator.objects.field_attribution import Attribution, Writer
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.process import streams
@@ -35,10 +36,10 @@ GUTTER_SHARE = 0.45
 """The part of a terminal's width that the gutter takes at most."""
 
 
-def print_text(found: Sequence[BlamedObject]) -> None:
-    """Print some objects."""
+def print_text(found: Sequence[BlamedObject], now: float) -> None:
+    """Print some objects. `now` is in seconds since the epoch; times are ages, as in `status`."""
     console = streams.console()
-    layout = _layout(console, [_cells(each, field) for each in found for field in each.fields])
+    layout = _layout(console, [_cells(each, field, now) for each in found for field in each.fields])
     for each in found:
         if each is not found[0]:
             console.print("---")
@@ -47,7 +48,7 @@ def print_text(found: Sequence[BlamedObject]) -> None:
         fields = {field.path: field for field in each.fields}
         for line in yaml_lines(each.body):
             field = None if line.field is None else fields.get(line.field)
-            text = _gutter(layout, ("", ""), "") if field is None else _field_gutter(layout, each, field)
+            text = _gutter(layout, ("", ""), "") if field is None else _field_gutter(layout, each, field, now)
             text.append(line.text)
             if field is not None and (remark := _remark(field)):
                 text.append(f"  # {remark}", "bold")
@@ -70,8 +71,8 @@ def _layout(console: Console, cells: Sequence[tuple[str, str]]) -> _Layout:
     return _Layout(limit, 0) if console.is_terminal and width > limit else _Layout(width, column)
 
 
-def _field_gutter(layout: _Layout, blamed: BlamedObject, field: Attribution) -> Text:
-    return _gutter(layout, _cells(blamed, field), _STYLES[field.writer])
+def _field_gutter(layout: _Layout, blamed: BlamedObject, field: Attribution, now: float) -> Text:
+    return _gutter(layout, _cells(blamed, field, now), _STYLES[field.writer])
 
 
 def _gutter(layout: _Layout, cells: tuple[str, str], style: str) -> Text:
@@ -92,7 +93,7 @@ def _shortened(writer: str, width: int) -> str:
 _INCLUDED = " < "
 
 
-def _cells(blamed: BlamedObject, field: Attribution) -> tuple[str, str]:
+def _cells(blamed: BlamedObject, field: Attribution, now: float) -> tuple[str, str]:
     """The writer of a field, and the origin of its value."""
     match field.writer:
         case Writer.TEMPLATE if field.location is not None:
@@ -105,7 +106,7 @@ def _cells(blamed: BlamedObject, field: Attribution) -> tuple[str, str]:
         case Writer.MANAGER:
             owner = field.owners[0]
             name = owner.manager + (f" ({owner.subresource})" if owner.subresource else "")
-            return name, field.reason or owner.time
+            return name, field.reason or (f"{age(owner.time, now)} ago" if owner.time else "")
     return field.writer.value, ""
 
 

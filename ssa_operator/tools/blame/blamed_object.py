@@ -36,6 +36,7 @@ from ssa_operator.reconcile.secrets.content_fields import (
 )
 from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
 from ssa_operator.reconcile.step import Action, Step
+from ssa_operator.tools.blame.child_parent import parent_of_object
 from ssa_operator.tools.connection.object_reference import ObjectReference, matching_resources, nearest, unknown_kind
 from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.preview import Preview
@@ -112,15 +113,15 @@ def _owner(owner: FieldOwner) -> dict[str, str]:
 async def blamed_objects(
     chain: Sequence[ObjectReference], options: Options, namespace: str, target: Target
 ) -> list[BlamedObject]:
-    """The live children of the parent that a chain begins with, or the one that it names. Raises CommandError and
-    ApiError.
+    """The live children of the parent that a chain begins with, or the one that it names, with or without its parent.
+    Raises CommandError and ApiError.
     """
     async with previews.opened(target, options) as opened:
-        (named,) = await previews.parents_of_references(opened, chain[:1], namespace)
-        children = await blamed_children(opened.preview, named.parent)
-        if len(chain) == 1:
-            return children
-        return [select_child(children, chain[1], await opened.mapper.resources(), named.parent.live.identity)]
+        found = await parent_of_object(opened, chain[0], namespace)
+        children = await blamed_children(opened.preview, found.parent)
+        if len(chain) > 1:
+            return [select_child(children, chain[1], await opened.mapper.resources(), found.parent.live.identity)]
+        return [each for each in children if found.child is None or each.live.uid == found.child.uid]
 
 
 async def blamed_children(preview: Preview, parent: Parent) -> list[BlamedObject]:

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.messages import near_names
+from ssa_operator.objects.messages import misspelt_field
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.objects.template_contents import PossibleField
@@ -71,8 +71,7 @@ def check_fields(folders: Sequence[FolderFields]) -> list[Finding]:
 
 def _finding(undeclared: _Undeclared, folder: FolderFields) -> Finding:
     text = field_text(undeclared.path)
-    near = near_names(undeclared.path[-1], _siblings(undeclared.path, folder.schema))
-    fix = f"did you mean {field_text((*undeclared.path[:-1], near[0]))}?" if near else "declare it, or remove it"
+    fix = misspelt_field(undeclared.path, _siblings(undeclared.path, folder.schema)) or "declare it, or remove it"
     message = f"the CRD {folder.folder} declares no {text}"
     return Finding(code="undeclared-field", message=message, location=undeclared.location, fix=fix)
 

@@ -27,6 +27,7 @@ from ssa_operator.rendering.jinja.functions import (
     SETTING_DESCRIPTIONS,
     VARIABLES,
 )
+from ssa_operator.rendering.jinja.go_syntax import GO_KEYWORDS, GO_SYNTAX, jinja_for
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.rendering.jinja.unknown_names import (
     Suggestion,
@@ -45,30 +46,8 @@ _FILE_FUNCTIONS = frozenset({"read_file", "read_files"})
 _KNOWN = VARIABLES | SETTING_DESCRIPTIONS.keys() | CLUSTER_FUNCTIONS | FUNCTIONS.keys() | _FILE_FUNCTIONS
 _GUARDS = frozenset({"d", "default", "defined", "undefined"})
 
-_GO_KEYWORDS = frozenset({"block", "define", "else", "end", "if", "template", "with"})
-
 _WHOLE_SCALAR = re.compile(r"\s*(?:- )*(?:[\w./-]+:\s+)?\{\{[^{}]*\|\s*quote\s*-?\}\}\s*")
 """A line whose value is one expression that ends with `quote`."""
-
-_GO: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\{\{-?\s*/\*"), "write a comment as {# ... #}"),
-    (re.compile(r"\{\{-?\s*(?:if|else\s+if|with)\b"), "write {% if ... %}, {% elif ... %} and {% with a = b %}"),
-    (re.compile(r"\{\{-?\s*(?:else|end)\s*-?\}\}"), "write {% else %}, and {% endif %} or {% endfor %}"),
-    (re.compile(r"\{\{-?\s*range\b"), "write {% for item in list %}, or {% for key, value in mapping | items %}"),
-    (re.compile(r"\{\{-?\s*define\b"), "write a macro: {% macro name(argument) %}, in a file whose name begins with _"),
-    (re.compile(r"\{\{-?\s*(?:include|template)\s+\""), suggest_name("include", ()).text),
-    (re.compile(r"\{\{-?\s*tpl\b"), suggest_name("tpl", ()).text),
-    (re.compile(r"\{\{-?\s*\$\w*\s*:?="), "write {% set name = value %}"),
-    (re.compile(r"\{\{[^{}]*?[\s(]\.Values\b|\{\{-?\.Values\b"), suggest_name("Values", ()).text),
-    (re.compile(r"\{\{[^{}]*?[\s(]\.Release\b|\{\{-?\.Release\b"), suggest_name("Release", ()).text),
-    (re.compile(r"\{\{[^{}]*?[\s(]\.Chart\b|\{\{-?\.Chart\b"), suggest_name("Chart", ()).text),
-    (re.compile(r"\{\{[^{}]*?[\s(]\.Files\b|\{\{-?\.Files\b"), suggest_name("Files", ()).text),
-    (re.compile(r"\{\{[^{}]*?[\s(]\.Capabilities\b|\{\{-?\.Capabilities\b"), suggest_name("Capabilities", ()).text),
-    (re.compile(r"\{\{-?\s*quote\b"), suggest_name("quote", ()).text),
-    (re.compile(r"\{\{-?\s*\.[A-Za-z]?"), "write the name without a dot: {{ item.name }}"),
-    (re.compile(r"\|\s*(?:n?indent|default|trunc)\s+[^\s|}]"), "write the arguments of a filter in parentheses"),
-)
-"""The syntax of Go templates, each with its replacement; the first match of a line counts."""
 
 
 class ParsedFiles(Struct, frozen=True, kw_only=True):
@@ -123,15 +102,14 @@ def _has_go_keywords(tree: nodes.Template, unknown: Iterable[_Unknown]) -> bool:
     """Whether Jinja reads keywords of Go templates as variables: `{{ range .Values.x }}` is a field of `range`."""
     fields = [each.node for each in tree.find_all(nodes.Getattr)]
     reads_range = any(isinstance(each, nodes.Name) and each.name == "range" for each in fields)
-    return reads_range or any(each.name in _GO_KEYWORDS for each in unknown)
+    return reads_range or any(each.name in GO_KEYWORDS for each in unknown)
 
 
 def _go_syntax(name: str, text: str) -> Iterator[Finding]:
     """The lines with the syntax of Go templates, in a file that isn't Jinja."""
     for number, line in enumerate(text.split("\n"), 1):
-        fix = next((fix for pattern, fix in _GO if pattern.search(line)), None)
-        if fix is not None:
-            message = "this is the syntax of a Go template, and the templates of ssa-operator are Jinja's"
+        if (fix := jinja_for(line)) is not None:
+            message = f"{GO_SYNTAX}, and the templates of ssa-operator are Jinja's"
             yield Finding(code="go-template", message=message, location=SourceLocation(name, number), fix=fix)
 
 

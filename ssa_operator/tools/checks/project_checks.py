@@ -92,6 +92,8 @@ class CheckedFiles:
     examples: Sequence[Path]
     schemas: KubernetesSchemas
     """The schemas of the targeted Kubernetes, without the CRDs."""
+    only: Sequence[Path] = ()
+    """The files and folders whose findings count; () for all."""
 
 
 def find_problems(files: CheckedFiles) -> list[Finding]:
@@ -105,7 +107,16 @@ def find_problems(files: CheckedFiles) -> list[Finding]:
         schemas=files.schemas.with_crds(definition.body for definition in definitions),
     )
     findings = [_with_path(finding, files.templates) for finding in check_templates(files.templates, project)]
-    return sorted([*check_crds(definitions), *findings], key=_place)
+    found = [each for each in (*check_crds(definitions), *findings) if _is_within(each, files.only)]
+    return sorted(found, key=_place)
+
+
+def _is_within(finding: Finding, only: Sequence[Path]) -> bool:
+    """Whether a finding is in one of some files and folders; one without a file is in all."""
+    if not only or finding.location is None:
+        return True
+    path = Path(finding.location.file).resolve()
+    return any(path.is_relative_to(each.resolve()) for each in only)
 
 
 _FIX_ROUNDS = 10

@@ -152,7 +152,8 @@ def unknown_kind(kind: str, resources: Iterable[Resource]) -> str:
     head = kind.lower().partition(".")[0]
     near += [each.name for each in known if head in _full_names(each)] if "." in kind else []
     hint = _did_you_mean(list(dict.fromkeys(near))[:SUGGESTIONS])
-    return f"the cluster serves no resource {kind}; {hint or 'install its CRD, or correct the kind'}"
+    otherwise = "install its CRD with `ssa-operator crds apply`, or correct the kind"
+    return f"the cluster serves no resource {kind}; {hint or otherwise}"
 
 
 def nearest(word: str, known: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Draws a dependency graph as text, Mermaid, DOT and SVG.
+"""Draws a dependency graph as text, Mermaid, DOT and SVG, or prints its nodes and edges as data.
 
 Promises:
 - All formats show the same nodes, edges, labels and states; arrows go from a manifest to the objects that it reads.
@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, field
 from rich.text import Text
@@ -21,6 +22,8 @@ from ssa_operator.objects.labelled_graph import GraphNode, LabelledEdge, Labelle
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.tools.terminal import printing
 from ssa_operator.tools.tree.tree_view import COLOURS
 
 
@@ -63,9 +66,14 @@ _CYCLE = "#c00000"
 
 
 def print_graphs(graphs: Sequence[DrawnGraph], output: str) -> None:
-    """Print graphs as `text`, or one as `mermaid`, `dot` or `svg`. Raises CommandError for several of them."""
+    """Print graphs as `text`, `json` or `yaml`, or one as `mermaid`, `dot` or `svg`. Raises CommandError for several of
+    them.
+    """
     if output == "text":
         _print_text(graphs)
+        return
+    if output in ("json", "yaml"):
+        printing.data([graph_data(each) for each in graphs], OutputFormat(output))
         return
     if len(graphs) > 1:
         parents = ", ".join(each.title for each in graphs)
@@ -104,6 +112,29 @@ def _edge_line(edge: LabelledEdge, target: str) -> Text:
     if edge.location is not None:
         line.append(f"  {edge.location.file}:{edge.location.line}", "dim")
     return line.append("  in a cycle", "red") if edge.in_cycle else line
+
+
+def graph_data(drawn: DrawnGraph) -> dict[str, Any]:
+    """The nodes and edges of a graph. An edge names its nodes by their ids."""
+    names = _names(drawn.graph)
+    nodes = []
+    for node in drawn.graph.nodes:
+        data = {"id": names[node.key], "label": node.label, "manifest": node.manifest} | _place(node.location)
+        state = drawn.state(node)
+        found = {"finalizeHook": node.finalize_hook, "state": state.state, "message": state.message}
+        nodes.append(data | {name: value for name, value in found.items() if value})
+    edges = [
+        {"from": names[edge.source], "to": names[edge.target], "label": edge.label, "awaited": edge.awaited}
+        | ({"inCycle": True} if edge.in_cycle else {})
+        | _place(edge.location)
+        for edge in drawn.graph.edges
+    ]
+    note = {"note": drawn.note} if drawn.note else {}
+    return {"parent": drawn.title, **note, "nodes": nodes, "edges": edges, "cycles": list(drawn.graph.cycles)}
+
+
+def _place(location: SourceLocation | None) -> dict[str, Any]:
+    return {} if location is None else {"file": location.file, "line": location.line}
 
 
 def mermaid(drawn: DrawnGraph) -> str:

@@ -30,7 +30,7 @@ from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.tools.connection.watched_namespaces import namespaces_of_documents, watched_namespaces
 from ssa_operator.tools.offline.file_parents import PRUNE_HELD, FileParents, opened
-from ssa_operator.tools.offline.parent_documents import read_parents
+from ssa_operator.tools.offline.parent_documents import check_namespaces, read_parents
 from ssa_operator.tools.terminal import printing
 from ssa_operator.tools.terminal.live_display import fitting
 from ssa_operator.tools.tree.tree_view import entry, lines
@@ -59,10 +59,11 @@ class FileApply:
 
     async def _apply(self) -> str:
         documents = read_parents(self.files)
-        logging.getLogger("ssa_operator").setLevel(logging.ERROR)
+        check_namespaces(documents, self.namespace)
         options = Options(templates=tuple(self.templates), installation=self.installation, resync_rate=0.0)
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(connect(self.target))
+            logging.getLogger("ssa_operator").setLevel(logging.ERROR)
             mapper, namespace = RESTMapper(client), self.namespace or client.credentials.namespace
             needed = namespaces_of_documents(documents, namespace)
             options = replace(options, namespaces=await watched_namespaces(client, mapper, self.templates, needed))

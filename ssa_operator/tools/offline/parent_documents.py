@@ -8,12 +8,38 @@ Promises:
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ssa_operator.objects.render_result import Document
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.rendering.folder.object_files import FileError, load_objects, objects
+
+
+def given_files(arguments: Sequence[str] | None, filename: Sequence[str] | None, words: str) -> list[str]:
+    """The files of a command's arguments and of `-f`. `words` say what the command needs.
+
+    Raises CommandError if both name nothing, or if `-f` names a file that does not exist.
+    """
+    for file in filename or ():
+        if file != "-" and not Path(file).exists():
+            raise CommandError(f"there is no file or folder {file}; correct -f", code=2)
+    found = [*(arguments or ()), *(filename or ())]
+    if not found:
+        raise CommandError(f"{words}; - is standard input", code=2)
+    return found
+
+
+def are_files(arguments: Sequence[str]) -> bool:
+    """Whether a command's arguments are files and not objects of the cluster. Raises CommandError for a mixture."""
+    files = [
+        argument == "-" or argument.endswith((".yaml", ".yml", ".json")) or Path(argument).exists()
+        for argument in arguments
+    ]
+    if any(files) and not all(files):
+        named = arguments[files.index(False)]
+        raise CommandError(f"{named} is no file; name files only, or objects of the cluster only", code=2)
+    return all(files)
 
 
 def read_parents(files: Sequence[str | Path]) -> list[Document]:
@@ -22,6 +48,21 @@ def read_parents(files: Sequence[str | Path]) -> list[Document]:
     if not found:
         raise CommandError("there is no object in " + ", ".join(map(str, files)))
     return found
+
+
+def check_namespaces(documents: Iterable[Document], namespace: str) -> None:
+    """Raises CommandError if `--namespace` is not the namespace that an object names; '' allows all."""
+    problems = []
+    for document in documents:
+        own = document.body["metadata"].get("namespace")
+        if namespace and own and own != namespace:
+            # The words of kubectl (setNamespace in k8s.io/cli-runtime/pkg/resource/visitor.go).
+            problems.append(
+                f'{document.location}: the namespace from the provided object "{own}" does not match the namespace '
+                f'"{namespace}"; pass --namespace={own}, or remove metadata.namespace'
+            )
+    if problems:
+        raise CommandError("\n".join(problems), code=2)
 
 
 def read_objects(files: Sequence[str | Path]) -> list[Document]:

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_crd_folders
+
+
+class CheckedPaths(Struct, frozen=True, kw_only=True):
+    """What `check PATH` checks."""
+
+    templates: Sequence[Path]
+    only: Sequence[Path]
+    """The files and folders whose findings are shown; [] for those of whole projects."""
 
 
 def examples_of(given: Sequence[Path] | None, templates: Sequence[Path]) -> list[Path]:
@@ -24,6 +34,41 @@ def crds_of(templates: Sequence[Path], named: Sequence[Path] | None) -> list[Pat
         check_crd_folders(named)
         return list(named)
     return list(dict.fromkeys(_beside(folder, "crds") for folder in templates))
+
+
+def checked_paths(paths: Sequence[Path], templates: Sequence[Path]) -> CheckedPaths:
+    """The templates folders of some paths; `templates` are those of `--templates`.
+
+    A path is a project, a templates folder, or anything in one of them. Raises CommandError for another path.
+    """
+    roots: list[Path] = []
+    only: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            raise CommandError(
+                f"there is no file or folder {path}; name a project, a template folder or a file", code=2
+            )
+        root = _templates_of(path, templates)
+        roots.append(root)
+        if path.resolve() not in (root.resolve(), root.resolve().parent):
+            only.append(path)
+    return CheckedPaths(templates=list(dict.fromkeys(roots)), only=only if len(only) == len(paths) else [])
+
+
+def _templates_of(path: Path, templates: Sequence[Path]) -> Path:
+    """The templates folder that a path is, contains, or is in or beside. Raises CommandError."""
+    above = (
+        [path, *path.parents] if path.is_absolute() or path == Path() else [path, *path.parents, *Path.cwd().parents]
+    )
+    for folder in above:
+        known = next((each for each in templates if each.resolve() == folder.resolve()), None)
+        if known is not None or folder.resolve().name == "templates":
+            return known or folder
+        if (folder / "templates").is_dir():
+            return folder / "templates"
+    if path.is_dir():
+        return path if not list(path.glob("*.j2")) else path.parent
+    raise CommandError(f"{path} is in no folder of templates; name their folder with --templates", code=2)
 
 
 def _beside(templates: Path, name: str) -> Path:

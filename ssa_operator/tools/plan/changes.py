@@ -27,9 +27,7 @@ from ssa_operator.reconcile.resync.unchanged import is_same_content
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, hidden_in_live
 from ssa_operator.reconcile.secrets.masked_object import Mask
 from ssa_operator.reconcile.secrets.redacted_report import redacted_finalization
-from ssa_operator.tools.connection.object_reference import parse_references
-from ssa_operator.tools.connection.watched_namespaces import namespaces_of_documents
-from ssa_operator.tools.offline.parent_documents import read_parents
+from ssa_operator.tools.offline.parent_documents import check_namespaces
 from ssa_operator.tools.offline.parent_files import FILE_MANAGER
 from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.object_changes import (
@@ -40,10 +38,10 @@ from ssa_operator.tools.plan.object_changes import (
     object_changes,
 )
 from ssa_operator.tools.plan.preview import Planned, Preview
-from ssa_operator.tools.plan.previews import NamedParent
+from ssa_operator.tools.plan.previews import NamedParent, ParentArguments
 from ssa_operator.tools.terminal.printing import yaml_text
 
-_STYLES = {
+STYLES = {
     Result.CREATED: "green",
     Result.CONFIGURED: "yellow",
     Result.RECREATED: "magenta",
@@ -100,25 +98,16 @@ async def changed_parents(
     """What a reconcile would change of the parents in files, or of those in the cluster. Raises CommandError and
     ApiError.
     """
-    documents = read_parents(arguments) if previews.are_files(arguments) else None
-    references = parse_references(arguments) if documents is None else ()
-
-    def needed(default: str) -> Sequence[str]:
-        within = namespace or default
-        return namespaces_of_documents(documents, within) if documents is not None else (within,)
-
-    async with previews.opened(target, options, needed) as opened:
-        if documents is not None:
-            named = await previews.parents_of_files(opened, documents, namespace)
-        else:
-            named = await previews.parents_of_references(opened, references, namespace)
+    parents = ParentArguments.read(arguments)
+    check_namespaces(parents.documents or (), namespace)
+    async with previews.opened(target, options, lambda default: parents.namespaces(namespace or default)) as opened:
+        named = await previews.named_parents(opened, parents, namespace)
         salt = secrets.token_bytes(16)
         return [await _changes(opened.preview, each, salt) for each in named]
 
 
 async def _changes(preview: Preview, named: NamedParent, salt: bytes) -> ParentChanges:
-    plan = preview.plan if named.location is None else preview.plan_applied
-    planned = await plan(named.parent)
+    planned = await previews.planned_parent(preview, named)
     return parent_changes(named, planned, await preview.dry_run(planned, as_resumed=True), salt)
 
 
@@ -179,9 +168,9 @@ def print_changes(console: Console, changes: ParentChanges) -> None:
     for note in changes.notes:
         console.print(Text(f"  {note}", "yellow"))
     for problem in changes.problems:
-        console.print(Text(f"  fail {problem}", _STYLES[Result.FAILED]))
+        console.print(Text(f"  fail {problem}", STYLES[Result.FAILED]))
     for wait in changes.waits:
-        console.print(Text(f"  wait {wait}", _STYLES[Result.WAITING]))
+        console.print(Text(f"  wait {wait}", STYLES[Result.WAITING]))
     for each in (changes.own, *changes.objects):
         if each is not None and (each.differs or each.left or each.notice or _is_held(each, changes)):
             _print_object(console, each)
@@ -192,7 +181,7 @@ def _is_held(change: ObjectChange, changes: ParentChanges) -> bool:
 
 
 def _print_object(console: Console, change: ObjectChange) -> None:
-    style = _STYLES[change.result]
+    style = STYLES[change.result]
     head = Text.assemble("  ", (VERBS[change.result], style), f" {change.identity}")
     if change.message:
         head.append(f": {change.message.removeprefix(f'{change.identity} ').removeprefix(f'{change.identity}: ')}")

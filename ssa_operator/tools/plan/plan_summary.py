@@ -20,7 +20,7 @@ from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.reconcile.field_changes import ChangeCause
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.secrets.masked_object import HASH
-from ssa_operator.tools.plan.changes import VERBS, ParentChanges, left_note, notes, object_data
+from ssa_operator.tools.plan.changes import STYLES, VERBS, ParentChanges, left_note, notes, object_data
 from ssa_operator.tools.plan.object_changes import ObjectChange
 
 NAMES = 5
@@ -188,10 +188,16 @@ def _shown(value: Any) -> str:
 
 def text(summary: PlanSummary) -> str:
     """The details for a terminal, below the table."""
-    lines: list[str] = []
+    return "\n".join(line for line, _ in styled_lines(summary))
+
+
+def styled_lines(summary: PlanSummary) -> list[tuple[str, str]]:
+    """The lines of the details, each with its style in a terminal."""
+    lines: list[tuple[str, str]] = []
     for detail in summary.details:
-        lines += ["", detail.title, *(f"  {line}" for line in detail.lines)]
-    return "\n".join([*lines, *_remarks(summary)])
+        lines += [("", ""), (detail.title, STYLES[detail.result]), *((f"  {line}", "") for line in detail.lines)]
+    failed = {f"  {problem}" for problem in summary.problems}
+    return [*lines, *((line, STYLES[Result.FAILED] if line in failed else "") for line in _remarks(summary))]
 
 
 def _remarks(summary: PlanSummary) -> list[str]:

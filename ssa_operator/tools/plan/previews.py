@@ -13,7 +13,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,11 +29,12 @@ from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.connection import Target, connect_for_preview
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile.plan import steps_of
-from ssa_operator.tools.connection.object_reference import ObjectReference, find_object
+from ssa_operator.tools.connection.object_reference import ObjectReference, find_object, parse_references
 from ssa_operator.tools.connection.watched_namespaces import namespaces_of_documents, watched_namespaces
+from ssa_operator.tools.offline.parent_documents import are_files, read_parents
 from ssa_operator.tools.offline.rendered_parents import RenderedParents
 from ssa_operator.tools.plan import preview as previews
-from ssa_operator.tools.plan.preview import Preview
+from ssa_operator.tools.plan.preview import Planned, Preview
 
 USAGE = 2
 """The exit code of wrong arguments, and of errors of `diff` and `plan`."""
@@ -58,6 +58,25 @@ class PreviewSession(Struct, frozen=True, kw_only=True):
     mapper: RESTMapper
 
 
+class ParentArguments(Struct, frozen=True, kw_only=True):
+    """The parents that a command's arguments name: those of files, or those of the cluster."""
+
+    documents: Sequence[Document] | None
+    """None for parents of the cluster."""
+    references: Sequence[ObjectReference] = ()
+
+    @classmethod
+    def read(cls, arguments: Sequence[str]) -> ParentArguments:
+        """Read the files, or the names of objects. Raises CommandError."""
+        if are_files(arguments):
+            return cls(documents=read_parents(arguments))
+        return cls(documents=None, references=parse_references(arguments))
+
+    def namespaces(self, default: str) -> tuple[str, ...]:
+        """The namespaces of the parents; `default` is that of a parent without one."""
+        return (default,) if self.documents is None else namespaces_of_documents(self.documents, default)
+
+
 @asynccontextmanager
 async def opened(
     target: Target, options: Options, needed: Callable[[str], Sequence[str]] | None = None
@@ -67,11 +86,11 @@ async def opened(
     If the user may not list the parents of all namespaces, only those of `needed` are watched; it is called with the
     namespace of the kubeconfig's context.
     """
-    # Log lines of the operator are either errors of this command, or irrelevant for it.
-    logging.getLogger("ssa_operator").setLevel(logging.ERROR)
     # The imported modules stay in memory, so the garbage collector need not search them.
     gc.freeze()
     async with connect_for_preview(target) as client:
+        # Later log lines of the operator are either errors of this command, or irrelevant for it.
+        logging.getLogger("ssa_operator").setLevel(logging.ERROR)
         mapper = RESTMapper(client)
         if needed is not None:
             namespaces = needed(client.credentials.namespace)
@@ -84,18 +103,6 @@ async def opened(
                 yield PreviewSession(preview=preview, client=client, mapper=mapper)
         except ParentError as error:
             raise CommandError(str(error), code=USAGE) from error
-
-
-def are_files(arguments: Sequence[str]) -> bool:
-    """Whether a command's arguments are files and not objects of the cluster. Raises CommandError for a mixture."""
-    files = [
-        argument == "-" or argument.endswith((".yaml", ".yml", ".json")) or Path(argument).exists()
-        for argument in arguments
-    ]
-    if any(files) and not all(files):
-        named = arguments[files.index(False)]
-        raise CommandError(f"{named} is no file; name files only, or objects of the cluster only", code=USAGE)
-    return all(files)
 
 
 async def parents_of_files(opened: PreviewSession, documents: Sequence[Document], namespace: str) -> list[NamedParent]:
@@ -138,19 +145,28 @@ async def parents_of_references(
     return found
 
 
-async def rendered_live(
-    parents: Sequence[Document], options: Options, namespace: str, target: Target
-) -> RenderedParents:
-    """What the parents of files render with the answers of the cluster. Raises CommandError and ApiError."""
-    found = RenderedParents(now=time.time())
+async def named_parents(opened: PreviewSession, arguments: ParentArguments, namespace: str) -> list[NamedParent]:
+    """The parents that a command's arguments name, in files or in the cluster. Raises CommandError and ApiError."""
+    if arguments.documents is not None:
+        return await parents_of_files(opened, arguments.documents, namespace)
+    return await parents_of_references(opened, arguments.references, namespace)
 
-    async with opened(
-        target, options, lambda default: namespaces_of_documents(parents, namespace or default)
-    ) as session:
-        for named in await parents_of_files(session, parents, namespace):
-            planned = await session.preview.plan_applied(named.parent)
+
+async def rendered_live(arguments: Sequence[str], options: Options, namespace: str, target: Target) -> RenderedParents:
+    """What parents of files or of the cluster render with the answers of the cluster. Raises CommandError and
+    ApiError.
+    """
+    found, parents = RenderedParents(now=time.time()), ParentArguments.read(arguments)
+    async with opened(target, options, lambda default: parents.namespaces(namespace or default)) as session:
+        for named in await named_parents(session, parents, namespace):
+            planned = await planned_parent(session.preview, named)
             hooks = steps_of(planned.observed, planned.rendered.finalizing)
             standing = [step for step in planned.plan.steps if step.location is not None]
             problems = [*planned.rendered.problems, *await session.preview.status_problems(planned)]
             found.add(planned.observed, planned.rendered, [*standing, *hooks], problems)
     return found
+
+
+async def planned_parent(preview: Preview, named: NamedParent) -> Planned:
+    """The plan of a parent. Changes by its file don't count as changes of the templates. Raises ApiError."""
+    return await (preview.plan if named.location is None else preview.plan_applied)(named.parent)

@@ -32,7 +32,7 @@ from ssa_operator.rendering.folder.folder_settings import Settings
 from ssa_operator.tools.connection.object_reference import FoundObject
 from ssa_operator.tools.tree.listings import FORBIDDEN, Listings
 from ssa_operator.tools.tree.parent_entries import ListedParent, completed_phase, parent_entries
-from ssa_operator.tools.tree.tree_view import conditions_of, entry
+from ssa_operator.tools.tree.tree_view import conditions_of, entry, urgency
 
 _POD = GroupKind("", "Pod")
 _CLAIM = GroupKind("", "PersistentVolumeClaim")
@@ -222,11 +222,24 @@ async def object_tree(
         return data | {"resources": below.below.get(live.uid, []), "notes": list(below.notes)}
     cluster_scope = folder is not None and folder.cluster_scope
     parent = ListedParent(live=live, resource=found.resource, cluster_scope=cluster_scope)
+    return await _parent_tree(listings, mapper, parent, now)
+
+
+async def _parent_tree(listings: Listings, mapper: RESTMapper, parent: ListedParent, now: float) -> dict[str, Any]:
     (data,) = await parent_entries(listings, mapper, [parent], now, whole=True)
     owners = await _owners(listings, mapper, data["resources"])
     below = await owned_objects(listings, mapper, owners, now)
     resources = [each | {"objects": below.below.get(each.get("uid", ""), [])} for each in data["resources"]]
     return data | {"resources": resources, "notes": [*data["notes"], *below.notes]}
+
+
+async def parent_trees(
+    listings: Listings, mapper: RESTMapper, parents: Iterable[ListedParent], now: float
+) -> list[dict[str, Any]]:
+    """The data of parents and everything below them, the parents that are not ready first. `now` is in seconds since
+    the epoch. Raises ApiError and CommandError.
+    """
+    return sorted([await _parent_tree(listings, mapper, each, now) for each in parents], key=urgency)
 
 
 async def _owners(listings: Listings, mapper: RESTMapper, children: Sequence[Mapping[str, Any]]) -> list[Owner]:

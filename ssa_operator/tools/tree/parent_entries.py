@@ -76,14 +76,29 @@ async def parent_resources(mapper: RESTMapper, folders: Mapping[str, Settings]) 
     return found
 
 
+async def unserved_folders(mapper: RESTMapper, folders: Mapping[str, Settings]) -> list[str]:
+    """A sentence for each template folder whose resource the cluster does not serve, with what to do. Raises
+    ApiError.
+    """
+    found = []
+    for name in folders:
+        try:
+            await mapper.resource_by_name(name)
+        except UnknownKind as error:
+            found.append(f"{name}: {error}")
+    return found
+
+
 async def list_parents(
     listings: Listings,
     mapper: RESTMapper,
     folders: Mapping[str, Settings],
     namespaces: Sequence[str],
     wanted: Sequence[ObjectReference] = (),
+    selector: str = "",
 ) -> list[ListedParent]:
-    """The parents of the template folders, or those that `wanted` names, in some namespaces (() is all).
+    """The parents of the template folders, or those that `wanted` names, in some namespaces (() is all), with the
+    labels of a selector.
 
     Raises CommandError if a wanted object or kind does not exist or can't be read, and ApiError.
     """
@@ -91,12 +106,12 @@ async def list_parents(
     scopes: dict[Scope, Resource] = {}
     for reference in wanted:
         for resource in await _wanted_resources(mapper, reference, resources):
-            scopes |= dict.fromkeys(_scopes(resource, namespaces, reference.name), resource)
+            scopes |= dict.fromkeys(_scopes(resource, namespaces, selector, reference.name), resource)
     if not wanted:
         # The status of a built-in kind has no fields of the operator, and there may be thousands of objects. They are
         # shown only if the user names them.
         shown = (resource for resource in resources if not resource.built_in)
-        scopes = {scope: resource for resource in shown for scope in _scopes(resource, namespaces)}
+        scopes = {scope: resource for resource in shown for scope in _scopes(resource, namespaces, selector)}
     found = {}
     for scope, listing in (await listings.read(scopes)).items():
         if listing.problem:
@@ -125,9 +140,9 @@ async def _wanted_resources(
     raise CommandError(f"there is no template folder {other.name}; {hint}")
 
 
-def _scopes(resource: Resource, namespaces: Sequence[str], name: str = "") -> list[Scope]:
+def _scopes(resource: Resource, namespaces: Sequence[str], selector: str, name: str = "") -> list[Scope]:
     within = namespaces if namespaces and resource.namespaced else ("",)
-    return [Scope(resource, namespace, name=name) for namespace in within]
+    return [Scope(resource, namespace, selector, name) for namespace in within]
 
 
 async def _missing_parent(

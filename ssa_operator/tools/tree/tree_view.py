@@ -150,15 +150,19 @@ def urgency(parent: Mapping[str, Any]) -> tuple[Any, ...]:
     return rank, parent["kind"], parent.get("group", ""), parent["namespace"], parent["name"]
 
 
-def lines(parent: Mapping[str, Any], now: float) -> Iterator[Line]:
-    """The lines of one parent's `entry`. `now` is in seconds since the epoch."""
+def lines(parent: Mapping[str, Any], now: float, *, wide: bool = False) -> Iterator[Line]:
+    """The lines of one parent's `entry`. `now` is in seconds since the epoch. `wide` lines have API groups, and the
+    messages of ready parents.
+    """
+    if wide:
+        parent = _with_groups(parent)
     children, notes = parent["resources"], [(note, "") for note in parent.get("notes", ())]
     if event := parent.get("event"):
         notes.insert(0, (f"last Event: {event['reason']}: {event['note']}", age(event["time"], now)))
     ready = condition(parent, "Ready")
     if ready is not None:
         state, colour = str(ready.get("reason", "Unknown")), str(ready.get("status"))
-        message = "" if ready.get("status") == "True" else str(ready.get("message", ""))
+        message = "" if ready.get("status") == "True" and not wide else str(ready.get("message", ""))
     elif "state" in parent:
         state, colour, message = _shown_state(parent), parent["state"], parent.get("message", "")
     else:
@@ -169,6 +173,13 @@ def lines(parent: Mapping[str, Any], now: float) -> Iterator[Line]:
     yield from _below("", children, now, more=bool(notes))
     for number, (note, ago) in enumerate(notes, 1):
         yield Line.of_note(note, "└── " if number == len(notes) else "├── ", ago)
+
+
+def _with_groups(named: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of an object and of those below it, with kinds as kubectl names them: `Deployment.apps`."""
+    below = {name: [_with_groups(each) for each in named[name]] for name in ("resources", "objects") if name in named}
+    kind = f"{named['kind']}.{named['group']}" if named.get("group") else named["kind"]
+    return {**named, **below, "kind": kind}
 
 
 def totals(parents: Sequence[Mapping[str, Any]]) -> str:

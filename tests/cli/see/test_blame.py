@@ -195,6 +195,8 @@ async def test_a_field_that_kubectl_added_is_kubectls(desk: Desk, web: Path) -> 
     found = (await fields(desk, web))["spec.revisionHistoryLimit"]
     assert (found["value"], found["manager"], found["operation"]) == (3, "kubectl-patch", "Update")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", found["time"])
+    text = await blame(desk, web, "echo/web", "deployment/web")
+    assert re.search(r"^kubectl-patch +\d+s ago +│   revisionHistoryLimit: 3", text, re.MULTILINE)
 
 
 @pytest.mark.exhaustive
@@ -233,7 +235,7 @@ async def test_a_template_that_changed_since_is_told_apart_from_what_it_applied(
 async def test_a_child_whose_template_waits_says_for_what(desk: Desk, web: Path) -> None:
     await desk.delete("configmap", "settings")
     text = await blame(desk, web, "echo/web", "deployment/web")
-    waiting = f"waiting for ConfigMap {desk.namespace}/settings .data.url"
+    waiting = f"waiting for ConfigMap {desk.namespace}/settings .data.url (there is no such ConfigMap)"
     assert text.startswith(f"# Deployment {desk.namespace}/web; its template is {waiting}\n")
 
 

@@ -70,6 +70,24 @@ async def test_a_project_without_faults_has_no_findings(tmp_path: Path) -> None:
     assert await check(project(tmp_path, web=WEB, after=AFTER)) == (0, [], "")
 
 
+async def test_a_path_says_what_is_checked_and_whose_findings_are_shown(tmp_path: Path) -> None:
+    broken = WEB.replace("nginx:1.27", "nginx")
+    folder = project(tmp_path, web=broken, after=AFTER.replace("name: after", "name: after, namespace: other"))
+    templates = folder / "templates"
+
+    async def codes(*paths: Path) -> list[str]:
+        _, out, _ = await run("check", *map(str, paths), "--output=json")
+        return [each["code"] for each in json.loads(out)]
+
+    both = ["invalid-manifest", "latest-image"]
+    assert await codes(folder) == await codes(templates) == await codes(templates / "echoes.example.com") == both
+    assert await codes(templates / "echoes.example.com" / "web.yaml.j2") == ["latest-image"]
+    assert await codes(folder / "examples") == []
+    code, _, err = await run("check", str(tmp_path / "nowhere"))
+    assert code == 2
+    assert "there is no file or folder" in err
+
+
 @pytest.mark.more_cases
 @pytest.mark.parametrize(
     ("name", "text", "code", "line", "words"),

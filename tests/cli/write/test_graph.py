@@ -225,7 +225,7 @@ async def test_a_live_parent_has_the_states_of_its_children(desk: Desk, client: 
         await desk.until(ECHOES, "web", lambda body: "settings" in json.dumps(body.get("status", {})))
         code, out, err = await run(*arguments)
         assert (code, err) == (0, "")
-        waiting = f"Waiting  waiting for ConfigMap {desk.namespace}/settings .data.url"
+        waiting = f"Waiting  waiting for ConfigMap {desk.namespace}/settings .data.url (there is no such ConfigMap)"
         assert f"  Deployment/web  {waiting}\n" in out
         assert "  Service/web  Current\n" in out
         printed = out.replace(desk.namespace, "default").replace("/web", "/hello").splitlines()

@@ -353,7 +353,8 @@ MADE = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: made}\n"
 async def test_child_and_lookup_find_the_objects_of_files(tmp_path: Path) -> None:
     templates = folder(tmp_path, reads=READS, made=MADE)
     _, out, _ = await run("render", "-", f"--templates={templates}", stdin=EMPTY)
-    words = "ConfigMap default/reads is waiting for ConfigMap default/shared .data.word and ConfigMap/made"
+    absent = "(there is no such ConfigMap)"
+    words = f"ConfigMap default/reads is waiting for ConfigMap default/shared .data.word {absent} and ConfigMap/made"
     assert f"# echoes.example.com/reads.yaml.j2:5: {words}" in out
     (tmp_path / "objects").mkdir()
     (tmp_path / "objects" / "a.yaml").write_text(json.dumps(config_map("shared", word="one")))

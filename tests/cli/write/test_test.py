@@ -76,7 +76,7 @@ async def test_waits_and_problems_are_expected_lines(tmp_path: Path) -> None:
     written = f"wrote {case / 'waits.txt'}\nwrote {case / 'problems.txt'}\n1 case: 1 updated\n"
     assert await run("test", str(tmp_path), "--update") == (0, written, "")
     waits, problems = ((case / name).read_text() for name in ("waits.txt", "problems.txt"))
-    awaited = "ConfigMap default/hello is waiting for ConfigMap default/s .data.a"
+    awaited = "ConfigMap default/hello is waiting for ConfigMap default/s .data.a (there is no such ConfigMap)"
     assert waits == f"echoes.example.com/a.yaml.j2:4: {awaited}\n"
     assert problems == "echoes.example.com/a.yaml.j2:8: metadata.name must be a string, and this is a number\n"
     assert await run("test", str(tmp_path)) == (0, "1 case: 1 passed\n", "")

@@ -86,7 +86,7 @@ def test_values_of_the_cluster_are_waited_for_and_read() -> None:
     (document,) = render_with({"a.yaml.j2": text}, CLUSTER).documents
     assert document.body["data"] == {"port": "80"}
     (wait,) = render_with({"a.yaml.j2": text}, FakeClusterView()).waits
-    assert str(wait) == "waiting for ConfigMap n/x .data.json"
+    assert str(wait) == "waiting for ConfigMap n/x .data.json (there is no such ConfigMap)"
 
 
 def test_fail_stops_with_its_message() -> None:

@@ -104,4 +104,5 @@ def test_values_of_the_cluster_are_waited_for() -> None:
     port = "lookup('v1', 'ConfigMap', 'x').data.url | regex_search(lookup('v1', 'ConfigMap', 'x').data.pattern)"
     assert rendered_field(port).documents[0].body["data"] == {"a": "5432"}
     (wait,) = rendered_field(port, FakeClusterView()).waits
-    assert str(wait) == "waiting for ConfigMap n/x .data.url and ConfigMap n/x .data.pattern"
+    absent = "(there is no such ConfigMap)"
+    assert str(wait) == f"waiting for ConfigMap n/x .data.url {absent} and ConfigMap n/x .data.pattern {absent}"

@@ -222,6 +222,15 @@ def test_a_method_of_a_missing_field_names_the_field(call: str) -> None:
     )
 
 
+def test_a_misspelt_field_is_asked_for_and_not_hidden_by_a_default() -> None:
+    assert fault("spec.replcas", {"replicas": 1}).endswith(
+        "spec.replcas is missing; did you mean spec.replicas? If the CRD declares it, write spec.replcas | default(...)"
+    )
+    found = fault("spec.db.sise | int", {"db": {"size": 1}})
+    assert "spec.db.sise is missing; did you mean spec.db.size?" in found
+    assert fault("spec.other", {"replicas": 1}).endswith("write spec.other | default(...)")
+
+
 def _fault(expression: str, spec: dict[str, Any]) -> str:
     """The only problem of a manifest that may read itself, which has a list and a mapping."""
     cluster = FakeClusterView(children=(live("ConfigMap", "c", l=[1], m={"a": 1}),))

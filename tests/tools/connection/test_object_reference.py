@@ -160,7 +160,7 @@ def test_a_mistyped_kind_gets_a_suggestion(kind: str, suggested: str) -> None:
 
 def test_a_kind_that_resembles_nothing_gets_no_suggestion() -> None:
     assert unknown_kind("xyzzy", SERVED) == (
-        "the cluster serves no resource xyzzy; install its CRD, or correct the kind"
+        "the cluster serves no resource xyzzy; install its CRD with `ssa-operator crds apply`, or correct the kind"
     )
 
 

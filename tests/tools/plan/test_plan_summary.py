@@ -6,7 +6,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.reconcile.field_changes import ChangeCause, ChangedFieldOwner
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.tools.plan.object_changes import ChangedField, ObjectChange
-from ssa_operator.tools.plan.plan_summary import NAMES, PlanSummary, data, markdown, text
+from ssa_operator.tools.plan.plan_summary import NAMES, PlanSummary, data, markdown, styled_lines, text
 
 PARENT = Identity("example.com", "Echo", "default", "web")
 
@@ -27,6 +27,14 @@ def test_equal_changes_are_one_entry_with_a_few_names() -> None:
     assert "change ConfigMap: default/c0, default/c1, default/c2, default/c3, default/c4 and 3 more" in lines
     assert "change ConfigMap: default/other" in lines
     assert lines.count("  data.a: a -> b") == 1
+
+
+def test_a_terminal_shows_changes_and_problems_in_the_colours_of_diff() -> None:
+    found = summary(changed("c"))
+    found.problems.append("a.yaml.j2:1: is wrong")
+    styles = {line: style for line, style in styled_lines(found) if style}
+    assert styles == {"change ConfigMap: default/c": "yellow", "  a.yaml.j2:1: is wrong": "bold red"}
+    assert "\n".join(line for line, _ in styled_lines(found)) == text(found)
 
 
 def test_a_value_that_is_taken_from_another_manager_names_it() -> None:
