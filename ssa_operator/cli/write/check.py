@@ -85,7 +85,7 @@ def check(
     if explain:
         streams.lines(project_checks.explanation(explain))
         return
-    check_folders(templates)
+    check_folders(templates, note_empty=False)  # it reports that itself
     files = project_checks.CheckedFiles(
         templates=templates,
         installation=installation_of(values, namespace=""),
