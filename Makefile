@@ -180,7 +180,7 @@ schemas: $(INSTALLED) ## Write the schemas of Kubernetes' kinds for `ssa-operato
 picture: $(INSTALLED) ## Take the picture of the screen of ssa-operator dev (docs/dev.svg) from a session on a local control plane
 	$(BIN)/python -m docs.generate picture
 
-recording: $(INSTALLED) ## Record how manifests become an operator, with an error and its repair (docs/new.svg)
+recording: $(INSTALLED) ## Record how a Helm chart becomes an operator, with an error and its repair (docs/new.svg; needs go)
 	$(BIN)/python -m docs.generate recording
 
 transcripts: $(INSTALLED) ## Run the commands of README.md, docs and examples, and write what they print; ARGS=README.md for one page

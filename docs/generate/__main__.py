@@ -2,7 +2,7 @@
 
 With `transcripts` it writes what the commands of all pages print, with `schemas` the schemas of Kubernetes' kinds that
 come with the package, with `diagrams` the images in docs/diagrams, with `picture` the picture of the screen of
-`ssa-operator dev`, and with `recording` the session that makes an operator of manifests.
+`ssa-operator dev`, and with `recording` the session that makes an operator of a chart.
 """
 
 from __future__ import annotations

@@ -136,4 +136,6 @@ def test_a_diagram_shows_each_label_of_its_source(source: Path) -> None:
 def test_the_page_of_monitoring_says_what_to_do_about_each_alert() -> None:
     groups = yaml.safe_load((ROOT / "deploy" / "monitoring" / "alerts.yaml").read_text())["groups"]
     alerts = [rule["alert"] for group in groups for rule in group["rules"]]
-    assert re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "monitoring.md").read_text(), re.MULTILINE) == alerts
+    assert re.findall(r"^### `(\w+)`$", (ROOT / "docs" / "monitoring.md").read_text(), re.MULTILINE) == alerts
+    runbooks = [rule["annotations"]["runbook_url"] for group in groups for rule in group["rules"]]
+    assert runbooks == [f"docs/monitoring.md#{alert.lower()}" for alert in alerts]

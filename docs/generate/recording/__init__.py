@@ -1,4 +1,4 @@
-"""Records how manifests become an operator: a session in a terminal, as a moving picture (docs/new.svg).
+"""Records how a Helm chart becomes an operator: a session in a terminal, as a moving picture (docs/new.svg).
 
 Promises:
 - The picture shows what the commands printed, each below its prompt, with colours.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -22,14 +23,15 @@ import pyte
 
 from docs.generate.picture import svg
 from docs.generate.transcripts import ROOT
+from tests.packaging.helm_build import helm_program
 
 RECORDING = ROOT / "docs" / "new.svg"
-MANIFESTS = Path(__file__).with_name("shop.yaml")
-"""What the session begins with: the manifests of a web server with its database."""
+CHART = Path(__file__).with_name("shop")
+"""What the session begins with: the chart of a web server with its database."""
 
 TEMPLATE = "templates/shops.example.com/deployment.yaml.j2"
 SESSION = (
-    ("ssa-operator new Shop --group example.com --from-manifests shop.yaml",),
+    ("helm template shop ./shop | ssa-operator new Shop --group example.com --from-manifests -",),
     ("ssa-operator check", f"sed -i s/deployment.replicas/deployment.replcas/ {TEMPLATE}", "ssa-operator check"),
     (f"sed -i s/replcas/replicas/ {TEMPLATE}", "ssa-operator check"),
     ("ssa-operator render examples/shop.yaml --output table",),
@@ -42,9 +44,9 @@ SECONDS = 5
 
 
 def taken() -> str:
-    """The moving picture of the session."""
+    """The moving picture of the session. It needs Go, which builds helm once."""
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / MANIFESTS.name).write_text(MANIFESTS.read_text(encoding="utf-8"), encoding="utf-8")
+        shutil.copytree(CHART, Path(folder) / CHART.name)
         screens = [_screen(commands, folder) for commands in SESSION]
     return animated([svg(screen, "ssa-operator new", f"new{at}") for at, screen in enumerate(screens)])
 
@@ -81,7 +83,8 @@ def _output(command: str, folder: str) -> bytes:
     """What a command prints in a terminal, whatever its exit code is."""
     own, its = os.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    programs = (Path(sys.executable).parent, helm_program().parent, os.environ["PATH"])
+    path = os.pathsep.join(map(str, programs))
     environment = {**os.environ, "TERM": "xterm-256color", "PATH": path}
     with subprocess.Popen(command, shell=True, cwd=folder, env=environment, stdin=its, stdout=its, stderr=its):
         os.close(its)
