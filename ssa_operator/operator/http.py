@@ -35,7 +35,6 @@ from ssa_operator.operator.permissions.requests import describe
 from ssa_operator.operator.serving_certificate import ServingCertificate
 from ssa_operator.reconcile.parent_state import Parents
 
-
 PATHS = {
     "/healthz": "whether the process works",
     "/readyz": "whether the operator serves every folder, and which permissions it lacks",

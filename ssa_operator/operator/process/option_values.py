@@ -26,17 +26,19 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 def check_folders(templates: Sequence[Path], *, note_empty: bool = True) -> None:
     """Raises CommandError if a folder does not exist. With `note_empty`, a note says how to begin if all are empty."""
-    from ssa_operator.operator.process import streams
-    from ssa_operator.rendering.folder.sources import FIRST_FOLDER, no_folder_advice
-
     for folder in templates:
         if not folder.is_dir():
+            from ssa_operator.rendering.folder.sources import FIRST_FOLDER
+
             raise CommandError(
                 f"there is no folder {folder}; name the folder of your templates with --templates, or begin with "
                 f"`{FIRST_FOLDER}`",
                 code=2,
             )
     if note_empty and not any(each.is_dir() for folder in templates for each in folder.iterdir()):
+        from ssa_operator.operator.process import streams
+        from ssa_operator.rendering.folder.sources import no_folder_advice
+
         streams.error(f"note: {no_folder_advice(templates)}")
 
 
