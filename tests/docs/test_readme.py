@@ -27,7 +27,7 @@ def test_the_custom_resource_is_the_example() -> None:
 
 def test_the_first_command_makes_an_operator_of_a_chart() -> None:
     assert CHART.text.startswith("helm template ")
-    assert "| ssa-operator new " in CHART.text
+    assert "| ssa-operator new " in " ".join(CHART.text.split())
 
 
 def test_no_command_of_the_pages_has_a_placeholder_for_the_repository() -> None:
