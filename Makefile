@@ -21,7 +21,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac sbom test test-slow test-exhaustive test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-reads bench-renames bench-shards bench-stall bench-start bench-status bench-takeover diagrams docs picture site schemas transcripts lint format check constraints manifests clean
+.PHONY: help install run rbac sbom test test-slow test-exhaustive test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-reads bench-renames bench-shards bench-stall bench-start bench-status bench-takeover diagrams docs picture recording site schemas transcripts lint format check constraints manifests clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -166,6 +166,8 @@ docs: $(INSTALLED) ## Write docs/commands, docs/reference and the table of licen
 diagrams: $(INSTALLED) ## Draw docs/diagrams/*.svg from the .dot files beside them
 	$(BIN)/python -m docs.generate diagrams
 
+# Where the site links to sources: the address of the clone's origin, as browsers open it
+site: export REPOSITORY_URL := $(or $(REPOSITORY_URL),$(shell git config remote.origin.url | sed 's|^git@\([^:]*\):|https://\1/|; s|\.git$$||'),https://github.com/OWNER/NAME)
 site: ## Build the documentation site in build/html; REPOSITORY_URL=ADDRESS for links to sources
 	$(PYTHON) -m docs.generate.site
 	$(PYTHON) -m venv build/site
@@ -177,6 +179,9 @@ schemas: $(INSTALLED) ## Write the schemas of Kubernetes' kinds for `ssa-operato
 
 picture: $(INSTALLED) ## Take the picture of the screen of ssa-operator dev (docs/dev.svg) from a session on a local control plane
 	$(BIN)/python -m docs.generate picture
+
+recording: $(INSTALLED) ## Record how a Helm chart becomes an operator, with an error and its repair (docs/new.svg; needs go)
+	$(BIN)/python -m docs.generate recording
 
 transcripts: $(INSTALLED) ## Run the commands of README.md, docs and examples, and write what they print; ARGS=README.md for one page
 	$(BIN)/python -m docs.generate transcripts $(ARGS)

@@ -1,8 +1,8 @@
 """`python -m docs.generate`: writes docs/commands, docs/reference and the table of licences.
 
 With `transcripts` it writes what the commands of all pages print, with `schemas` the schemas of Kubernetes' kinds that
-come with the package, with `diagrams` the images in docs/diagrams, and with `picture` the picture of the screen of
-`ssa-operator dev`.
+come with the package, with `diagrams` the images in docs/diagrams, with `picture` the picture of the screen of
+`ssa-operator dev`, and with `recording` the session that makes an operator of a chart.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from docs.generate import command_pages, diagrams, licences, picture, reference_pages, schemas, transcripts
+from docs.generate import command_pages, diagrams, licences, picture, recording, reference_pages, schemas, transcripts
 
 
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m docs.generate", description=__doc__)
-    parser.add_argument("part", choices=("commands", "diagrams", "picture", "schemas", "transcripts"))
+    parser.add_argument("part", choices=("commands", "diagrams", "picture", "recording", "schemas", "transcripts"))
     parser.add_argument("pages", nargs="*", help="pages of transcripts (default: all that have commands)")
     options = parser.parse_args()
     if options.part == "diagrams":
@@ -28,6 +28,10 @@ def main() -> None:
     if options.part == "picture":
         picture.write(asyncio.run(picture.taken()))
         print(f"{picture.PICTURE.relative_to(transcripts.ROOT)} is written")
+        return
+    if options.part == "recording":
+        recording.write(recording.taken())
+        print(f"{recording.RECORDING.relative_to(transcripts.ROOT)} is written")
         return
     if options.part == "transcripts":
         for page, text in asyncio.run(transcripts.made_again(options.pages)):

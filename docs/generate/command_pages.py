@@ -3,6 +3,7 @@
 Promises:
 - Every command has a page, and every subcommand a section of it: usage, help, arguments, options with their environment
   variables, an example, and the prose of its file, if there is one (`cluster-start.md` for `cluster start`).
+- A command whose prose begins with examples shows these, and not the one of the help, too.
 - A file of prose that belongs to no command is an error.
 - The pages depend on the commands and the prose alone, not on the terminal or the environment.
 """
@@ -67,7 +68,7 @@ def _prose(path: Path) -> str:
 
 def _summary(root: Any) -> Iterator[str]:
     """The table of all commands."""
-    yield "| | |"
+    yield "| command | what it does |"
     yield "|---|---|"
     for topic, names in TOPICS.items():
         yield f"| **{topic}** | |"
@@ -91,9 +92,10 @@ def _sections(command: Any, words: tuple[str, ...], prose: dict[str, str]) -> It
         )
     if options:
         yield _table(("option", "meaning", "default", "variable"), (_option(each, context) for each in options))
-    if command.epilog:
+    text = prose.pop("-".join(words[1:]), "")
+    if command.epilog and subcommands is None and not text.startswith("```sh\n"):
         yield "```sh\n" + "\n".join(line.removeprefix("Example: ") for line in command.epilog.splitlines()) + "\n```"
-    if text := prose.pop("-".join(words[1:]), ""):
+    if text:
         yield text
     for name, each in (subcommands or {}).items():
         yield from _sections(each, (*words, name), prose)

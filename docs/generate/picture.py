@@ -46,8 +46,8 @@ async def taken() -> str:
     return picture
 
 
-def svg(screen: pyte.Screen) -> str:
-    """What a terminal shows, as SVG."""
+def svg(screen: pyte.Screen, title: str = "ssa-operator dev", name: str = "dev") -> str:
+    """What a terminal shows, as SVG. The names of its styles begin with `name`."""
     console = Console(record=True, width=screen.columns, file=io.StringIO(), force_terminal=True)
     for number in range(screen.lines):
         line = Text(no_wrap=True)
@@ -55,7 +55,7 @@ def svg(screen: pyte.Screen) -> str:
         for style, same in itertools.groupby(cells, _style):
             line.append("".join(cell.data for cell in same), style)
         console.print(line)
-    drawn = console.export_svg(title="ssa-operator dev", unique_id="dev")
+    drawn = console.export_svg(title=title, unique_id=name)
     # Some programs drop the blanks at the beginning of a text, which indent the tree.
     drawn = drawn.replace("<svg ", '<svg xml:space="preserve" ', 1)
     return "\n".join(line.rstrip() for line in _FONT_FACES.sub("", drawn).splitlines()) + "\n"

@@ -4,6 +4,7 @@ Promises:
 - A page is written for GitHub, and its links lead to the same place on the site.
 - The README and the other pages outside of docs are pages of the site, too. Nobody copies them.
 - A link to anything else in the repository leads to the repository.
+- A bar in a table's code is a bar. GitHub needs a backslash before it, and MkDocs shows that.
 - Python alone suffices, and no generator of sites has to run this module: it may be replaced by another one.
 """
 
@@ -22,6 +23,9 @@ REPOSITORY = "https://github.com/OWNER/NAME"
 """Where links to the repository lead unless the environment has REPOSITORY_URL."""
 
 _FENCE = re.compile(r"^ *(`{3,}|~{3,})")
+_ESCAPED_BAR = re.compile(r"\\\|(?=[^`]*`(?:[^`]*`[^`]*`)*[^`]*$)")
+"""An escaped bar with an odd number of backticks behind it, so in code."""
+
 _TARGET = re.compile(r"""(\]\(|\b(?:src|href)=")(?!\w+:|[#/])([^)#"\s]+)""")
 
 
@@ -33,6 +37,7 @@ def sources() -> dict[str, str]:
         ("examples", "", "README.md"),
         ("docs", "docs/", "*.md"),
         ("docs", "docs/", "*.svg"),
+        ("docs", "docs/", "*.css"),
     ):
         for path in sorted((ROOT / folder).rglob(pattern)):
             name = path.relative_to(ROOT).as_posix()
@@ -57,7 +62,11 @@ def with_links_of_the_site(text: str, source: str, repository: str) -> str:
         kind = "tree" if (ROOT / target).is_dir() else "blob"
         return f"{found[1]}{repository}/{kind}/main/{target}"
 
-    return _outside_of_code(text, lambda line: _TARGET.sub(link, line))
+    return _outside_of_code(text, lambda line: _with_bars(_TARGET.sub(link, line)))
+
+
+def _with_bars(line: str) -> str:
+    return _ESCAPED_BAR.sub("|", line) if line.startswith("|") else line
 
 
 def _outside_of_code(text: str, change: Callable[[str], str]) -> str:

@@ -1,6 +1,7 @@
 """The HTTP server of a running operator: probes, metrics, and the parents from the caches.
 
 Promises:
+- `/` is a page with a link to each other path, and refers to nothing else.
 - `/healthz` answers as long as the event loop makes progress. It is 503, and names the cause, when a task ended or a
   worker is stuck, because only a restart helps then. An unreachable API server does not change it.
 - `/readyz` is ok once the operator serves every folder whose resource exists, except where it may not read parents. Its
@@ -34,6 +35,14 @@ from ssa_operator.operator.permissions.requests import describe
 from ssa_operator.operator.serving_certificate import ServingCertificate
 from ssa_operator.reconcile.parent_state import Parents
 
+PATHS = {
+    "/healthz": "whether the process works",
+    "/readyz": "whether the operator serves every folder, and which permissions it lacks",
+    "/metrics": "metrics for Prometheus",
+    "/objects": "the parents of each folder, with their conditions and children",
+}
+"""What `/` links to, with what it answers."""
+
 
 class Server:
     """The HTTP server of an operator, as an async context manager. `port` is the port that it listens on.
@@ -50,6 +59,7 @@ class Server:
         app = web.Application(middlewares=[track_request, self._authorized])
         app.add_routes(
             [
+                web.get("/", _index),
                 web.get("/healthz", self._healthz),
                 web.get("/readyz", self._readyz),
                 web.get("/metrics", self._metrics),
@@ -193,3 +203,10 @@ def redacted(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _json(value: object) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), content_type="application/json")
+
+
+async def _index(_request: web.Request) -> web.Response:
+    rows = "".join(f'<li><a href="{path}">{path}</a>: {answer}</li>\n' for path, answer in PATHS.items())
+    text = f"<!doctype html>\n<title>ssa-operator</title>\n<h1>ssa-operator</h1>\n<ul>\n{rows}</ul>\n"
+    policy = {"Content-Security-Policy": "default-src 'none'"}
+    return web.Response(text=text, content_type="text/html", charset="utf-8", headers=policy)

@@ -101,6 +101,19 @@ def test_each_message_of_the_page_of_troubleshooting_is_one_of_the_operator() ->
     assert [message for message in quoted if not any(message in text for text in texts)] == []
 
 
+def test_the_page_of_troubleshooting_has_what_a_beginner_sees_most() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    messages = (
+        "failed to create typed patch object",
+        "field not declared in schema",
+        "expected string, got &value",
+        "waiting for",
+        "can't listen on",
+    )
+    assert [message for message in messages if message not in page] == []
+    assert page.index("## Mistakes in templates") < page.index("## Nothing happens")
+
+
 def test_the_page_about_uninstalling_names_helm_wherever_it_deletes_the_operator() -> None:
     page = (ROOT / "docs" / "uninstalling.md").read_text(encoding="utf-8")
     _, *after = page.split("```sh\nkubectl delete -k deploy/base\n```\n\n")
@@ -136,4 +149,6 @@ def test_a_diagram_shows_each_label_of_its_source(source: Path) -> None:
 def test_the_page_of_monitoring_says_what_to_do_about_each_alert() -> None:
     groups = yaml.safe_load((ROOT / "deploy" / "monitoring" / "alerts.yaml").read_text())["groups"]
     alerts = [rule["alert"] for group in groups for rule in group["rules"]]
-    assert re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "monitoring.md").read_text(), re.MULTILINE) == alerts
+    assert re.findall(r"^### `(\w+)`$", (ROOT / "docs" / "monitoring.md").read_text(), re.MULTILINE) == alerts
+    runbooks = [rule["annotations"]["runbook_url"] for group in groups for rule in group["rules"]]
+    assert runbooks == [f"docs/monitoring.md#{alert.lower()}" for alert in alerts]

@@ -15,6 +15,9 @@ import yaml
 from markdown_it import MarkdownIt
 
 from docs.generate.site import sources, with_links_of_the_site, write
+from docs.generate.transcripts import commands
+from tests.docs.browser import BROWSER, measured
+from tests.docs.contrast import color, contrast, properties
 from tests.packaging.checkout import ROOT
 from tests.packaging.wheels import offline_pip
 
@@ -39,10 +42,11 @@ def test_every_page_is_in_the_navigation_once() -> None:
     navigation = yaml.load((ROOT / "mkdocs.yml").read_text(), _Loader)["nav"]
     assert [name for entry in navigation for name in entry] == [
         "Home",
-        "Tutorial",
+        "Get started",
         "How-to",
         "Reference",
         "Explanation",
+        "Repository",
     ]
     pages = [path for path in sources().values() if path.endswith(".md")]
     assert sorted(pages_of_the_navigation(navigation)) == sorted(pages)
@@ -65,9 +69,11 @@ def test_every_page_is_in_the_navigation_once() -> None:
         ("README.md", "[a](https://example.com/b)", "[a](https://example.com/b)"),
         ("examples/blue-green/README.md", "[a](../../docs/once.md)", "[a](../../once.md)"),
         ("docs/echo.md", "```\n[a](../README.md)\n```\n", "```\n[a](../README.md)\n```\n"),
+        ("docs/echo.md", r"| `<a\|b\|c>` | a \| b |", r"| `<a|b|c>` | a \| b |"),
+        ("docs/echo.md", r"`a \| b`", r"`a \| b`"),
     ],
 )
-def test_a_link_of_github_is_a_link_of_the_site(source: str, text: str, expected: str) -> None:
+def test_a_line_of_github_is_a_line_of_the_site(source: str, text: str, expected: str) -> None:
     assert with_links_of_the_site(text, source, REPOSITORY) == expected
 
 
@@ -134,3 +140,131 @@ def test_the_site_shows_the_lists_code_and_tables_that_github_shows(site: Path, 
     shown = _Html((site / html).read_text()).elements
     names = ("h1", "h2", "h3", "li", "pre", "table", "td", "img")
     assert {name: shown[name] for name in names} == {name: expected[name] for name in names}
+
+
+PAGES = sorted(page for page in sources().values() if page.endswith(".md"))
+
+
+class _Article(HTMLParser):
+    """The tables, links and code blocks of a built page, as a reader sees them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.heads: list[list[str]] = []
+        """The cells of the header row of each table."""
+        self.code_in_tables = ""
+        self.links: list[str] = []
+        """The text of each link that leads to a page or a file."""
+        self.blocks: list[str] = []
+        self.copied: list[str] = []
+        """What the copy button of each block with commands copies."""
+        self._open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag == "thead":
+            self.heads.append([])
+        elif tag == "th":
+            self.heads[-1].append("")
+        elif tag == "a" and "headerlink" not in (values.get("class") or ""):
+            self.links.append("")
+        elif tag == "pre":
+            self.blocks.append("")
+        if (copied := values.get("data-copy")) is not None:
+            self.copied.append(copied)
+        if tag in ("article", "th", "table", "code", "a", "pre"):
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._open:
+            del self._open[len(self._open) - 1 - self._open[::-1].index(tag) :]
+
+    def handle_data(self, data: str) -> None:
+        if "article" not in self._open:
+            return
+        if "th" in self._open:
+            self.heads[-1][-1] += data
+        if "pre" in self._open:
+            self.blocks[-1] += data
+        elif {"table", "code"} <= set(self._open):
+            self.code_in_tables += data
+        if "a" in self._open and self.links:
+            self.links[-1] += data
+
+
+def html_of(page: str) -> str:
+    """The path of a built page."""
+    return re.sub(r"README\.html$", "index.html", page.removesuffix(".md") + ".html")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_reads_well(site: Path, path: str) -> None:
+    """No backslash of the source in a table, no empty header row, no file's name as a link, no example twice."""
+    article = _Article((site / html_of(path)).read_text())
+    assert "\\|" not in article.code_in_tables
+    assert [cells for cells in article.heads if not any(cell.strip() for cell in cells)] == []
+    assert [text for text in article.links if re.fullmatch(r"\S+\.md", text)] == []
+    if path.startswith("commands/"):
+        assert [block for block, times in Counter(article.blocks).items() if times > 1] == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("path", PAGES)
+def test_the_copy_button_copies_the_commands_of_a_page_without_prompts_and_output(site: Path, path: str) -> None:
+    typed = [each.text for each in commands(ROOT / "build" / "pages" / path)]
+    assert [
+        line for copied in _Article((site / html_of(path)).read_text()).copied for line in copied.splitlines()
+    ] == typed
+
+
+def test_the_style_leaves_room_for_the_copy_button_and_darkens_white_pictures() -> None:
+    style = re.sub(r"/\*.*?\*/", "", (ROOT / "docs" / "site.css").read_text(), flags=re.DOTALL)
+    rules = {" ".join(names.split()): body for names, body in re.findall(r"([^{}]+)\{([^{}]*)\}", style)}
+    assert "margin-right: 2.2rem" in rules[".md-typeset .highlight > pre > code"]
+    assert "pre-wrap" in rules[".md-typeset .language-sh > pre > code"]
+    assert "word-break: normal" in rules[".md-typeset td code, .md-typeset th code"]
+    assert "nowrap" in rules[".md-typeset .word"]
+    pictures = {
+        path.name
+        for path in (ROOT / "docs").rglob("*.svg")
+        if '<polygon fill="white" stroke="none"' in path.read_text()
+    }
+    assert pictures == {path.name for path in (ROOT / "docs" / "diagrams").glob("*.svg")}
+    assert "invert" in rules['[data-md-color-scheme="slate"] img[src*="diagrams/"]']
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("scheme", ["default", "slate"])
+def test_the_colours_of_texts_and_code_have_enough_contrast(site: Path, scheme: str) -> None:
+    sheets = [*sorted((site / "assets" / "stylesheets").glob("*.css")), site / "site.css"]
+    selected = f"[data-md-color-scheme={scheme}]"
+    indigo = "[data-md-color-primary=indigo]"
+    values = properties("".join(each.read_text() for each in sheets), [":root", indigo, selected, selected + indigo])
+    on_code = [name for name in values if re.fullmatch(r"--md-code-(fg|hl-\w+)-color", name)]
+    assert len(on_code) > 10
+    pairs = [(name, "--md-code-bg-color") for name in [*on_code, "--md-typeset-a-color"]]
+    pairs += [(name, "--md-default-bg-color") for name in ("--md-typeset-color", "--md-typeset-a-color")]
+    ratios = {pair: contrast(color(pair[0], values), color(pair[1], values)) for pair in pairs}
+    assert {pair: ratio for pair, ratio in ratios.items() if ratio < 4.5} == {}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome")
+def test_a_browser_cuts_and_covers_nothing_in_light_dark_and_on_a_phone(site: Path) -> None:
+    found = measured(site, [f"/{html_of(path)}" for path in PAGES])
+    assert len(found) == len(PAGES)
+    assert [(page, part, each) for page, parts in found.items() for part, all_ in parts.items() for each in all_] == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome")
+def test_the_browser_sees_what_is_wrong_with_a_page_without_the_sites_style(site: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "html"
+    shutil.copytree(site, copy)
+    (copy / "site.css").write_text("")
+    (found,) = measured(copy, ["/architecture.html"]).values()
+    assert [each for each in found["slate"] if "diagrams/architecture.svg" in each and "bright in the dark" in each]
+    (found,) = measured(copy, ["/tutorial.html"]).values()
+    assert [each for each in (*found["wide"], *found["phone"]) if "under the copy button" in each]

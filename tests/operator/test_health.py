@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -71,6 +72,10 @@ async def test_an_operator_that_works_is_healthy_and_ready(desk: Desk, operate: 
     async with operate() as running, probing(running.operator) as probe:
         await desk.apply_until_ready(echo("web"))
         assert (await probe.get("/healthz"), (await probe.get("/readyz"))[0]) == ((200, "ok\n"), 200)
+        status, page = await probe.get("/")
+        links = re.findall(r'href="(.*?)"', page)
+        assert (status, links) == (200, ["/healthz", "/readyz", "/metrics", "/objects"])
+        assert [await probe.get(link) for link in links if (await probe.get(link))[0] != 200] == []
 
 
 async def test_a_worker_that_is_stuck_in_a_reconcile_is_unhealthy_with_the_parents_name(

@@ -119,10 +119,20 @@ def test_a_missing_leader_or_shard_is_an_alert_and_is_on_the_dashboard(name: str
     assert any(name in target["expr"] for panel in panels() for target in panel["targets"])
 
 
+def test_the_dashboard_selects_folders_by_each_metric_that_has_them() -> None:
+    variables = {each["name"] for each in DASHBOARD["templating"]["list"]}
+    assert {"datasource", "job", "folder"} <= variables
+    metrics = described()
+    for target in (target for panel in panels() for target in panel["targets"]):
+        for name, labels in re.findall(r"(ssa_operator_\w+)\{([^}]*)\}", target["expr"]):
+            known = next(each for each in (name, *(name.removesuffix(end) for end in SUFFIXES)) if each in metrics)
+            assert ('folder=~"$folder"' in labels) == ("folder" in metrics[known][1]), target["expr"]
+
+
 def test_each_alert_says_what_happens_and_what_to_do() -> None:
     for rule in RULES:
         assert rule["labels"]["severity"] in {"info", "warning", "critical"}
-        assert rule["annotations"].keys() == {"summary", "description"}
+        assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
         for variable in re.findall(r"\$labels\.(\w+)", " ".join(rule["annotations"].values())):
             # The labels of an aggregation are those that it names; others keep all labels of the metric.
             grouped = re.search(r"by \(([^)]*)\)", rule["expr"])

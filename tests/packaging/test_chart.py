@@ -24,9 +24,9 @@ from ssa_operator.devcluster.cluster import Cluster
 from tests.cli import process
 from tests.conftest import Kubectl
 from tests.packaging.checkout import ROOT
+from tests.packaging.helm_build import helm_program
 
 CHART = ROOT / "deploy" / "chart"
-MODULE = Path(__file__).parent / "helm"
 PATIENCE = "--timeout=90s"
 NAMESPACE = "chart"
 needs_helm = [pytest.mark.slow, pytest.mark.skipif(shutil.which("go") is None, reason="needs Go, which builds helm")]
@@ -41,18 +41,7 @@ def run(*command: str | Path, accept_failure: bool = False) -> str:
 
 @pytest.fixture(scope="module")
 def helm() -> Path:
-    """The program helm, built once from its Go module and kept in the cache of the user."""
-    pinned = re.search(r"helm\.sh/helm/v3 v(\S+)", (MODULE / "go.mod").read_text())
-    assert pinned
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    program = cache / "ssa-operator" / "helm" / pinned[1] / "helm"
-    if not program.exists():
-        new = program.with_name(f"helm.{os.getpid()}")
-        environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": ""}
-        build = ["go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", str(new)]
-        subprocess.run([*build, "helm.sh/helm/v3/cmd/helm"], cwd=MODULE, env=environment, check=True)
-        new.rename(program)
-    return program
+    return helm_program()
 
 
 def objects_of(helm: Path, **values: object) -> list[Any]:

@@ -193,7 +193,7 @@ def run(
     from ssa_operator.operator.process import connection, session
 
     _configure_logging(log_format, log_level)
-    check_folders(templates)
+    check_folders(templates, note_empty=False)  # it reports that itself
     if install_crds or crds != CRDS:
         check_crd_folders(crds)
     mode, seconds = apply_mode(apply), resync_interval(interval)

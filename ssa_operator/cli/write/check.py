@@ -95,7 +95,7 @@ def check(
         return
     wanted = checked_paths(paths or (), templates)
     templates = list(wanted.templates) or templates
-    check_folders(templates)
+    check_folders(templates, note_empty=False)  # it reports that itself
     files = project_checks.CheckedFiles(
         templates=templates,
         installation=installation_of(values, namespace=""),

@@ -76,7 +76,7 @@ def new(
         str, typer.Option(envvar="SSA_OPERATOR_PLURAL", help="Plural name. Default: as Kubernetes derives it.")
     ] = "",
     api_version: Annotated[
-        str, typer.Option(envvar="SSA_OPERATOR_API_VERSION", help="Version of the resource.  [default: v1alpha1]")
+        str, typer.Option(envvar="SSA_OPERATOR_API_VERSION", help="Version of the resource. Default: v1alpha1.")
     ] = "",
     project: Annotated[
         Path | None,

@@ -2,6 +2,7 @@
 
 Promises:
 - A value that an option can't have ends the command with one line, which names the option and what to write.
+- A templates folder that is missing or empty gets the command that writes the first templates.
 """
 
 from __future__ import annotations
@@ -23,13 +24,22 @@ if TYPE_CHECKING:
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-def check_folders(templates: Sequence[Path]) -> None:
-    """Raises CommandError if a folder does not exist."""
+def check_folders(templates: Sequence[Path], *, note_empty: bool = True) -> None:
+    """Raises CommandError if a folder does not exist. With `note_empty`, a note says how to begin if all are empty."""
     for folder in templates:
         if not folder.is_dir():
+            from ssa_operator.rendering.folder.sources import FIRST_FOLDER
+
             raise CommandError(
-                f"there is no folder {folder}; name the folder of your templates with --templates", code=2
+                f"there is no folder {folder}; name the folder of your templates with --templates, or begin with "
+                f"`{FIRST_FOLDER}`",
+                code=2,
             )
+    if note_empty and not any(each.is_dir() for folder in templates for each in folder.iterdir()):
+        from ssa_operator.operator.process import streams
+        from ssa_operator.rendering.folder.sources import no_folder_advice
+
+        streams.error(f"note: {no_folder_advice(templates)}")
 
 
 def check_crd_folders(crds: Sequence[Path]) -> None:

@@ -95,7 +95,17 @@ def no_folder_message(roots: Sequence[Path], sources: Sources) -> str | None:
     """The message about templates folders without the folder of a resource, None if there is one or a problem."""
     if sources.folders or sources.problems:
         return None
-    return f"{' and '.join(map(str, roots))} has no folder of a resource; add one, named <plural>.<group>"
+    return no_folder_advice(roots)
+
+
+FIRST_FOLDER = "ssa-operator new KIND --group example.com"
+"""The command that writes the first templates."""
+
+
+def no_folder_advice(roots: Sequence[Path]) -> str:
+    """What to do if templates folders have no folder of a resource."""
+    named = " and ".join(map(str, roots))
+    return f"{named} has no folder of a resource; add one, named <plural>.<group>, for example by `{FIRST_FOLDER}`"
 
 
 def _hint(name: str, sources: Sources) -> str:

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -135,6 +136,17 @@ def write_resource(
     for path, text in files.items():
         _write(path, text, given)
     _report(files, made, output)
+    if output is OutputFormat.TABLE:
+        streams.line(f"next: {next_step(folders, project)}")
+
+
+def next_step(folders: Folders, project: Path | None) -> str:
+    """The command after `new`: it runs what is written, on a local cluster."""
+    if project is not None:
+        return f"cd {quote(str(project))} && ssa-operator dev"
+    usual = {"templates": folders.templates, "crds": folders.crds, "examples": folders.examples}
+    named = [f"--{name} {quote(str(folder))}" for name, folder in usual.items() if folder != Path(name)]
+    return " ".join(["ssa-operator dev", *named])
 
 
 def one_object(path: Path | None) -> Mapping[str, Any] | None:

@@ -271,9 +271,11 @@ async def test_a_templates_folder_without_resources_is_named_and_only_a_warning(
     (tmp_path / "templates").mkdir()
     code, found, err = await check(tmp_path)
     assert (code, err) == (0, "")
-    assert [(each["code"], each["message"]) for each in found] == [
-        ("no-folder", f"{tmp_path / 'templates'} has no folder of a resource; add one, named <plural>.<group>")
-    ]
+    message = (
+        f"{tmp_path / 'templates'} has no folder of a resource; add one, named <plural>.<group>, "
+        "for example by `ssa-operator new KIND --group example.com`"
+    )
+    assert [(each["code"], each["message"]) for each in found] == [("no-folder", message)]
     assert (await check(tmp_path, "--strict"))[0] == 1
 
 

@@ -6,6 +6,8 @@ file and the line, what is wrong, and what to write.
 
 from __future__ import annotations
 
+import functools
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +17,7 @@ from typer.testing import CliRunner
 from ssa_operator.cli.main import application_of
 from ssa_operator.cli.write.check import check
 from ssa_operator.operator.process.command_error import CommandError
+from tests.packaging.checkout import ROOT
 
 CRD = """\
 apiVersion: apiextensions.k8s.io/v1
@@ -194,6 +197,21 @@ def write(folder: Path, files: dict[str, str]) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+
+
+def messages_of_the_page() -> list[re.Pattern[str]]:
+    """The messages in the table of docs/troubleshooting.md; an ellipsis stands for any text."""
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.+?)` \| \S", page, re.MULTILINE)
+    parts = ([re.escape(part) for part in row.replace("\\|", "|").split("…")] for row in rows)
+    return [re.compile(rf"(?:^|: ){'.*'.join(each)}$") for each in parts]
+
+
+@functools.cache
+def is_on_the_page(line: str) -> bool:
+    """Whether the page of troubleshooting has the message of a line of `check`."""
+    message = re.split(r"\b(?:error|warning) [\w-]+: ", line, maxsplit=1)[-1]
+    return any(each.search(message) for each in messages_of_the_page())
 
 
 def test_the_project_without_mistakes_has_no_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -793,6 +811,7 @@ def test_the_first_line_is_enough_to_correct_a_mistake(
     place = f"{name}:{mistake.line}: " if mistake.line else ""
     assert lines[0].startswith(place)
     assert [each for each in mistake.words if each not in lines[0]] == []
+    assert is_on_the_page(lines[0]), "docs/troubleshooting.md has no row for this message"
     assert len(lines) == mistake.findings, lines
 
 

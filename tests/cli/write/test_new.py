@@ -54,7 +54,10 @@ async def test_a_new_resource_has_all_files_and_passes_check(tmp_path: Path) -> 
         f"tests/policies.{GROUP}/example/parent.yaml",
         f"tests/policies.{GROUP}/example/status.yaml",
     ]
-    assert sorted(out.splitlines()) == sorted(f"created {tmp_path / file}" for file in files)
+    *created, last = out.splitlines()
+    assert sorted(created) == sorted(f"created {tmp_path / file}" for file in files)
+    folders = " ".join(f"--{name} {tmp_path / name}" for name in ("templates", "crds", "examples"))
+    assert last == f"next: ssa-operator dev {folders}"
     assert (await check(tmp_path))[::2] == (0, "")
     (version,) = crd(tmp_path)["spec"]["versions"]
     assert version["subresources"] == {"status": {}}

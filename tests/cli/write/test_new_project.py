@@ -62,7 +62,9 @@ def test_it_has_everything_around_the_resource(tmp_path: Path) -> None:
         f"sites/tests/websites.{GROUP}/example/parent.yaml",
         f"sites/tests/websites.{GROUP}/example/status.yaml",
     ]
-    assert sorted(out.splitlines()) == [f"created {tmp_path / file}" for file in files]
+    *created, last = out.splitlines()
+    assert sorted(created) == [f"created {tmp_path / file}" for file in files]
+    assert last == f"next: cd {tmp_path / 'sites'} && ssa-operator dev"
     assert not [
         file
         for file in files

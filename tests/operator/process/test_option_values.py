@@ -1,0 +1,31 @@
+"""The values of options that can't be used end a command with what to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.option_values import check_folders
+
+BEGIN = "`ssa-operator new KIND --group example.com`"
+
+
+def test_a_missing_templates_folder_gets_the_command_that_writes_the_first(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="with --templates, or begin with") as error:
+        check_folders([tmp_path / "templates"])
+    assert BEGIN in str(error.value)
+
+
+def test_an_empty_templates_folder_gets_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    check_folders([tmp_path])
+    assert capsys.readouterr().err == (
+        f"note: {tmp_path} has no folder of a resource; add one, named <plural>.<group>, for example by {BEGIN}\n"
+    )
+
+
+def test_a_folder_with_templates_gets_no_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "echoes.example.com").mkdir()
+    check_folders([tmp_path])
+    assert capsys.readouterr().err == ""
