@@ -110,6 +110,10 @@ class InstanceNames:
         """Find out whether the name of the instance has another meaning in the manifests."""
         self.general = bool(self.instance) and not any(_means_otherwise(body, self.instance) for body in bodies)
 
+    def contains(self, name: str) -> bool:
+        """Whether the name of a manifest has the name of the instance in it."""
+        return self._bounded.search(name) is not None
+
     def rename(self, name: str) -> str:
         """The name of a manifest, with the name of the parent in it."""
         parent = self.text.mark(_NAME)
@@ -145,7 +149,9 @@ class InstanceNames:
         if kind is None:
             field_name = next((part for part in reversed(path) if isinstance(part, str)), "")
             kind = _REFERRING.get(field_name)
-        return (kind, value[_NAME]) in self.objects
+        if not isinstance(kind, str):
+            return False
+        return isinstance(value[_NAME], str) and (kind, value[_NAME]) in self.objects
 
     def _label(self, key: str, value: Any) -> Any:
         if not isinstance(value, str) or key in _FIXED_LABELS:

@@ -73,7 +73,7 @@ class Parameters:
             requests = (claim.get("resources") or {}).get("requests") or {}
             if amount(requests.get("storage")) is not None:
                 path = (*prefix, "storage")
-                requests["storage"] = self._add(path, QUANTITY, requests["storage"], title)
+                requests["storage"] = self._add(path, QUANTITY, _as_texts(requests)["storage"], title)
         if kind == "Ingress":
             self._wire_hosts(spec, title)
 
@@ -90,7 +90,8 @@ class Parameters:
                 container["image"] = self._add((*own, "image"), {"type": "string"}, container["image"], title)
             resources = container.get("resources")
             if isinstance(resources, Mapping) and resources and resources.keys() <= {"limits", "requests"}:
-                container["resources"] = self._add((*own, "resources"), _RESOURCES, resources, title)
+                amounts = {name: _as_texts(each) for name, each in resources.items()}
+                container["resources"] = self._add((*own, "resources"), _RESOURCES, amounts, title)
 
     def _wire_hosts(self, spec: Mapping[str, Any], title: str) -> None:
         for rule in spec.get("rules") or ():
@@ -131,8 +132,8 @@ def component_of(body: Mapping[str, Any], instance: str, bodies: Sequence[Mappin
     return _camel(name) or _camel(str(body["kind"]))
 
 
-def without_scaled_replicas(bodies: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Remove the replicas of workloads that an autoscaler scales. Returns sentences about them."""
+def without_scaled_replicas(bodies: Sequence[dict[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Remove the replicas of workloads that an autoscaler scales. Returns these workloads."""
     targets = {
         (target.get("kind"), target.get("name"))
         for body in bodies
@@ -142,7 +143,14 @@ def without_scaled_replicas(bodies: Sequence[dict[str, Any]]) -> Iterator[str]:
     for body in bodies:
         if (body["kind"], body["metadata"]["name"]) in targets and "replicas" in (body.get("spec") or {}):
             del body["spec"]["replicas"]
-            yield f"{body['kind']} {body['metadata']['name']}: replicas are left to its HorizontalPodAutoscaler"
+            yield body
+
+
+def _as_texts(amounts: Any) -> Any:
+    """Quantities that the schema of a quantity accepts: it has integers and texts, and `0.5` is neither."""
+    if not isinstance(amounts, Mapping):
+        return amounts
+    return {name: str(each) if isinstance(each, float) else each for name, each in amounts.items()}
 
 
 def _camel(text: str) -> str:

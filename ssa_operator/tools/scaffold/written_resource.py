@@ -124,6 +124,10 @@ def write_resource(
     files = _with_expected(_files(made, folders, from_crd), made, folders)
     if project is not None:
         files = {**_project_files(project, made), **files}
+    for name, each in made.given_crds.items():
+        path = folders.crds / f"{name}.yaml"
+        if path.is_file() and read_text(path) == yaml_document(each):
+            del files[path]
     if from_crd is not None and from_crd.resolve().parent == folders.crds.resolve():
         del files[folders.crds / f"{made.names.folder}.yaml"]
     if dry_run:
@@ -160,6 +164,7 @@ def manifests(path: Path) -> list[Mapping[str, Any]]:
         source = "standard input" if str(path) == "-" else path
         raise CommandError(f"there is no manifest in {source}", code=2)
     refuse_invalid_values(found)
+    crd_kinds(document for document in found if document.body["kind"] == "CustomResourceDefinition")
     return [document.body for document in found]
 
 
@@ -169,6 +174,7 @@ def _files(made: Parts, folders: Folders, from_crd: Path | None) -> dict[Path, s
     crd = yaml_document(made.crd) if from_crd is None else read_text(from_crd)
     files = {folders.crds / f"{names.folder}.yaml": crd}
     files |= {folders.templates / names.folder / name: text for name, text in made.templates.items()}
+    files |= {folders.crds / f"{name}.yaml": yaml_document(each) for name, each in made.given_crds.items()}
     files[folders.examples / f"{names.singular}.yaml"] = yaml_document(made.example)
     files[folders.case(names) / PARENT] = yaml_document(made.example)
     return files

@@ -12,26 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tools.scaffold.projects import findings, invoke, project, read, rendered, spec_of
-
-LABELS = {"app.kubernetes.io/instance": "rel", "app.kubernetes.io/name": "shop"}
-
-
-def manifest(kind: str, name: str, **fields: Any) -> dict[str, Any]:
-    api_version = {
-        "Deployment": "apps/v1",
-        "StatefulSet": "apps/v1",
-        "Job": "batch/v1",
-        "Ingress": "networking.k8s.io/v1",
-    }
-    metadata = {"name": name, "labels": dict(LABELS), **fields.pop("metadata", {})}
-    return {"apiVersion": api_version.get(kind, "v1"), "kind": kind, "metadata": metadata, **fields}
-
-
-def workload(name: str = "rel-web", kind: str = "Deployment", *, replicas: int = 2, **container: Any) -> dict[str, Any]:
-    pod = {"containers": [{"name": "web", "image": "shop:1", **container}]}
-    template = {"metadata": {"labels": {**LABELS, "part": name}}, "spec": pod}
-    selector = {"matchLabels": {**LABELS, "part": name}}
-    return manifest(kind, name, spec={"replicas": replicas, "selector": selector, "template": template})
+from tests.tools.scaffold.shapes import LABELS, WIDGETS, manifest, workload
 
 
 def written(tmp_path: Path, *manifests: dict[str, Any]) -> str:
@@ -67,6 +48,21 @@ def test_what_the_cluster_and_helm_added_is_removed(tmp_path: Path) -> None:
         assert findings(folder) == []
 
 
+def test_the_crds_of_the_manifests_are_files_of_the_project_that_check_uses(tmp_path: Path) -> None:
+    option = written(
+        tmp_path, WIDGETS, {**manifest("ConfigMap", "rel"), "apiVersion": "example.org/v1", "kind": "Widget"}
+    )
+    with project(option) as folder:
+        assert {path.name for path in (folder / "crds").iterdir()} == {
+            "widgets.example.org.yaml",
+            "things.example.com.yaml",
+        }
+        assert [each["message"] for each in findings(folder) if each["severity"] == "error"] == []
+        # A second resource of the same chart finds the CRD there.
+        result = invoke(folder, "new", "Other", "--group=example.com", option)
+        assert result.exit_code == 0, result.exception
+
+
 def test_a_list_and_a_folder_of_files_are_read(tmp_path: Path) -> None:
     inner = tmp_path / "in" / "shop" / "templates"
     inner.mkdir(parents=True)
@@ -93,13 +89,15 @@ def test_objects_of_controllers_tests_of_helm_and_certificates_are_left_out_by_n
     assert [each["metadata"]["name"] for each in rendered(tmp_path)] == ["rel"]
 
 
-def test_an_object_of_another_namespace_is_named(tmp_path: Path) -> None:
+def test_an_object_of_another_namespace_stays_there_and_is_named(tmp_path: Path) -> None:
     names = {"rel-a": "prod", "rel-b": "prod", "rel-c": "system"}
     maps = [manifest("ConfigMap", name, metadata={"namespace": namespace}) for name, namespace in names.items()]
     option = written(tmp_path, *maps, manifest("ConfigMap", "rel-d"))
     result = invoke(tmp_path, "new", "Thing", "--group=example.com", option, "--output=json")
-    (note,) = json.loads(result.stdout)["notes"]
-    assert note == "ConfigMap rel-c was in the namespace system, and goes into that of the object"
+    first, second = json.loads(result.stdout)["notes"]
+    assert first == "the manifests were in the namespace prod, and go into that of the object"
+    assert second.startswith("ConfigMap rel-c is cluster-scoped, or has a namespace of its own; _settings.yaml allows")
+    assert {each["metadata"].get("namespace") for each in rendered(tmp_path)} == {None, "system"}
 
 
 def test_no_content_of_a_secret_is_in_a_file_or_in_the_output(tmp_path: Path) -> None:

@@ -1,0 +1,159 @@
+"""Makes the template folder of a resource of manifests.
+
+Promises:
+- Rendered for the example, every manifest equals the given one, but for what a note names.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.tools.scaffold.cleaning import clean
+from ssa_operator.tools.scaffold.escaped_text import TemplateText
+from ssa_operator.tools.scaffold.given_crds import given_crds, scopes_of
+from ssa_operator.tools.scaffold.instance_names import InstanceNames, find_instance, find_namespace
+from ssa_operator.tools.scaffold.names import ScaffoldError
+from ssa_operator.tools.scaffold.notes import Notes
+from ssa_operator.tools.scaffold.parameters import Parameter, Parameters, component_of, without_scaled_replicas
+
+
+class ManifestTemplates(Struct, frozen=True, kw_only=True):
+    """A template folder, and what goes with it."""
+
+    files: Mapping[str, str]
+    """The text of each file by its name."""
+    name: str
+    """The name of the example."""
+    parameters: Sequence[Parameter]
+    """The values that became fields."""
+    crds: Mapping[str, Mapping[str, Any]]
+    """The CRDs among the manifests by their names."""
+    notes: Sequence[str]
+    """Notes for the author, as sentences."""
+
+
+def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, singular: str) -> ManifestTemplates:
+    """The template folder. `instance` is the name that becomes the parent's, '' to find it; `singular` is the name of
+    the example if there is none. Raises ScaffoldError.
+    """
+    crds, given = given_crds(manifests)
+    namespace = find_namespace(given)
+    notes = Notes()
+    bodies = clean(given, namespace, notes)
+    if not bodies:
+        raise ScaffoldError("\n".join(["no manifest is left to make templates of", *notes]))
+    if namespace not in ("", "default"):
+        notes.say(f"the manifests were in the namespace {namespace}, and go into that of the object")
+    instance = instance or find_instance(bodies)
+    text = TemplateText(json.dumps(bodies))
+    renamed = InstanceNames(
+        instance=instance,
+        namespace=namespace,
+        objects=frozenset((body["kind"], body["metadata"]["name"]) for body in bodies),
+        text=text,
+    )
+    renamed.judge(bodies)
+    notes.add("replicas are left to its HorizontalPodAutoscaler", *without_scaled_replicas(bodies))
+    parameters = Parameters(text)
+    files: dict[str, str] = {}
+    for body in bodies:
+        component = component_of(body, instance, bodies)
+        written = renamed.replaced(body)
+        # A parameter holds the value of the manifest itself, without the name of the parent.
+        wired = copy.deepcopy(body)
+        parameters.wire(wired, component)
+        merged = _merged(written, wired, text)
+        if body["kind"] == "Secret" and "stringData" in merged:
+            merged["stringData"] = {key: text.mark("generated()") for key in merged["stringData"]}
+        files[_file_name(body, instance, bodies, files)] = text.write(merged)
+    _note_names(bodies, renamed, notes)
+    files |= _settings(bodies, crds, notes)
+    return ManifestTemplates(
+        files=files,
+        name=instance or singular,
+        parameters=tuple(parameters.found.values()),
+        crds={crd["metadata"]["name"]: crd for crd in crds},
+        notes=list(notes),
+    )
+
+
+def _settings(
+    bodies: Sequence[Mapping[str, Any]], crds: Sequence[Mapping[str, Any]], notes: Notes
+) -> Mapping[str, str]:
+    """The file of settings, if children are outside of the parent's namespace."""
+    scopes = scopes_of(crds)
+    wide = []
+    for body in bodies:
+        kind = GroupKind.of(body["apiVersion"], body["kind"])
+        if kind not in scopes:
+            notes.add("a kind of unknown scope, which counts as namespaced; give its CRD with the manifests", body)
+        if not scopes.get(kind, True) or body["metadata"].get("namespace"):
+            wide.append(body)
+    if not wide:
+        return {}
+    notes.add(
+        "is cluster-scoped, or has a namespace of its own; _settings.yaml allows that (clusterScope), and two objects "
+        "must not have such a child of one name",
+        *wide,
+    )
+    return {"_settings.yaml": "clusterScope: true\n"}
+
+
+def _merged(renamed: Any, wired: Any, text: TemplateText) -> Any:
+    """The manifest with the marks of both: those of parameters win."""
+    if isinstance(wired, str) and text.is_marked(wired):
+        return wired
+    if isinstance(renamed, Mapping) and isinstance(wired, Mapping):
+        return {key: _merged(item, wired[key], text) for key, item in renamed.items()}
+    if isinstance(renamed, list) and isinstance(wired, list):
+        return [_merged(one, other, text) for one, other in zip(renamed, wired, strict=True)]
+    return renamed
+
+
+def _file_name(
+    body: Mapping[str, Any], instance: str, bodies: Sequence[Mapping[str, Any]], taken: Mapping[str, str]
+) -> str:
+    """The name of a template: the kind, and also the name if there are several of the kind."""
+    kind = str(body["kind"]).lower()
+    rest = str(body["metadata"]["name"]).removeprefix(instance).strip("-")
+    several = sum(each["kind"] == body["kind"] for each in bodies) > 1
+    stem = f"{kind}-{rest}" if several and rest else kind
+    stem = "".join(letter if letter.isalnum() or letter in "-." else "-" for letter in stem)
+    candidates = [f"{stem}.yaml.j2", *(f"{stem}-{number}.yaml.j2" for number in range(2, len(bodies) + 2))]
+    return next(name for name in candidates if name not in taken)
+
+
+def _note_names(bodies: Sequence[Mapping[str, Any]], renamed: InstanceNames, notes: Notes) -> None:
+    if not renamed.instance:
+        notes.say("the names have no beginning in common, so the name of the object comes before each")
+    elif not renamed.general:
+        notes.say(
+            f"{renamed.instance} is the name of an image, a container or a label, too, so it is replaced in names, "
+            "labels and references only; look for it in other texts"
+        )
+    for body in bodies:
+        if renamed.instance and not renamed.contains(body["metadata"]["name"]):
+            notes.add(f"a name without {renamed.instance}, so the name of the object comes before it", body)
+        labels = _selector(body)
+        if labels and renamed.replaced(labels, ("spec", "selector")) == labels:
+            notes.add(
+                "the selector is the same for all objects; add the label app.kubernetes.io/instance with the name of "
+                "the object to the selector and the pods",
+                body,
+            )
+
+
+def _selector(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The labels that a workload or Service selects."""
+    selector = (body.get("spec") or {}).get("selector") if body["kind"] in _SELECTING else None
+    found = selector.get("matchLabels", selector) if isinstance(selector, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+_SELECTING = ("Deployment", "StatefulSet", "DaemonSet", "Service")
