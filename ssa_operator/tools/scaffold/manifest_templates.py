@@ -55,10 +55,9 @@ def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, si
     renamed = InstanceNames(
         instance=instance,
         namespace=namespace,
-        objects=frozenset((body["kind"], body["metadata"]["name"]) for body in bodies),
+        bodies=bodies,
         text=text,
     )
-    renamed.judge(bodies)
     notes.add("replicas are left to its HorizontalPodAutoscaler", *without_scaled_replicas(bodies))
     parameters = Parameters(text)
     files: dict[str, str] = {}
@@ -132,21 +131,22 @@ def _file_name(
 def _note_names(bodies: Sequence[Mapping[str, Any]], renamed: InstanceNames, notes: Notes) -> None:
     if not renamed.instance:
         notes.say("the names have no beginning in common, so the name of the object comes before each")
-    elif not renamed.general:
-        notes.say(
-            f"{renamed.instance} is the name of an image, a container or a label, too, so it is replaced in names, "
-            "labels and references only; look for it in other texts"
-        )
     for body in bodies:
-        if renamed.instance and not renamed.contains(body["metadata"]["name"]):
+        name = body["metadata"]["name"]
+        if renamed.is_identity(body):
+            notes.add("the name has a meaning of its own and stays, so only one object can have it", body)
+        elif renamed.instance and not renamed.contains(name):
             notes.add(f"a name without {renamed.instance}, so the name of the object comes before it", body)
         labels = _selector(body)
-        if labels and renamed.replaced(labels, ("spec", "selector")) == labels:
+        if labels and all(renamed.label(key, value) == value for key, value in labels.items()):
             notes.add(
                 "the selector is the same for all objects; add the label app.kubernetes.io/instance with the name of "
                 "the object to the selector and the pods",
                 body,
             )
+    if renamed.kept:
+        fields = ", ".join(f"{field} of {owner}" for owner, field in renamed.kept)
+        notes.say(f"these texts have names of objects that are ordinary words, too, and stay: {fields}")
 
 
 def _selector(body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -168,7 +168,7 @@ def test_references_follow_the_name_of_the_object(tmp_path: Path) -> None:
     ]
     objects = [
         workload(env=environment),
-        manifest("ConfigMap", "rel-conf", data={"a": "relevant barrel rel/x"}),
+        manifest("ConfigMap", "rel-conf", data={"a": "relevant barrel rel/x rel-db/x"}),
         manifest("Service", "rel-db", metadata={"namespace": "prod"}, spec={"ports": [{"port": 80}]}),
     ]
     with project(written(tmp_path, *objects)) as folder:
@@ -179,7 +179,7 @@ def test_references_follow_the_name_of_the_object(tmp_path: Path) -> None:
     assert container["env"][0]["valueFrom"]["configMapKeyRef"]["name"] == "mine-conf"
     assert container["env"][1]["value"] == "http://mine-db.here.svc:80/mine-db"
     assert container["env"][2]["valueFrom"]["secretKeyRef"]["name"] == "of-others"
-    assert found["ConfigMap"]["data"] == {"a": "relevant barrel mine/x"}
+    assert found["ConfigMap"]["data"] == {"a": "relevant barrel rel/x mine-db/x"}
 
 
 def test_a_name_that_means_other_things_too_is_replaced_in_names_and_references_only(tmp_path: Path) -> None:
