@@ -140,8 +140,7 @@ def _remove_labels(bodies: Sequence[dict[str, Any]], notes: Notes) -> None:
         pod = POD_SPECS.get(GroupKind.of(body["apiVersion"], body["kind"]), ())
         template = _at(body, (*pod[:-1], "metadata")) if len(pod) > 1 else None
         for metadata in (body["metadata"], template):
-            labels = metadata.get("labels") if isinstance(metadata, dict) else None
-            if not isinstance(labels, dict):
+            if not isinstance(metadata, dict) or not isinstance(labels := metadata.get("labels"), dict):
                 continue
             for key in _unwanted(labels, needed, own=metadata is body["metadata"]):
                 del labels[key]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -79,11 +79,14 @@ class InstanceNames:
     """The namespaces of the objects by kind and name, '' for that of the manifests."""
     _names: dict[str, str] = field(init=False, default_factory=dict)
     _texts: NamedTexts = field(init=False)
+    _labels: frozenset[tuple[str, str]] = field(init=False)
+    """The labels that the manifests have, and their pods."""
 
     def __post_init__(self) -> None:
         name = re.escape(self.instance or "\0")
         self._instance = re.compile(rf"(?<![A-Za-z0-9]){name}(?![A-Za-z0-9])")
         self._bounded = re.compile(rf"(?<![A-Za-z0-9_.-]){name}(?![A-Za-z0-9_])")
+        self._labels = frozenset(pair for body in self.bodies for pair in _labels_in(body))
         for body in self.bodies:
             self._add(body["kind"], body["metadata"]["name"], body["metadata"].get("namespace") or "")
             produced = _at(body, _PRODUCED.get(body["kind"], ("",)))
@@ -136,11 +139,15 @@ class InstanceNames:
         return _Renaming(self, body).mapping(body, place_of(body), ())
 
     def label(self, key: str, value: Any) -> Any:
-        """The value of a label, in an object or a selector."""
+        """The value of a label, in an object or a selector. A selector of labels that nothing in the set has stays,
+        unless it names an object of the set.
+        """
         if not isinstance(value, str) or key in _FIXED_LABELS:
             return value
         if key == _NAMESPACE_LABEL:
             return self.text.mark("namespace") if value == self.namespace else value
+        if (key, value) not in self._labels and not (value in self._names and self.contains(value)):
+            return value
         if value in self._names:
             return self._names[value]
         return self._bounded.sub(lambda _: self.text.mark(_NAME), value)
@@ -244,6 +251,19 @@ class _Renaming:
         if kept:
             self.names.kept[title(self.body), field_text(path)] = None
         return found
+
+
+def _labels_in(value: Any) -> Iterator[tuple[str, str]]:
+    """The labels in a manifest and in the templates within it."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if key == "labels" and isinstance(item, Mapping):
+                yield from ((name, text) for name, text in item.items() if isinstance(text, str))
+            else:
+                yield from _labels_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _labels_in(item)
 
 
 def _at(value: Any, path: tuple[str, ...]) -> Any:

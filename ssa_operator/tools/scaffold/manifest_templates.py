@@ -17,9 +17,10 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.tools.scaffold.cleaning import clean
 from ssa_operator.tools.scaffold.escaped_text import TemplateText
 from ssa_operator.tools.scaffold.given_crds import given_crds, scopes_of
+from ssa_operator.tools.scaffold.instance_labels import add_instance_labels
 from ssa_operator.tools.scaffold.instance_names import InstanceNames, find_instance, find_namespace
 from ssa_operator.tools.scaffold.names import ScaffoldError
-from ssa_operator.tools.scaffold.notes import Notes
+from ssa_operator.tools.scaffold.notes import Notes, title
 from ssa_operator.tools.scaffold.parameters import Parameter, Parameters, component_of, without_scaled_replicas
 
 
@@ -58,6 +59,7 @@ def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, si
         bodies=bodies,
         text=text,
     )
+    add_instance_labels(bodies, renamed, notes)
     notes.add("replicas are left to its HorizontalPodAutoscaler", *without_scaled_replicas(bodies))
     parameters = Parameters(text)
     files: dict[str, str] = {}
@@ -71,6 +73,7 @@ def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, si
         if body["kind"] == "Secret" and "stringData" in merged:
             merged["stringData"] = {key: text.mark("generated()") for key in merged["stringData"]}
         files[_file_name(body, instance, bodies, files)] = text.write(merged)
+    _refuse_equal_names(bodies, renamed)
     _note_names(bodies, renamed, notes)
     files |= _settings(bodies, crds, notes)
     return ManifestTemplates(
@@ -80,6 +83,20 @@ def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, si
         crds={crd["metadata"]["name"]: crd for crd in crds},
         notes=list(notes),
     )
+
+
+def _refuse_equal_names(bodies: Sequence[Mapping[str, Any]], renamed: InstanceNames) -> None:
+    """Raise ScaffoldError if two manifests would have the same name."""
+    found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+    for body in bodies:
+        metadata = body["metadata"]
+        name = metadata["name"] if renamed.is_identity(body) else renamed.rename(metadata["name"])
+        known = found.setdefault((body["kind"], metadata.get("namespace", ""), name), body)
+        if known is not body:
+            raise ScaffoldError(
+                f"{title(known)} and {title(body)} would have the same name for an object; rename one of them, or name "
+                "another --instance"
+            )
 
 
 def _settings(
@@ -137,23 +154,6 @@ def _note_names(bodies: Sequence[Mapping[str, Any]], renamed: InstanceNames, not
             notes.add("the name has a meaning of its own and stays, so only one object can have it", body)
         elif renamed.instance and not renamed.contains(name):
             notes.add(f"a name without {renamed.instance}, so the name of the object comes before it", body)
-        labels = _selector(body)
-        if labels and all(renamed.label(key, value) == value for key, value in labels.items()):
-            notes.add(
-                "the selector is the same for all objects; add the label app.kubernetes.io/instance with the name of "
-                "the object to the selector and the pods",
-                body,
-            )
     if renamed.kept:
         fields = ", ".join(f"{field} of {owner}" for owner, field in renamed.kept)
         notes.say(f"these texts have names of objects that are ordinary words, too, and stay: {fields}")
-
-
-def _selector(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The labels that a workload or Service selects."""
-    selector = (body.get("spec") or {}).get("selector") if body["kind"] in _SELECTING else None
-    found = selector.get("matchLabels", selector) if isinstance(selector, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
-
-
-_SELECTING = ("Deployment", "StatefulSet", "DaemonSet", "Service")

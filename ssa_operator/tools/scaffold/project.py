@@ -50,6 +50,8 @@ class Parts(Struct, frozen=True, kw_only=True):
     templates: Mapping[str, str]
     """The text of each file of the template folder, by its name."""
     example: Mapping[str, Any]
+    case_parent: Mapping[str, Any] | None = None
+    """The parent of the golden case, None for the example: another name shows what changes with it."""
     given_crds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The CRDs among the given manifests, by name."""
     parameters: Sequence[Parameter] = ()
@@ -173,11 +175,13 @@ def _of_manifests(request: NewRequest, manifests: Sequence[Mapping[str, Any]]) -
         for part in parameter.path[:-1]:
             at = at.setdefault(part, {"type": "object", "properties": {}})["properties"]
         at[parameter.path[-1]] = dict(parameter.schema)
+    parent = {**example(names, {"type": "object"}, made.name, {}), "spec": {}}
     return Parts(
         names=names,
         crd=definition(names, complete(spec), ready_replicas=False),
         templates=made.files,
-        example={**example(names, {"type": "object"}, made.name, {}), "spec": {}},
+        example=parent,
+        case_parent={**parent, "metadata": {"name": f"{made.name}-two", "namespace": "other"}},
         parameters=made.parameters,
         given_crds=made.crds,
         notes=made.notes,

@@ -176,7 +176,7 @@ def _files(made: Parts, folders: Folders, from_crd: Path | None) -> dict[Path, s
     files |= {folders.templates / names.folder / name: text for name, text in made.templates.items()}
     files |= {folders.crds / f"{name}.yaml": yaml_document(each) for name, each in made.given_crds.items()}
     files[folders.examples / f"{names.singular}.yaml"] = yaml_document(made.example)
-    files[folders.case(names) / PARENT] = yaml_document(made.example)
+    files[folders.case(names) / PARENT] = yaml_document(made.case_parent or made.example)
     return files
 
 

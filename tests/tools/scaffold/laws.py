@@ -13,6 +13,7 @@ from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.schema.new_object import new_object
 from ssa_operator.tools.offline.template_folders import cluster_scoped
+from ssa_operator.tools.scaffold.instance_labels import LABEL
 from ssa_operator.tools.scaffold.project import NewRequest, Parts, parts
 from tests.rendering.template_files import parent, rendered
 
@@ -94,6 +95,10 @@ def _without_noted(body: dict[str, Any], notes: Sequence[str], key: Key) -> dict
                 del values[name]
             if not values:
                 holder.get("metadata", {}).pop(field, None)
+    if f"label {LABEL} is added" in said:
+        selector = (body.get("spec") or {}).get("selector") or {}
+        for labels in (selector, selector.get("matchLabels"), template.get("metadata", {}).get("labels")):
+            (labels or {}).pop(LABEL, None)
     if key[1] == "Secret" and "drawn for each object" in said:
         body.pop("data", None)
     if "replicas are left to" in said:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ssa_operator.tools.scaffold.names import ScaffoldError
 from tests.tools.scaffold.laws import made, renders
 from tests.tools.scaffold.shapes import of, pods
 
@@ -139,7 +141,7 @@ def test_an_ordinary_word_stays_and_is_named() -> None:
 
 
 NAMES = ("shop-a", "shop-b", "shop-db")
-KINDS = {
+KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "ConfigMap": ("envFrom", lambda name: {"configMapRef": {"name": name}}),
     "Secret": ("envFrom", lambda name: {"secretRef": {"name": name}}),
     "Service": ("env", lambda name: {"name": "A", "value": f"http://{name}.web.svc:80/{name}"}),
@@ -184,3 +186,27 @@ def test_a_reference_resolves_among_the_rendered_manifests_if_it_did_among_the_g
         else:
             (expected["containers"][0] if field in container else expected)[field].append(reference(new))
     assert actual == expected
+
+
+def test_two_parents_do_not_select_each_other_s_pods() -> None:
+    service = of("v1", "Service", "web", spec={"selector": {"app": "front"}, "ports": [{"port": 80}]})
+    budget = of("policy/v1", "PodDisruptionBudget", "web", spec={"selector": {"matchLabels": {"app": "front"}}})
+    elsewhere = of("v1", "Service", "dns", spec={"selector": {"k8s-app": "dns"}, "ports": [{"port": 53}]})
+    found = made(pods({"app": "front", "tier": "x"}, "web"), service, budget, elsewhere, instance="shop")
+    by_name = {(key[1], key[3]): body["spec"] for key, body in renders(found, "two", "here").items()}
+    deployment = by_name["Deployment", "two-web"]
+    labels = deployment["template"]["metadata"]["labels"]
+    assert labels["app.kubernetes.io/instance"] == "two"
+    assert deployment["selector"]["matchLabels"] == labels
+    assert by_name["Service", "two-web"]["selector"].items() <= labels.items()
+    assert by_name["Service", "two-web"]["selector"]["app.kubernetes.io/instance"] == "two"
+    assert by_name["PodDisruptionBudget", "two-web"]["selector"]["matchLabels"]["app.kubernetes.io/instance"] == "two"
+    assert by_name["Service", "two-dns"]["selector"] == {"k8s-app": "dns"}
+    (note,) = (note for note in found.notes if "is added" in note)
+    assert note.startswith("Deployment web, Service web and PodDisruptionBudget web: the label app.kubernetes.io/inst")
+
+
+def test_manifests_that_would_have_one_name_are_refused() -> None:
+    with pytest.raises(ScaffoldError) as caught:
+        made(of("v1", "ConfigMap", "other"), of("v1", "ConfigMap", "shop-other"), instance="shop")
+    assert "ConfigMap other and ConfigMap shop-other would have the same name" in str(caught.value)
