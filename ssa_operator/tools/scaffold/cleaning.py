@@ -20,11 +20,11 @@ from typing import Any
 
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, POD_SPECS
+from ssa_operator.tools.scaffold.hooks import replace_hooks, without_event
 from ssa_operator.tools.scaffold.notes import Notes
 from ssa_operator.tools.scaffold.server_fields import LAST_APPLIED, shows_cluster, without_server_fields
 
 _HELM = ("Helm", "Tiller")
-_HELM_ANNOTATIONS = ("helm.sh/", "meta.helm.sh/")
 _HELM_LABELS = ("chart", "helm.sh/chart", "heritage")
 
 _CLUSTER_KINDS = frozenset({"ControllerRevision", "Event", "Lease", "Node", "PodMetrics"})
@@ -58,7 +58,7 @@ def clean(bodies: Sequence[Mapping[str, Any]], namespace: str, notes: Notes) -> 
         if body["kind"] == "Secret":
             _remove_content(result, notes)
         kept.append(result)
-    _remove_helm_annotations(kept, notes)
+    replace_hooks(kept, notes)
     _remove_labels(kept, notes)
     return kept
 
@@ -70,15 +70,14 @@ def _selects_pods(body: Mapping[str, Any]) -> bool:
 def _left_out(body: Mapping[str, Any], namespace: str, selecting: frozenset[str]) -> str | None:
     """Why a manifest is left out; None if it isn't."""
     kind, metadata = body["kind"], body["metadata"]
-    annotations = metadata.get("annotations") or {}
     if any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):
         return "its controller makes it"
     if _made_by_kubernetes(body, selecting):
         return "Kubernetes makes it"
     if kind == "Namespace" and namespace in ("", metadata["name"]):
         return "the manifests go into the namespace of the object"
-    if str(annotations.get("helm.sh/hook", "")).startswith("test"):
-        return "it is a test of Helm"
+    if reason := without_event(body):
+        return reason
     if kind == "Secret":
         return _unfit_secret(body)
     return None
@@ -115,20 +114,6 @@ def _remove_content(secret: dict[str, Any], notes: Notes) -> None:
     if keys:
         secret["stringData"] = {key: key for key in keys}
         notes.add("its values are drawn for each object by generated()", secret)
-
-
-def _remove_helm_annotations(bodies: Sequence[dict[str, Any]], notes: Notes) -> None:
-    for body in bodies:
-        annotations = body["metadata"].get("annotations") or {}
-        found = [key for key in annotations if key.startswith(_HELM_ANNOTATIONS)]
-        for key in found:
-            del annotations[key]
-            if key == "helm.sh/hook":
-                notes.add("was a Helm hook, and is applied as any other manifest now", body)
-        if found:
-            notes.add(f"without the annotations of Helm ({', '.join(sorted(found))})", body)
-        if not annotations:
-            body["metadata"].pop("annotations", None)
 
 
 def _remove_labels(bodies: Sequence[dict[str, Any]], notes: Notes) -> None:
