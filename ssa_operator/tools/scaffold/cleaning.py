@@ -22,6 +22,7 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, POD_SPECS
 from ssa_operator.tools.scaffold.hooks import replace_hooks, without_event
 from ssa_operator.tools.scaffold.notes import Notes
+from ssa_operator.tools.scaffold.secret_values import DRAWN, GIVEN, is_drawable
 from ssa_operator.tools.scaffold.server_fields import LAST_APPLIED, shows_cluster, without_server_fields
 
 _HELM = ("Helm", "Tiller")
@@ -41,6 +42,8 @@ _SECRET_LENGTH_LIMIT = 128
 def clean(bodies: Sequence[Mapping[str, Any]], namespace: str, notes: Notes) -> list[dict[str, Any]]:
     """The manifests to make templates of. `namespace` is that of most of them. Adds what was left out to the notes."""
     selecting = frozenset(body["metadata"]["name"] for body in bodies if _selects_pods(body))
+    names = frozenset(body["metadata"]["name"] for body in bodies)
+    drawn: dict[str, tuple[str, str]] = {}
     kept: list[dict[str, Any]] = []
     for body in bodies:
         reason = _left_out(body, namespace, selecting)
@@ -56,7 +59,7 @@ def clean(bodies: Sequence[Mapping[str, Any]], namespace: str, notes: Notes) -> 
         if live and any(port.get("nodePort") for port in (body.get("spec") or {}).get("ports") or ()):
             notes.add("without nodePort: the API server chooses one for each object", body)
         if body["kind"] == "Secret":
-            _remove_content(result, notes)
+            _remove_content(result, names, drawn, notes)
         kept.append(result)
     replace_hooks(kept, notes)
     _remove_labels(kept, notes)
@@ -108,12 +111,28 @@ def _unfit_secret(secret: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _remove_content(secret: dict[str, Any], notes: Notes) -> None:
+def _remove_content(
+    secret: dict[str, Any], names: frozenset[str], drawn: dict[str, tuple[str, str]], notes: Notes
+) -> None:
+    """Replace the values of a Secret by words that say where they come from. `drawn` has the Secret and key of each
+    value that is drawn.
+    """
     (secret["metadata"].get("annotations") or {}).pop(LAST_APPLIED, None)
-    keys = [*(secret.pop("data", None) or {}), *(secret.pop("stringData", None) or {})]
-    if keys:
-        secret["stringData"] = {key: key for key in keys}
+    plain = {key: base64.b64decode(str(value)).decode() for key, value in (secret.pop("data", None) or {}).items()}
+    plain |= {key: str(value) for key, value in (secret.pop("stringData", None) or {}).items()}
+    if not plain:
+        return
+    found = secret["stringData"] = {}
+    for key, value in plain.items():
+        found[key] = DRAWN if is_drawable(key, value, names) else GIVEN
+        first = drawn.setdefault(value, (secret["metadata"]["name"], key)) if found[key] == DRAWN else None
+        if first is not None and first[0] != secret["metadata"]["name"]:
+            found[key] = "/".join(first)
+    given = [key for key, word in secret["stringData"].items() if word == GIVEN]
+    if len(given) < len(plain):
         notes.add("its values are drawn for each object by generated()", secret)
+    if given:
+        notes.add(f"{', '.join(given)} can't be drawn, because the text has a meaning: a required field", secret)
 
 
 def _remove_labels(bodies: Sequence[dict[str, Any]], notes: Notes) -> None:

@@ -9,6 +9,7 @@ Promises:
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,8 +57,15 @@ def find_instance(bodies: Sequence[Mapping[str, Any]]) -> str:
 
 
 def find_namespace(bodies: Sequence[Mapping[str, Any]]) -> str:
-    """The namespace of most manifests, '' if none names one."""
+    """The namespace of most manifests. If none names one, that of the hosts of their Services, because Helm leaves it to
+    kubectl; '' if there is none either.
+    """
     found = Counter(str(value) for body in bodies if (value := body["metadata"].get("namespace")))
+    if not found:
+        services = [body["metadata"]["name"] for body in bodies if body["kind"] == "Service"]
+        names = "|".join(map(re.escape, services)) or "$^"
+        host = re.compile(rf"(?<![A-Za-z0-9_-])(?:{names})\.([a-z0-9-]+)\.svc(?![A-Za-z0-9_-])")
+        found = Counter(host.findall(json.dumps(bodies)))
     return found.most_common(1)[0][0] if found else ""
 
 

@@ -22,6 +22,7 @@ from ssa_operator.tools.scaffold.instance_names import InstanceNames, find_insta
 from ssa_operator.tools.scaffold.names import ScaffoldError
 from ssa_operator.tools.scaffold.notes import Notes, title
 from ssa_operator.tools.scaffold.parameters import Parameter, Parameters, component_of, without_scaled_replicas
+from ssa_operator.tools.scaffold.secret_values import DRAWN, GIVEN
 
 
 class ManifestTemplates(Struct, frozen=True, kw_only=True):
@@ -61,7 +62,7 @@ def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, si
     )
     add_instance_labels(bodies, renamed, notes)
     notes.add("replicas are left to its HorizontalPodAutoscaler", *without_scaled_replicas(bodies))
-    parameters = Parameters(text)
+    parameters = Parameters(text, instance)
     files: dict[str, str] = {}
     for body in bodies:
         component = component_of(body, instance, bodies)
@@ -71,7 +72,8 @@ def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, si
         parameters.wire(wired, component)
         merged = _merged(written, wired, text)
         if body["kind"] == "Secret" and "stringData" in merged:
-            merged["stringData"] = {key: text.mark("generated()") for key in merged["stringData"]}
+            for key, word in body["stringData"].items():
+                merged["stringData"][key] = _secret_value(word, renamed, text) or merged["stringData"][key]
         files[_file_name(body, instance, bodies, files)] = text.write(merged)
     _refuse_equal_names(bodies, renamed)
     _note_names(bodies, renamed, notes)
@@ -83,6 +85,19 @@ def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, si
         crds={crd["metadata"]["name"]: crd for crd in crds},
         notes=list(notes),
     )
+
+
+def _secret_value(word: str, renamed: InstanceNames, text: TemplateText) -> str | None:
+    """The mark of a Secret's value, None for that of a field."""
+    if word == DRAWN:
+        return text.mark("generated()")
+    if word == GIVEN:
+        return None
+    name, _, key = word.partition("/")
+    parts = renamed.renamed(name).split(text.mark("name"))
+    pieces = [json.dumps(part) if part else None for part in parts]
+    written = " ~ name ~ ".join(piece or '""' for piece in pieces).removeprefix('"" ~ ').removesuffix(' ~ ""')
+    return text.mark(f'child("Secret", {written}).data[{json.dumps(key)}] | b64decode')
 
 
 def _refuse_equal_names(bodies: Sequence[Mapping[str, Any]], renamed: InstanceNames) -> None:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from ssa_operator.objects.quantity import amount
 from ssa_operator.tools.scaffold.escaped_text import TemplateText, expression
 from ssa_operator.tools.scaffold.fields import QUANTITY
+from ssa_operator.tools.scaffold.secret_values import GIVEN
 
 _PODS: Mapping[str, tuple[str, ...]] = {
     "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
@@ -41,7 +42,7 @@ class Parameter(Struct, frozen=True, kw_only=True):
     path: tuple[str, ...]
     """The field, below `spec`."""
     schema: Mapping[str, Any]
-    """Its schema, with the value as default."""
+    """Its schema, with the value as default. The value of a Secret has none, and is required."""
     sources: tuple[str, ...]
     """The manifests that use it: `Deployment web`."""
 
@@ -51,12 +52,16 @@ class Parameters:
     """Collects parameters, and puts their expressions into manifests."""
 
     text: TemplateText
+    instance: str = ""
+    """The name of the instance, which no field has in its name."""
     found: dict[tuple[str, ...], Parameter] = field(default_factory=dict)
 
     def wire(self, body: dict[str, Any], component: str) -> None:
         """Replace the parameters of one manifest. `component` begins their names, '' if it is the only workload."""
         kind, title = body["kind"], f"{body['kind']} {body['metadata']['name']}"
         prefix = (component,) if component else ()
+        if kind == "Secret":
+            self._wire_secret(body, title)
         spec = body.get("spec")
         if not isinstance(spec, dict):
             return
@@ -76,6 +81,13 @@ class Parameters:
                 requests["storage"] = self._add(path, QUANTITY, _as_texts(requests)["storage"], title)
         if kind == "Ingress":
             self._wire_hosts(spec, title)
+
+    def _wire_secret(self, secret: dict[str, Any], title: str) -> None:
+        for key, word in (secret.get("stringData") or {}).items():
+            if word == GIVEN:
+                path = ("secrets", _camel(f"{secret['metadata']['name'].removeprefix(self.instance)}-{key}"))
+                self.found.setdefault(path, Parameter(path=path, schema={"type": "string"}, sources=(title,)))
+                secret["stringData"][key] = self.text.mark(expression(("spec", *path)))
 
     def _wire_containers(self, body: Mapping[str, Any], prefix: tuple[str, ...], title: str) -> None:
         pod: Any = body
@@ -106,7 +118,7 @@ class Parameters:
         for number in range(1, len(self.found) + 2):
             own = path if number == 1 else (*path[:-1], f"{path[-1]}{number}")
             known = self.found.get(own)
-            same = known is not None and known.schema["default"] == value
+            same = known is not None and known.schema.get("default") == value
             if known is not None and same and path[-1] in ("host", "image"):
                 sources = tuple(dict.fromkeys((*known.sources, title)))
                 self.found[own] = Parameter(path=own, schema=known.schema, sources=sources)

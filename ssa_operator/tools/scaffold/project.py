@@ -175,7 +175,12 @@ def _of_manifests(request: NewRequest, manifests: Sequence[Mapping[str, Any]]) -
         for part in parameter.path[:-1]:
             at = at.setdefault(part, {"type": "object", "properties": {}})["properties"]
         at[parameter.path[-1]] = dict(parameter.schema)
-    parent = {**example(names, {"type": "object"}, made.name, {}), "spec": {}}
+    secrets = spec["properties"].get("secrets")
+    given = [parameter.path[-1] for parameter in made.parameters if "default" not in parameter.schema]
+    if given:
+        secrets["required"] = given
+    content = {"secrets": dict.fromkeys(given, "change-me")} if given else {}
+    parent = {**example(names, {"type": "object"}, made.name, {}), "spec": content}
     return Parts(
         names=names,
         crd=definition(names, complete(spec), ready_replicas=False),

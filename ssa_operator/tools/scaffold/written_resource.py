@@ -250,8 +250,12 @@ def _print_files(files: Mapping[Path, str], output: OutputFormat, made: Parts) -
 
 def _report(files: Mapping[Path, str], made: Parts, output: OutputFormat, *, texts: bool = False) -> None:
     """Print which files were written, and what the author should know."""
-    parameters = [
-        {"field": ".".join(("spec", *each.path)), "default": each.schema["default"], "manifests": list(each.sources)}
+    parameters: list[dict[str, Any]] = [
+        {
+            "field": ".".join(("spec", *each.path)),
+            "default": each.schema.get("default"),
+            "manifests": list(each.sources),
+        }
         for each in made.parameters
     ]
     if output is not OutputFormat.TABLE:
@@ -261,7 +265,8 @@ def _report(files: Mapping[Path, str], made: Parts, output: OutputFormat, *, tex
     for path in files:
         streams.line(f"created {path}")
     for each in parameters:
-        streams.line(f"field {each['field']}: {_short(each['default'])} ({', '.join(each['manifests'])})")
+        default = "required" if each["default"] is None else _short(each["default"])
+        streams.line(f"field {each['field']}: {default} ({', '.join(each['manifests'])})")
     for note in made.notes:
         streams.error(f"note: {note}")
 

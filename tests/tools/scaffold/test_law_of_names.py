@@ -210,3 +210,11 @@ def test_manifests_that_would_have_one_name_are_refused() -> None:
     with pytest.raises(ScaffoldError) as caught:
         made(of("v1", "ConfigMap", "other"), of("v1", "ConfigMap", "shop-other"), instance="shop")
     assert "ConfigMap other and ConfigMap shop-other would have the same name" in str(caught.value)
+
+
+def test_the_namespace_of_hosts_follows_even_if_no_manifest_names_it() -> None:
+    service = of("v1", "Service", "shop-db", spec={"ports": [{"port": 80}]})
+    texts = of("v1", "ConfigMap", "shop-conf", data={"a": "shop-db.web.svc:80", "b": "dns.kube-system.svc"})
+    found = renders(made(service, texts, instance="shop"), "two", "here")
+    (data,) = (body["data"] for key, body in found.items() if key[1] == "ConfigMap")
+    assert data == {"a": "two-db.here.svc:80", "b": "dns.kube-system.svc"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import tempfile
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tools.scaffold.laws import made, renders
 from tests.tools.scaffold.projects import findings, invoke, project, read, rendered, spec_of
 from tests.tools.scaffold.shapes import LABELS, WIDGETS, manifest, workload
 
@@ -113,6 +115,43 @@ def test_no_content_of_a_secret_is_in_a_file_or_in_the_output(tmp_path: Path) ->
     assert not [path for path in files if "hunter2" in path.read_text() or "aHVudGVyMg" in path.read_text()]
     (made,) = rendered(tmp_path)
     assert made["stringData"].keys() == {"password", "token"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("username", "carol"),
+        ("dsn", "postgres://app:pw@rel-db/app"),
+        ("config", '{"a": 1}'),
+        ("motto", "two words"),
+        ("peer", "rel-db"),
+        ("fernet-key", "cw_0x689RpI-jtRR7oE8h_eQsKImvJapLeSbXpwF4e4="),
+        ("cluster", "123e4567-e89b-12d3-a456-426614174000"),
+    ],
+)
+def test_a_secret_text_with_a_meaning_is_a_required_field(key: str, value: str) -> None:
+    database = manifest("Service", "rel-db", spec={"ports": [{"port": 80}]})
+    found = made(
+        database, manifest("Secret", "rel-auth", stringData={key: value, "password": "hunter2"}), instance="rel"
+    )
+    (parameter,) = found.parameters
+    schema = found.crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert schema["required"] == ["secrets"]
+    assert schema["properties"]["secrets"]["required"] == [parameter.path[-1]]
+    assert value not in repr(found)
+    (data,) = (body["data"] for identity, body in renders(found).items() if identity[1] == "Secret")
+    assert base64.b64decode(data[key]).decode() == "change-me"
+    assert base64.b64decode(data["password"]).decode() != "change-me"
+    assert f"Secret rel-auth: {key} can't be drawn, because the text has a meaning: a required field" in found.notes
+
+
+def test_a_value_that_two_secrets_have_is_drawn_once(tmp_path: Path) -> None:
+    first = manifest("Secret", "rel-db", stringData={"password": "hunter2"})
+    second = manifest("Secret", "rel-web", data={"db-password": "aHVudGVyMg=="})
+    templates = made(first, second, instance="rel").templates
+    assert "password: {{ generated() }}" in templates["secret-db.yaml.j2"]
+    read_it = 'db-password: {{ child("Secret", name ~ "-db").data["password"] | b64decode }}'
+    assert read_it in templates["secret-web.yaml.j2"]
 
 
 def test_a_value_that_users_set_is_a_field_with_the_value_as_default(tmp_path: Path) -> None:
