@@ -57,8 +57,8 @@ def find_instance(bodies: Sequence[Mapping[str, Any]]) -> str:
 
 
 def find_namespace(bodies: Sequence[Mapping[str, Any]]) -> str:
-    """The namespace of most manifests. If none names one, that of the hosts of their Services, because Helm leaves it to
-    kubectl; '' if there is none either.
+    """The namespace of most manifests. If none names one, that of the hosts of their Services, because Helm leaves it
+    to kubectl; '' if there is none.
     """
     found = Counter(str(value) for body in bodies if (value := body["metadata"].get("namespace")))
     if not found:
