@@ -47,7 +47,7 @@ def follows(body: dict[str, Any]) -> dict[str, Any]:
         ("shop-db-$i.shop-db-headless.web.svc", "two-db-$i.two-db-headless.here.svc"),
         ("$(POD).shop-db-headless.web.svc", "$(POD).two-db-headless.here.svc"),
         ("*.shop-db-headless.web.svc", "*.two-db-headless.here.svc"),
-        ("/mnt/data-shop-db-0", "/mnt/data-two-db-0"),
+        ("claim=data-shop-db-0", "claim=data-two-db-0"),
         ("shop-db-{0..2}", "two-db-{0..2}"),
         ("user:pw@shop-web/x", "user:pw@two-web/x"),
         ("system:serviceaccount:web:shop-sa", "system:serviceaccount:here:two-sa"),
