@@ -20,7 +20,7 @@ from typing import Any
 
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, POD_SPECS
-from ssa_operator.tools.scaffold.hooks import replace_hooks, without_event
+from ssa_operator.tools.scaffold.helm_hooks import replace_hooks, without_event
 from ssa_operator.tools.scaffold.notes import Notes
 from ssa_operator.tools.scaffold.secret_values import DRAWN, GIVEN, is_drawable
 from ssa_operator.tools.scaffold.server_fields import LAST_APPLIED, shows_cluster, without_server_fields

@@ -22,7 +22,7 @@ from ssa_operator.tools.offline.template_folders import possible_plurals
 from ssa_operator.tools.scaffold.escaped_text import TemplateText
 from ssa_operator.tools.scaffold.named_texts import NamedTexts
 from ssa_operator.tools.scaffold.notes import title
-from ssa_operator.tools.scaffold.references import Place, metadata_place, place_of
+from ssa_operator.tools.scaffold.reference_fields import FieldPlace, metadata_place, place_of
 
 _NAME = "name"
 _FIXED_LABELS = frozenset({
@@ -186,7 +186,7 @@ class _Renaming:
     names: InstanceNames
     body: Mapping[str, Any]
 
-    def mapping(self, value: Mapping[str, Any], place: Place, path: FieldPath) -> dict[str, Any]:
+    def mapping(self, value: Mapping[str, Any], place: FieldPlace, path: FieldPath) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key, item in value.items():
             below = metadata_place() if path == () and key == "metadata" else place.below(key)
@@ -202,7 +202,7 @@ class _Renaming:
                 result[key] = self._inner(item, below, (*path, key))
         return result
 
-    def _inner(self, value: Any, place: Place, path: FieldPath) -> Any:
+    def _inner(self, value: Any, place: FieldPlace, path: FieldPath) -> Any:
         if isinstance(value, Mapping):
             return self.mapping(value, place, path)
         if isinstance(value, list):
@@ -213,7 +213,7 @@ class _Renaming:
             return self.names.text.mark("namespace")
         return self._free(value, path)
 
-    def _field(self, key: str, text: str, holder: Mapping[str, Any], place: Place, path: FieldPath) -> str:
+    def _field(self, key: str, text: str, holder: Mapping[str, Any], place: FieldPlace, path: FieldPath) -> str:
         if path[:-1] == ("metadata",) and key in (_NAME, "namespace"):
             is_own = key == _NAME and not self.names.is_identity(self.body)
             return self.names.rename(text) if is_own else text
@@ -226,7 +226,7 @@ class _Renaming:
             return text
         return self._free(text, path)
 
-    def _follows(self, namespace: str, holder: Mapping[str, Any], place: Place) -> bool:
+    def _follows(self, namespace: str, holder: Mapping[str, Any], place: FieldPlace) -> bool:
         """Whether a namespace is that of an object of the set."""
         name = holder.get(_NAME)
         kind = place.kind_named_by(_NAME, holder)

@@ -112,7 +112,7 @@ _OF_FIELDS: Mapping[str, str] = {
 _NEVER_FREE = frozenset({"apiVersion", "image", "kind"})
 
 
-class Place(Struct, frozen=True):
+class FieldPlace(Struct, frozen=True):
     """Where a value is: its type in a built-in kind, or the fields that lead to it in a custom kind."""
 
     schema: Schema | None
@@ -123,23 +123,23 @@ class Place(Struct, frozen=True):
     field: str = ""
     """The field that holds the value, or the list with it."""
 
-    def below(self, key: str) -> Place:
+    def below(self, key: str) -> FieldPlace:
         """The place of a field."""
         if self.custom:
-            return Place(None, custom=True, free=key not in _NEVER_FREE, field=key)
+            return FieldPlace(None, custom=True, free=key not in _NEVER_FREE, field=key)
         if self.schema is None:
-            return Place(None, free=self.free, field=key)
+            return FieldPlace(None, free=self.free, field=key)
         found = _resolved(self.schema)
         below = (found.get("properties") or {}).get(key) or found.get("additionalProperties")
         free = self.free or key in _FREE.get(_type(self.schema), ()) or (self.field == "" and key in _FREE_ROOTS)
-        return Place(below if isinstance(below, Mapping) else None, free=free, field=key)
+        return FieldPlace(below if isinstance(below, Mapping) else None, free=free, field=key)
 
-    def item(self) -> Place:
+    def item(self) -> FieldPlace:
         """The place of an item of a list."""
         if self.custom or self.schema is None:
             return self
         below = _resolved(self.schema).get("items")
-        return Place(below if isinstance(below, Mapping) else None, free=self.free, field=self.field)
+        return FieldPlace(below if isinstance(below, Mapping) else None, free=self.free, field=self.field)
 
     def kind_named_by(self, key: str, holder: Mapping[str, Any]) -> str | None:
         """The kind of object that a field names, None if it names none; `holder` is the mapping with the field."""
@@ -154,15 +154,15 @@ class Place(Struct, frozen=True):
         return beside if isinstance(beside, str) else _SECRET if self.field == "secrets" else None
 
 
-def place_of(body: Mapping[str, Any]) -> Place:
+def place_of(body: Mapping[str, Any]) -> FieldPlace:
     """The place of a whole manifest."""
     schema = _schemas().schema(body["apiVersion"], body["kind"])
-    return Place(schema, custom=schema is None)
+    return FieldPlace(schema, custom=schema is None)
 
 
-def metadata_place() -> Place:
+def metadata_place() -> FieldPlace:
     """The place of the metadata of any manifest."""
-    return Place({"$ref": "ObjectMeta"}, field="metadata")
+    return FieldPlace({"$ref": "ObjectMeta"}, field="metadata")
 
 
 @cache
