@@ -239,7 +239,7 @@ class _Document:
                 if not api_version.complete:
                     self._report("this apiVersion is computed", api_version.line.location)
                 for name, version in itertools.product(sorted(kind.options), sorted(api_version.options)):
-                    if (version, name) == ("v1", "List"):
+                    if (version, name) == ("v1", "List") or (name.endswith("List") and self._values("items")):
                         yield from self._items(kind.branch)
                     elif name and version:
                         branch = (*kind.branch, *api_version.branch)
@@ -416,7 +416,7 @@ def _manifests_in(value: Value | None, location: SourceLocation) -> Iterator[Pos
     metadata = value.get("metadata")
     namespace: Value | None = dict(metadata.values).get("namespace") if isinstance(metadata, Entries) else None
     for name, version in itertools.product(sorted(kind.options), sorted(api_version.options)):
-        if (version, name) == ("v1", "List"):
+        if (version, name) == ("v1", "List") or (name.endswith("List") and value.get("items") is not None):
             yield from _manifests_in(value.get("items"), location)
             continue
         yield PossibleManifest(

@@ -1,7 +1,7 @@
 """Reads static YAML files of objects: CRDs, examples, and the files of a command line.
 
 Promises:
-- The files follow the same YAML rules as the manifests of templates.
+- The files are read as kubectl reads them: YAML 1.1's scalars, lists of any kind, and metadata without a value.
 - Every fault names its file and line.
 - No symbolic link leads out of the project of a file (`contained_files.py`).
 """
@@ -9,6 +9,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from ssa_operator.objects.render_result import Document, RenderProblem
@@ -33,14 +34,25 @@ class FileError(ValueError):
 def objects(text: str, name: str) -> list[Document]:
     """The objects of one text; `name` is the file in its locations. Raises FileError."""
     try:
-        nodes = parse(StaticText(text, name))
+        nodes = parse(StaticText(text, name), for_kubectl=True)
     except DocumentError as error:
         raise FileError([RenderProblem(str(error), error.location)]) from error
     found = [each for node in nodes for each in manifests(node, SlotValues())]
     problems = [each for each in found if isinstance(each, RenderProblem)]
     if problems:
         raise FileError(problems)
-    return [each for each in found if isinstance(each, Document)]
+    return [_with_stored_metadata(each) for each in found if isinstance(each, Document)]
+
+
+def _with_stored_metadata(document: Document) -> Document:
+    """The document with its metadata as the API server stores it: a null is a missing field, and '' in a mapping of
+    texts.
+    """
+    metadata = {field: value for field, value in document.body["metadata"].items() if value is not None}
+    for field in ("annotations", "labels"):
+        if field in metadata:
+            metadata[field] = {key: "" if value is None else value for key, value in metadata[field].items()}
+    return replace(document, body={**document.body, "metadata": metadata})
 
 
 def load_objects(paths: Iterable[Path], within: Path | None = None) -> list[Document]:

@@ -184,7 +184,7 @@ class Templates:
 
     def _parse_static(self, name: str) -> tuple[Node, ...]:
         try:
-            return parse(StaticText(self._files[name], name))
+            return parse(StaticText(self._files[name], name), for_kubectl=True)
         except DocumentError as error:
             self._problems.append(RenderProblem(str(error), error.location))
             self._faulty.add(name)

@@ -1,7 +1,8 @@
 """Parses YAML text to nodes with libyaml's events; each node has its source location.
 
 Promises:
-- Plain scalars follow YAML 1.2's core schema: `on`, `yes`, `010`, `1:30`, `1_000` and dates are strings.
+- Plain scalars of templates follow YAML 1.2's core schema: `on`, `yes`, `010`, `1:30`, `1_000` and dates are strings.
+  Those of files for kubectl follow kubectl (`kubectl_scalars.py`).
 - A value can't change the structure: the parser sees a placeholder, and the value fills it afterwards.
 - YAML that two parsers could read differently is an error with its line: duplicate keys, keys that aren't strings,
   tags, NaN, numbers beyond 64 bits, aliases that multiply.
@@ -9,6 +10,7 @@ Promises:
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ from ssa_operator.rendering.values.limits import DEPTH_LIMIT
 from ssa_operator.rendering.values.line_marks import RESERVED, MarkedText, StaticText
 from ssa_operator.rendering.values.manifest_values import INTEGERS
 from ssa_operator.rendering.values.template_text import PLACEHOLDER
+from ssa_operator.rendering.yaml.kubectl_scalars import SAME, kubectl_scalar
 from ssa_operator.rendering.yaml.nodes import Constant, DocumentError, Fields, Items, Mixed, Node, Slot
 
 try:
@@ -32,7 +35,7 @@ except ImportError as error:  # pragma: no cover - depends on how PyYAML was bui
     ) from error
 
 NODES_LIMIT = 200_000
-"""Nodes of one file with its aliases expanded: the largest manifest has fewer."""
+"""Nodes of one document, and of all that aliases repeat in its file: the largest manifest has fewer."""
 
 CHARACTERS_LIMIT = 8 * 2**20
 """Characters of all scalars of one file with its aliases expanded, if it has any."""
@@ -54,23 +57,26 @@ _CORE_TAG = "tag:yaml.org,2002:"
 _NODES_BETWEEN_CHECKS = 256
 
 
-def parse(source: MarkedText | StaticText) -> tuple[Node, ...]:
+def parse(source: MarkedText | StaticText, *, for_kubectl: bool = False) -> tuple[Node, ...]:
     """The documents of a text without empty ones; rendered text (MarkedText) may contain placeholders of values.
+    `for_kubectl` reads plain scalars and keys as kubectl does.
 
     Raises DocumentError if the text is not YAML that manifests may have.
     """
-    return tuple(_YamlParser(source).documents())
+    return tuple(_YamlParser(source, for_kubectl).documents())
 
 
 class _YamlParser:
     """Builds nodes from libyaml's events."""
 
-    def __init__(self, source: MarkedText | StaticText) -> None:
+    def __init__(self, source: MarkedText | StaticText, for_kubectl: bool) -> None:
         self._source = source
+        self._for_kubectl = for_kubectl
         self._has_placeholders = isinstance(source, MarkedText)
         self._anchors: dict[str, tuple[Node, int, int] | None] = {}
         self._count = 0
         self._characters = 0
+        self._repeated = 0
         self._parser = CParser(source.text)
 
     def documents(self) -> Iterator[Node]:
@@ -81,6 +87,7 @@ class _YamlParser:
                     return
                 if isinstance(event, yaml.DocumentStartEvent):
                     self._anchors.clear()
+                    self._count = self._repeated
                     node = self._node(self._parser.get_event(), 0)
                     if not (isinstance(node, Constant) and node.value is None):
                         yield node
@@ -112,7 +119,8 @@ class _YamlParser:
         location = self._location(event)
         self._count += 1
         if self._count > NODES_LIMIT:
-            raise DocumentError(f"the file has more than {NODES_LIMIT} nodes with its aliases expanded", location)
+            aliases = " with its aliases expanded" if self._repeated else ""
+            raise DocumentError(f"the document has more than {NODES_LIMIT} nodes{aliases}", location)
         if self._count % _NODES_BETWEEN_CHECKS == 0:
             limits.current().check_time()
         if depth > DEPTH_LIMIT:
@@ -141,6 +149,7 @@ class _YamlParser:
             raise DocumentError(f"the alias *{anchor} is within its own anchor", location)
         node, size, characters = known
         self._count += size
+        self._repeated += size
         self._characters += characters
         if self._characters > CHARACTERS_LIMIT:
             raise DocumentError(
@@ -178,6 +187,8 @@ class _YamlParser:
             return node
         if isinstance(node, Constant) and isinstance(node.value, str):
             return node.value
+        if self._for_kubectl and isinstance(node, Constant) and node.value is not None:
+            return json.dumps(node.value)
         if isinstance(node, Constant) and isinstance(event, yaml.ScalarEvent):
             raise DocumentError(f'the key {event.value or "null"} is not a string; write "{event.value}"', location)
         raise DocumentError("a key must be a string", location)
@@ -190,7 +201,14 @@ class _YamlParser:
             raise DocumentError(f"the tag {_tag(tag)} is not supported", location)
         if not text.isascii() and RESERVED.search(text) and self._has_placeholders:
             return self._with_values(event, location, plain)
-        return Constant(location, _plain(text, location) if plain else text)
+        if not plain:
+            return Constant(location, text)
+        return Constant(location, self._plain(text, location))
+
+    def _plain(self, text: str, location: SourceLocation) -> Any:
+        if self._for_kubectl and (found := kubectl_scalar(text)) is not SAME:
+            return found
+        return _plain(text, location)
 
     def _with_values(self, event: Any, location: SourceLocation, plain: bool) -> Node:
         written = self._source.text[event.start_mark.index : event.end_mark.index]

@@ -5,7 +5,8 @@ Promises:
   namespace are segments of a path, even while other parts of it wait.
 - Only who writes a manifest instructs the operator: its annotations in a value, such as a block of the parent's spec,
   are a problem of the document, unless the whole manifest is the value.
-- The items of a `kind: List` are documents of their own: each has its own location, and each waits alone.
+- The items of a list of any kind (`List`, `RoleList`) are documents of their own: each has its own location, and each
+  waits alone. As for kubectl, an item of `RoleList` is a Role.
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ def manifests(
         if not isinstance(untracked(items), list):
             yield RenderProblem("items of a List must be a list", find_location(node, ("items",), slots))
             return
-        for index, item in enumerate(untracked(items)):
+        typed = _item_type(body)
+        for index, given in enumerate(untracked(items)):
+            item = {**typed, **given} if isinstance(given, dict) else given
             yield _manifest(
                 TrackedValue(item, provenance) if provenance else item,
                 _FieldLocations(node, slots, ("items", index)),
@@ -96,7 +99,22 @@ def manifests(
 
 
 def _is_list(body: Any) -> bool:
-    return isinstance(body, dict) and _has_text(body, "apiVersion", "v1") and _has_text(body, "kind", "List")
+    """Whether a document is a list, as kubectl tells it: by its items. An object with items has a name, too."""
+    if not isinstance(body, dict):
+        return False
+    if _has_text(body, "apiVersion", "v1") and _has_text(body, "kind", "List"):
+        return True
+    metadata = untracked(body.get("metadata"))
+    is_named = isinstance(metadata, dict) and metadata.get("name") is not None
+    return isinstance(untracked(body.get("items")), list) and not is_named
+
+
+def _item_type(body: dict[str, Any]) -> dict[str, str]:
+    """The kind and apiVersion that the items of a list have if they name none."""
+    kind, api_version = body.get("kind"), body.get("apiVersion")
+    if not isinstance(kind, str) or not isinstance(api_version, str) or kind in ("List", "") or kind[-4:] != "List":
+        return {}
+    return {"apiVersion": api_version, "kind": kind.removesuffix("List")}
 
 
 def _has_text(body: dict[str, Any], field: str, text: str) -> bool:

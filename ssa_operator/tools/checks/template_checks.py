@@ -49,6 +49,7 @@ from ssa_operator.tools.checks.password_rules import check_passwords
 from ssa_operator.tools.checks.problem_hints import hint
 from ssa_operator.tools.checks.ready_objects import ready_object
 from ssa_operator.tools.checks.refusal_rules import check_refusals
+from ssa_operator.tools.checks.scalar_rules import check_scalars
 from ssa_operator.tools.checks.secret_rules import check_secrets
 from ssa_operator.tools.checks.server_field_rules import check_control_plane_fields, check_server_fields
 from ssa_operator.tools.checks.text_checks import (
@@ -331,6 +332,7 @@ def _of_values(parent: OfflineParent) -> Iterator[Finding]:
     yield from check_refusals(parent.rendered.documents)
     files = {f"{parent.folder.name}/{name}": text for name, text in parent.folder.files.items()}
     yield from check_passwords(parent.rendered.documents, files)
+    yield from check_scalars(parent.rendered.documents, files)
 
 
 def _settings(folder: Folder) -> str:

@@ -288,6 +288,15 @@ CODES: Mapping[str, Code] = {
             "a password with generated(), or read a Secret that is created elsewhere."
         ),
     ),
+    "ambiguous-scalar": Code(
+        severity=Severity.WARNING,
+        title="a plain scalar that kubectl reads otherwise",
+        explanation=(
+            "Templates are YAML 1.2, in which yes, on, 0644, 0b101 and 1_000 are texts. kubectl and Helm read YAML "
+            "1.1, in which they are booleans and numbers; so does the operator in static manifests, CRDs and parents. "
+            "Write the value itself, or quote the text."
+        ),
+    ),
     "ignored-file": Code(
         severity=Severity.WARNING,
         title="a file that the operator doesn't read",

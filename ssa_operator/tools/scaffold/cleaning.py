@@ -1,123 +1,97 @@
-"""Removes the fields from manifests that the cluster or Helm added.
+"""Chooses the manifests to make templates of, and removes what the cluster or Helm added to them.
 
 Promises:
-- All fields that the API server sets are removed: status, identity, history, and addresses that it chose.
+- A manifest that no cluster wrote keeps every field.
+- An object of a cluster loses what the API server and its controllers wrote: status, identity, history, defaults.
+- A label goes only if no selector of the set needs it, and a selector never changes.
 - Objects that controllers create are left out, because their owners recreate them.
 - A Secret's content is never kept. Its values are drawn for each parent, or the Secret is left out.
+- Each change is a note, one for many alike.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping, Sequence
+import copy
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.manifest import MANAGED_BY_LABEL, POD_SPECS
+from ssa_operator.tools.scaffold.helm_hooks import replace_hooks, without_event
+from ssa_operator.tools.scaffold.notes import Notes
+from ssa_operator.tools.scaffold.secret_values import DRAWN, GIVEN, is_drawable
+from ssa_operator.tools.scaffold.server_fields import LAST_APPLIED, shows_cluster, without_server_fields
 
-from ssa_operator.objects.identity import split_api_version
-from ssa_operator.objects.manifest import without_nulls
+_HELM = ("Helm", "Tiller")
+_HELM_LABELS = ("chart", "helm.sh/chart", "heritage")
 
-_METADATA = frozenset({
-    "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generateName", "generation",
-    "managedFields", "namespace", "ownerReferences", "resourceVersion", "selfLink", "uid",
-})  # fmt: skip
-_ANNOTATIONS = (
-    "kubectl.kubernetes.io/last-applied-configuration",
-    "deployment.kubernetes.io/revision",
-    "deprecated.daemonset.template.generation",
-    "autoscaling.alpha.kubernetes.io/",
-    "pv.kubernetes.io/",
-    "volume.beta.kubernetes.io/storage-provisioner",
-    "volume.kubernetes.io/",
-    "meta.helm.sh/",
-    "helm.sh/",
-    "control-plane.alpha.kubernetes.io/",
-)
-"""Annotations of others, or how their names begin."""
+_CLUSTER_KINDS = frozenset({"ControllerRevision", "Event", "Lease", "Node", "PodMetrics"})
+"""Kinds whose objects in a cluster Kubernetes writes."""
 
-_LABELS = frozenset({
-    "app.kubernetes.io/managed-by", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "chart",
-    "controller-uid", "helm.sh/chart", "heritage", "job-name", "pod-template-hash", "controller-revision-hash",
-})  # fmt: skip
-"""Labels of controllers, and of Helm's charts."""
-
-_DERIVED_KINDS = frozenset({"ControllerRevision", "EndpointSlice", "Endpoints", "Event", "Lease", "Node", "PodMetrics"})
-_DERIVED_OBJECTS = frozenset(
+_CLUSTER_OBJECTS = frozenset(
     {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default"), ("Service", "kubernetes")}
 )
+_SLICE_SERVICE = "kubernetes.io/service-name"
 _SECRET_TYPES = ("kubernetes.io/service-account-token", "helm.sh/")
-
-_SERVICE_FIELDS = frozenset({"clusterIPs", "healthCheckNodePort", "ipFamilies", "ipFamilyPolicy"})
-_CLUSTER_DEFAULTS: Mapping[str, Any] = {
-    "dnsPolicy": "ClusterFirst",
-    "internalTrafficPolicy": "Cluster",
-    "progressDeadlineSeconds": 600,
-    "restartPolicy": "Always",
-    "revisionHistoryLimit": 10,
-    "schedulerName": "default-scheduler",
-    "securityContext": {},
-    "sessionAffinity": "None",
-    "terminationGracePeriodSeconds": 30,
-    "terminationMessagePath": "/dev/termination-log",
-    "terminationMessagePolicy": "File",
-    "podManagementPolicy": "OrderedReady",
-}
-"""Fields of built-in workloads and Services that the API server sets to these values if they are missing."""
-
-_DEFAULTED_GROUPS = frozenset({"", "apps", "batch"})
-
 _SECRET_LENGTH_LIMIT = 128
 
 
-class Cleaned(Struct, frozen=True, kw_only=True):
-    """Manifests without the additions of the cluster and Helm."""
-
-    bodies: Sequence[dict[str, Any]]
-    notes: Sequence[str]
-    """What was left out or replaced, as sentences."""
-
-
-def clean(bodies: Iterable[Mapping[str, Any]], namespace: str = "") -> Cleaned:
-    """The manifests to make templates of. `namespace` is that of most of them."""
+def clean(bodies: Sequence[Mapping[str, Any]], namespace: str, notes: Notes) -> list[dict[str, Any]]:
+    """The manifests to make templates of. `namespace` is that of most of them. Adds what was left out to the notes."""
+    selecting = frozenset(body["metadata"]["name"] for body in bodies if _selects_pods(body))
+    names = frozenset(body["metadata"]["name"] for body in bodies)
+    drawn: dict[str, tuple[str, str]] = {}
     kept: list[dict[str, Any]] = []
-    notes: list[str] = []
     for body in bodies:
-        title = f"{body['kind']} {body['metadata']['name']}"
-        reason = _left_out(body)
+        reason = _left_out(body, namespace, selecting)
         if reason:
-            notes.append(f"{title} is left out: {reason}")
+            notes.add(f"is left out: {reason}", body)
             continue
-        result = _cleaned(body)
-        if body["metadata"].get("namespace", namespace) != namespace:
-            notes.append(
-                f"{title} was in the namespace {body['metadata']['namespace']}, and goes into that of the object"
-            )
-        if body["kind"] == "Secret" and (body.get("data") or body.get("stringData")):
-            notes.append(f"{title}: its values are drawn for each object by generated()")
-        if any(key.startswith("helm.sh/hook") for key in body["metadata"].get("annotations") or {}):
-            notes.append(f"{title} was a Helm hook, and is applied as any other manifest now")
+        live = shows_cluster(body)
+        result = without_server_fields(body) if live else copy.deepcopy(dict(body))
+        result.pop("status", None)
+        metadata = result["metadata"]
+        if metadata.get("namespace") in ("", namespace):
+            del metadata["namespace"]
+        if live and any(port.get("nodePort") for port in (body.get("spec") or {}).get("ports") or ()):
+            notes.add("without nodePort: the API server chooses one for each object", body)
+        if body["kind"] == "Secret":
+            _remove_content(result, names, drawn, notes)
         kept.append(result)
-    return Cleaned(bodies=kept, notes=notes)
+    replace_hooks(kept, notes)
+    _remove_labels(kept, notes)
+    return kept
 
 
-def _left_out(body: Mapping[str, Any]) -> str | None:
+def _selects_pods(body: Mapping[str, Any]) -> bool:
+    return bool(body["kind"] == "Service" and (body.get("spec") or {}).get("selector"))
+
+
+def _left_out(body: Mapping[str, Any], namespace: str, selecting: frozenset[str]) -> str | None:
     """Why a manifest is left out; None if it isn't."""
     kind, metadata = body["kind"], body["metadata"]
-    annotations = metadata.get("annotations") or {}
     if any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):
         return "its controller makes it"
-    if kind in _DERIVED_KINDS or (kind, metadata["name"]) in _DERIVED_OBJECTS:
+    if _made_by_kubernetes(body, selecting):
         return "Kubernetes makes it"
-    if kind == "CustomResourceDefinition":
-        return "install it with the operator, from the folder of CRDs"
-    if kind == "Namespace":
+    if kind == "Namespace" and namespace in ("", metadata["name"]):
         return "the manifests go into the namespace of the object"
-    if str(annotations.get("helm.sh/hook", "")).startswith("test"):
-        return "it is a test of Helm"
+    if reason := without_event(body):
+        return reason
     if kind == "Secret":
         return _unfit_secret(body)
     return None
+
+
+def _made_by_kubernetes(body: Mapping[str, Any], selecting: frozenset[str]) -> bool:
+    kind, metadata = body["kind"], body["metadata"]
+    if kind in ("Endpoints", "EndpointSlice"):
+        service = metadata["name"] if kind == "Endpoints" else (metadata.get("labels") or {}).get(_SLICE_SERVICE)
+        return service in selecting or "control-plane.alpha.kubernetes.io/leader" in (metadata.get("annotations") or {})
+    return shows_cluster(body) and (kind in _CLUSTER_KINDS or (kind, metadata["name"]) in _CLUSTER_OBJECTS)
 
 
 def _unfit_secret(secret: Mapping[str, Any]) -> str | None:
@@ -137,84 +111,82 @@ def _unfit_secret(secret: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _cleaned(body: Mapping[str, Any]) -> dict[str, Any]:
-    result = {key: value for key, value in body.items() if key != "status"}
-    if split_api_version(body["apiVersion"])[0] in _DEFAULTED_GROUPS:
-        result = {key: _without_defaults(value) if key == "spec" else value for key, value in result.items()}
-    result = dict(without_nulls(_with_clean_metadata(result)))
-    kind = body["kind"]
-    spec = result.get("spec")
-    if kind == "Service" and isinstance(spec, dict):
-        result["spec"] = _service(spec)
-    elif kind == "PersistentVolumeClaim" and isinstance(spec, dict):
-        spec.pop("volumeName", None)
-        if spec.get("volumeMode") == "Filesystem":
-            spec.pop("volumeMode")
-    elif kind == "Job" and isinstance(spec, dict) and not spec.get("manualSelector"):
-        spec.pop("selector", None)
-        spec.pop("manualSelector", None)
-    elif kind == "ServiceAccount":
-        result.pop("secrets", None)
-    elif kind == "Secret":
-        keys = [*(result.pop("data", None) or {}), *(result.pop("stringData", None) or {})]
-        if keys:
-            result["stringData"] = {key: key for key in keys}
-    return result
+def _remove_content(
+    secret: dict[str, Any], names: frozenset[str], drawn: dict[str, tuple[str, str]], notes: Notes
+) -> None:
+    """Replace the values of a Secret by words that say where they come from. `drawn` has the Secret and key of each
+    value that is drawn.
+    """
+    (secret["metadata"].get("annotations") or {}).pop(LAST_APPLIED, None)
+    plain = {key: base64.b64decode(str(value)).decode() for key, value in (secret.pop("data", None) or {}).items()}
+    plain |= {key: str(value) for key, value in (secret.pop("stringData", None) or {}).items()}
+    if not plain:
+        return
+    found = secret["stringData"] = {}
+    for key, value in plain.items():
+        found[key] = DRAWN if is_drawable(key, value, names) else GIVEN
+        first = drawn.setdefault(value, (secret["metadata"]["name"], key)) if found[key] == DRAWN else None
+        if first is not None and first[0] != secret["metadata"]["name"]:
+            found[key] = "/".join(first)
+    given = [key for key, word in secret["stringData"].items() if word == GIVEN]
+    if len(given) < len(plain):
+        notes.add("its values are drawn for each object by generated()", secret)
+    if given:
+        notes.add(f"{', '.join(given)} can't be drawn, because the text has a meaning: a required field", secret)
 
 
-def _service(spec: Mapping[str, Any]) -> dict[str, Any]:
-    result = {key: value for key, value in spec.items() if key not in _SERVICE_FIELDS}
-    if result.get("clusterIP") != "None":
-        result.pop("clusterIP", None)
-    if result.get("type") == "ClusterIP":
-        result.pop("type")
-    result["ports"] = [
-        {key: value for key, value in port.items() if key != "nodePort"} for port in result.get("ports", ())
-    ]
-    return result if result["ports"] else {key: value for key, value in result.items() if key != "ports"}
+def _remove_labels(bodies: Sequence[dict[str, Any]], notes: Notes) -> None:
+    """Remove Helm's labels from objects and pods, and the label that the operator writes from objects."""
+    written = [text for body in bodies for text in _texts(body, ())]
+    needed = {key for key in (*_HELM_LABELS, MANAGED_BY_LABEL) if any(_names(text, key) for text in written)}
+    removed: dict[str, list[Mapping[str, Any]]] = {}
+    for body in bodies:
+        pod = POD_SPECS.get(GroupKind.of(body["apiVersion"], body["kind"]), ())
+        template = _at(body, (*pod[:-1], "metadata")) if len(pod) > 1 else None
+        for metadata in (body["metadata"], template):
+            if not isinstance(metadata, dict) or not isinstance(labels := metadata.get("labels"), dict):
+                continue
+            for key in _unwanted(labels, needed, own=metadata is body["metadata"]):
+                del labels[key]
+                removed.setdefault(key, []).append(body)
+            if not labels:
+                del metadata["labels"]
+    if removed:
+        found = {id(body): body for each in removed.values() for body in each}.values()
+        notes.add(f"without the labels {', '.join(sorted(removed))} (Helm's, or the operator's own)", *found)
 
 
-def _with_clean_metadata(value: Any) -> Any:
-    """The value with the metadata of the object and of all templates in it as an author would write them."""
-    if isinstance(value, list):
-        return [_with_clean_metadata(item) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    result = {}
-    for key, item in value.items():
-        if key == "metadata" and isinstance(item, Mapping):
-            result[key] = _metadata(item)
-        elif key in ("matchLabels", "selector") and isinstance(item, Mapping):
-            # A selector must go on selecting the labels that are left.
-            inner = {name: _with_clean_metadata(each) for name, each in item.items()}
-            result[key] = {name: each for name, each in inner.items() if name not in _LABELS}
-        else:
-            result[key] = _with_clean_metadata(item)
-    return result
+def _unwanted(labels: Mapping[str, Any], needed: set[str], *, own: bool) -> list[str]:
+    by_helm = labels.get("heritage") in _HELM or labels.get(MANAGED_BY_LABEL) in _HELM
+    found = [key for key in _HELM_LABELS if key in labels and (by_helm or key == "helm.sh/chart")]
+    if labels.get(MANAGED_BY_LABEL) in _HELM or (own and MANAGED_BY_LABEL in labels):
+        found.append(MANAGED_BY_LABEL)
+    return [key for key in found if key not in needed]
 
 
-def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    result = {key: value for key, value in metadata.items() if key not in _METADATA}
-    for field, unwanted in (("labels", tuple(_LABELS)), ("annotations", _ANNOTATIONS)):
-        values = result.pop(field, None) or {}
-        exact = field == "labels"
-        left = {
-            key: value for key, value in values.items() if not (key in unwanted if exact else key.startswith(unwanted))
-        }
-        if left:
-            result[field] = left
-    return result
+def _names(text: str, label: str) -> bool:
+    """Whether a text has the key of a label in it."""
+    return label in text and re.search(rf"(?<![\w./-]){re.escape(label)}(?![\w./-])", text) is not None
 
 
-def _without_defaults(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_without_defaults(item) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    return {
-        key: _without_defaults(item)
-        for key, item in value.items()
-        if not (
-            key in _CLUSTER_DEFAULTS and item == _CLUSTER_DEFAULTS[key] and type(item) is type(_CLUSTER_DEFAULTS[key])
-        )
-    }
+def _texts(value: Any, path: tuple[Any, ...]) -> Iterator[str]:
+    """All texts and keys of a manifest, without the labels of objects and pods and the annotations of the object."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if (path and path[-1] == "metadata" and key == "labels") or (
+                path == ("metadata",) and key == "annotations"
+            ):
+                continue
+            yield str(key)
+            yield from _texts(item, (*path, key))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item, path)
+    elif isinstance(value, str):
+        yield value
+
+
+def _at(value: Any, path: tuple[str, ...]) -> Any:
+    for part in path:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

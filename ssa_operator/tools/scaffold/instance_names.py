@@ -2,20 +2,27 @@
 
 Promises:
 - Two parents render objects with different names: if a manifest's name doesn't contain the instance, it gets the
-  parent's name as a prefix.
-- References follow the names: Services, ConfigMaps, Secrets, claims, service accounts, roles, and host names.
-- Other text is changed only if the name of the instance can't mean anything else there.
+  parent's name as a prefix. A name that is an identity, as that of an APIService, stays.
+- References follow the names and namespaces: those that Kubernetes' schema has, and whole names and hosts in free text.
+- A reference to an object that is not among the manifests stays, and so does all other text.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+from ssa_operator.objects.source_location import FieldPath, field_text
+from ssa_operator.tools.offline.template_folders import possible_plurals
 from ssa_operator.tools.scaffold.escaped_text import TemplateText
+from ssa_operator.tools.scaffold.named_texts import NamedTexts
+from ssa_operator.tools.scaffold.notes import title
+from ssa_operator.tools.scaffold.reference_fields import FieldPlace, metadata_place, place_of
 
 _NAME = "name"
 _FIXED_LABELS = frozenset({
@@ -24,34 +31,12 @@ _FIXED_LABELS = frozenset({
 """Labels that are the same for all instances."""
 
 _LABEL_FIELDS = frozenset({"labels", "matchLabels", "selector"})
-_REFERENCES: Mapping[str, str] = {
-    "claimName": "PersistentVolumeClaim",
-    "secretName": "Secret",
-    "serviceAccount": "ServiceAccount",
-    "serviceAccountName": "ServiceAccount",
-    "serviceName": "Service",
-}
-"""Fields that name an object of a kind."""
+_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+_IDENTITIES = frozenset({"APIService", "CSIDriver", "CSINode", "Namespace", "Node"})
+"""Kinds whose names mean something by themselves."""
 
-_REFERRING: Mapping[str, str] = {
-    "configMap": "ConfigMap",
-    "configMapKeyRef": "ConfigMap",
-    "configMapRef": "ConfigMap",
-    "imagePullSecrets": "Secret",
-    "secret": "Secret",
-    "secretKeyRef": "Secret",
-    "secretRef": "Secret",
-    "service": "Service",
-}
-"""Fields whose `name` names an object of a kind."""
-
-_LITERAL = frozenset({
-    "apiGroup", "apiVersion", "image", "imagePullPolicy", "key", "kind", "mountPath", "name", "path",
-    "storageClassName", "subPath", "type",
-})  # fmt: skip
-"""Fields that don't follow the name of the instance unless they are references."""
-
-Path = tuple[Any, ...]
+_PRODUCED: Mapping[str, tuple[str, ...]] = {"Certificate": ("spec", "secretName")}
+"""Fields of custom kinds with the name of a Secret that their controller creates."""
 
 
 def find_instance(bodies: Sequence[Mapping[str, Any]]) -> str:
@@ -72,8 +57,15 @@ def find_instance(bodies: Sequence[Mapping[str, Any]]) -> str:
 
 
 def find_namespace(bodies: Sequence[Mapping[str, Any]]) -> str:
-    """The namespace of most manifests, '' if none names one."""
+    """The namespace of most manifests. If none names one, that of the hosts of their Services, because Helm leaves it
+    to kubectl; '' if there is none.
+    """
     found = Counter(str(value) for body in bodies if (value := body["metadata"].get("namespace")))
+    if not found:
+        services = [body["metadata"]["name"] for body in bodies if body["kind"] == "Service"]
+        names = "|".join(map(re.escape, services)) or "$^"
+        host = re.compile(rf"(?<![A-Za-z0-9_-])(?:{names})\.([a-z0-9-]+)\.svc(?![A-Za-z0-9_-])")
+        found = Counter(host.findall(json.dumps(bodies)))
     return found.most_common(1)[0][0] if found else ""
 
 
@@ -84,84 +76,212 @@ class InstanceNames:
     instance: str
     """'' if the manifests have no name in common."""
     namespace: str
-    objects: frozenset[tuple[str, str]]
-    """Kind and name of each manifest."""
+    """The namespace of the manifests, '' if they name none."""
+    bodies: Sequence[Mapping[str, Any]]
     text: TemplateText
-    general: bool = field(init=False)
-    """Whether the name of the instance means the instance in any text."""
+    kept: dict[tuple[str, str], None] = field(default_factory=dict)
+    """Texts in which the name of an object stayed, because it is an ordinary word: title and field."""
+    _instance: re.Pattern[str] = field(init=False)
     _bounded: re.Pattern[str] = field(init=False)
-    _namespace: re.Pattern[str] = field(init=False)
-    _hosts: re.Pattern[str] | None = field(init=False)
+    _objects: dict[tuple[str, str], set[str]] = field(init=False, default_factory=dict)
+    """The namespaces of the objects by kind and name, '' for that of the manifests."""
+    _names: dict[str, str] = field(init=False, default_factory=dict)
+    _texts: NamedTexts = field(init=False)
+    _labels: frozenset[tuple[str, str]] = field(init=False)
+    """The labels that the manifests have, and their pods."""
 
     def __post_init__(self) -> None:
-        bound = r"(?<![A-Za-z0-9_.-]){}(?![A-Za-z0-9_])"
-        self._bounded = re.compile(bound.format(re.escape(self.instance or "\0")))
-        self._namespace = re.compile(rf"(?<=\.){re.escape(self.namespace or chr(0))}(?=\.svc(?![A-Za-z0-9_-]))")
-        services = sorted((name for kind, name in self.objects if kind == "Service"), key=len, reverse=True)
-        names = "|".join(map(re.escape, services))
-        after = r"(?=:[0-9]+(?![0-9])|\.svc(?![A-Za-z0-9_-])" + (
-            rf"|\.{re.escape(self.namespace)}(?![A-Za-z0-9_-]))" if self.namespace else ")"
+        name = re.escape(self.instance or "\0")
+        self._instance = re.compile(rf"(?<![A-Za-z0-9]){name}(?![A-Za-z0-9])")
+        self._bounded = re.compile(rf"(?<![A-Za-z0-9_.-]){name}(?![A-Za-z0-9_])")
+        self._labels = frozenset(pair for body in self.bodies for pair in _labels_in(body))
+        for body in self.bodies:
+            self._add(body["kind"], body["metadata"]["name"], body["metadata"].get("namespace") or "")
+            produced = _at(body, _PRODUCED.get(body["kind"], ("",)))
+            if isinstance(produced, str):
+                self._add("Secret", produced, "")
+        sets = {body["metadata"]["name"]: body for body in self.bodies if body["kind"] == "StatefulSet"}
+        claims = {
+            f"{each['metadata']['name']}-{name}"
+            for name, body in sets.items()
+            for each in (body.get("spec") or {}).get("volumeClaimTemplates") or ()
+        }
+        self._texts = NamedTexts(
+            names=self._names,
+            services=self._of_kind("Service"),
+            sets=frozenset({*sets, *claims}),
+            accounts=self._of_kind("ServiceAccount"),
+            namespace=self.namespace or "default",
+            namespace_mark=self.text.mark("namespace"),
+            ordinary=cache(self._is_ordinary),
         )
-        before = r"(?:(?<=://)|(?<=@)|(?<![A-Za-z0-9_./-]))"
-        self._hosts = re.compile(rf"{before}({names}){after}") if services else None
-        self.general = False
 
-    def judge(self, bodies: Sequence[Mapping[str, Any]]) -> None:
-        """Find out whether the name of the instance has another meaning in the manifests."""
-        self.general = bool(self.instance) and not any(_means_otherwise(body, self.instance) for body in bodies)
+    def _add(self, kind: str, name: str, namespace: str) -> None:
+        self._objects.setdefault((kind, name), set()).add(namespace)
+        if kind not in _IDENTITIES:
+            self._names[name] = self.rename(name)
+
+    def _of_kind(self, kind: str) -> frozenset[str]:
+        return frozenset(name for (each, name), spaces in self._objects.items() if each == kind and "" in spaces)
+
+    def _is_ordinary(self, name: str) -> bool:
+        return name.isalpha() and (name == "default" or any(_means_otherwise(body, name) for body in self.bodies))
+
+    def contains(self, name: str) -> bool:
+        """Whether the name of a manifest has the name of the instance in it."""
+        return self._instance.search(name) is not None
 
     def rename(self, name: str) -> str:
         """The name of a manifest, with the name of the parent in it."""
         parent = self.text.mark(_NAME)
-        renamed, count = self._bounded.subn(parent, name, count=1)
+        renamed, count = self._instance.subn(parent, name, count=1)
         return renamed if count else f"{parent}-{name}"
 
-    def replaced(self, value: Any, path: Path = ()) -> Any:
-        """A part of a manifest with all names replaced; `path` is where it is in the manifest."""
-        if isinstance(value, Mapping):
-            return self._mapping(value, path)
-        if isinstance(value, list):
-            return [self.replaced(item, (*path, at)) for at, item in enumerate(value)]
-        return self._text(value, path) if isinstance(value, str) else value
+    @staticmethod
+    def is_identity(body: Mapping[str, Any]) -> bool:
+        """Whether a manifest keeps its name, so that only one parent can have it."""
+        return body["kind"] in _IDENTITIES
 
-    def _mapping(self, value: Mapping[str, Any], path: Path) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        for key, item in value.items():
-            if key == _NAME and (path == ("metadata",) or (path and self._refers(value, path))):
-                result[key] = self.rename(item)
-            elif key == "values" and "operator" in value and isinstance(item, list):
-                result[key] = [self._label(str(value.get("key")), each) for each in item]
-            elif key == "namespace" and item == self.namespace and item and path:
-                result[key] = self.text.mark("namespace")
-            elif path and path[-1] in _LABEL_FIELDS and isinstance(item, str):
-                result[key] = self._label(key, item)
-            else:
-                result[key] = self.replaced(item, (*path, key))
-        return result
+    def replaced(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A manifest with all names replaced."""
+        return _Renaming(self, body).mapping(body, place_of(body), ())
 
-    def _refers(self, value: Mapping[str, Any], path: Path) -> bool:
-        """Whether the name in a mapping is that of another manifest."""
-        kind = value.get("kind")
-        if kind is None:
-            field_name = next((part for part in reversed(path) if isinstance(part, str)), "")
-            kind = _REFERRING.get(field_name)
-        return (kind, value[_NAME]) in self.objects
-
-    def _label(self, key: str, value: Any) -> Any:
+    def label(self, key: str, value: Any) -> Any:
+        """The value of a label, in an object or a selector. A selector of labels that nothing in the set has stays,
+        unless it names an object of the set.
+        """
         if not isinstance(value, str) or key in _FIXED_LABELS:
             return value
+        if key == _NAMESPACE_LABEL:
+            return self.text.mark("namespace") if value == self.namespace else value
+        if (key, value) not in self._labels and not (value in self._names and self.contains(value)):
+            return value
+        if value in self._names:
+            return self._names[value]
         return self._bounded.sub(lambda _: self.text.mark(_NAME), value)
 
-    def _text(self, text: str, path: Path) -> str:
-        key = path[-1] if path else ""
-        if (_REFERENCES.get(str(key)), text) in self.objects:
-            return self.rename(text)
-        if key in _LITERAL and path[0] not in ("data", "stringData"):
+    def renamed(self, name: str) -> str:
+        """The new name of an object of the set."""
+        return self._names.get(name, name)
+
+    def has(self, kind: str, name: str, namespace: str) -> bool:
+        """Whether an object is in the set. `namespace` is '' for that of the manifests."""
+        spaces = self._objects.get((kind, name), set())
+        return (namespace if namespace not in (self.namespace or "default", "") else "") in spaces
+
+    def has_name(self, name: str) -> bool:
+        """Whether any object of the set has this name."""
+        return name in self._names
+
+    def in_text(self, value: str) -> tuple[str, bool]:
+        """A free text with new names, and whether a name stayed in it."""
+        found = self._texts.replaced(value)
+        return found, bool(self._texts.kept)
+
+
+@dataclass(slots=True)
+class _Renaming:
+    """The names in one manifest."""
+
+    names: InstanceNames
+    body: Mapping[str, Any]
+
+    def mapping(self, value: Mapping[str, Any], place: FieldPlace, path: FieldPath) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key, item in value.items():
+            below = metadata_place() if path == () and key == "metadata" else place.below(key)
+            if path and path[-1] in _LABEL_FIELDS and isinstance(item, str) and place.field in _LABEL_FIELDS:
+                result[key] = self.names.label(key, item)
+            elif key == "values" and "operator" in value and isinstance(item, list):
+                result[key] = [self.names.label(str(value.get("key")), each) for each in item]
+            elif key == "resourceNames" and isinstance(item, list):
+                result[key] = [self._resource(each, value) for each in item]
+            elif isinstance(item, str):
+                result[key] = self._field(key, item, value, place, (*path, key))
+            else:
+                result[key] = self._inner(item, below, (*path, key))
+        return result
+
+    def _inner(self, value: Any, place: FieldPlace, path: FieldPath) -> Any:
+        if isinstance(value, Mapping):
+            return self.mapping(value, place, path)
+        if isinstance(value, list):
+            return [self._inner(item, place.item(), (*path, at)) for at, item in enumerate(value)]
+        if not isinstance(value, str) or not place.free:
+            return value
+        if place.custom and place.field == "matchNames" and value == self.names.namespace:
+            return self.names.text.mark("namespace")
+        return self._free(value, path)
+
+    def _field(self, key: str, text: str, holder: Mapping[str, Any], place: FieldPlace, path: FieldPath) -> str:
+        if path[:-1] == ("metadata",) and key in (_NAME, "namespace"):
+            is_own = key == _NAME and not self.names.is_identity(self.body)
+            return self.names.rename(text) if is_own else text
+        if key == "namespace" and self._follows(text, holder, place):
+            return self.names.text.mark("namespace")
+        kind = place.kind_named_by(key, holder)
+        if kind is not None and self._is_in_set(kind, text, holder):
+            return self.names.renamed(text)
+        if not place.below(key).free or (kind is not None and self.names.has_name(text)):
             return text
-        if self._hosts is not None:
-            text = self._hosts.sub(lambda found: self.rename(found[0]), text)
-        text = self._namespace.sub(lambda _: self.text.mark("namespace"), text)
-        return self._bounded.sub(lambda _: self.text.mark(_NAME), text) if self.general else text
+        return self._free(text, path)
+
+    def _follows(self, namespace: str, holder: Mapping[str, Any], place: FieldPlace) -> bool:
+        """Whether a namespace is that of an object of the set."""
+        name = holder.get(_NAME)
+        kind = place.kind_named_by(_NAME, holder)
+        if isinstance(name, str) and kind is not None:
+            return namespace == (self.names.namespace or "default") and self.names.has(kind, name, namespace)
+        return place.custom and bool(namespace) and namespace == self.names.namespace
+
+    def _is_in_set(self, kind: str, name: str, holder: Mapping[str, Any]) -> bool:
+        own = self.body["metadata"].get("namespace") or ""
+        given = holder.get("namespace")
+        namespace = given if isinstance(given, str) else own
+        return self.names.has(kind, name, namespace) or (not given and self.names.has(kind, name, ""))
+
+    def _resource(self, name: Any, rule: Mapping[str, Any]) -> Any:
+        """The name of an object in a rule of a role."""
+        resources = {str(each).partition("/")[0] for each in rule.get("resources") or ()}
+        own = self.body["metadata"].get("namespace") or ""
+        for kind in {body["kind"] for body in self.names.bodies}:
+            is_meant = resources & {*possible_plurals(kind), "*"}
+            if (
+                is_meant
+                and isinstance(name, str)
+                and (self.names.has(kind, name, own) or self.names.has(kind, name, ""))
+            ):
+                return self.names.renamed(name)
+        return name
+
+    def _free(self, text: str, path: FieldPath) -> str:
+        found, kept = self.names.in_text(text)
+        if kept:
+            self.names.kept[title(self.body), field_text(path)] = None
+        return found
+
+
+def _labels_in(value: Any) -> Iterator[tuple[str, str]]:
+    """The labels in a manifest and in the templates within it."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if key == "labels" and isinstance(item, Mapping):
+                yield from ((name, text) for name, text in item.items() if isinstance(text, str))
+            else:
+                yield from _labels_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _labels_in(item)
+
+
+def _at(value: Any, path: tuple[str, ...]) -> Any:
+    for part in path:
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+_PROSE = r"(?:[A-Za-z]{{2,}} {0}(?![\w.:/-])|(?<![\w.:/-]){0} [A-Za-z]{{2,}})"
+"""A word beside another one."""
 
 
 def _means_otherwise(value: Any, instance: str, key: str = "") -> bool:
@@ -178,7 +298,7 @@ def _means_otherwise(value: Any, instance: str, key: str = "") -> bool:
         return False
     if key == "image":
         return instance in re.split(r"[/:@]", value)
-    return value == instance and key in _COMMON
+    return (value == instance and key in _COMMON) or re.search(_PROSE.format(instance), value) is not None
 
 
 _COMMON = frozenset({"app.kubernetes.io/component", "app.kubernetes.io/name", "args", "command", _NAME})

@@ -20,6 +20,7 @@ from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.quantity import amount
 from ssa_operator.tools.scaffold.escaped_text import TemplateText, expression
 from ssa_operator.tools.scaffold.fields import QUANTITY
+from ssa_operator.tools.scaffold.secret_values import GIVEN
 
 _SCALED = ("Deployment", "StatefulSet")
 _RESOURCES: Mapping[str, Any] = {
@@ -35,7 +36,7 @@ class Parameter(Struct, frozen=True, kw_only=True):
     path: tuple[str, ...]
     """The field, below `spec`."""
     schema: Mapping[str, Any]
-    """Its schema, with the value as default."""
+    """Its schema, with the value as default. The value of a Secret has none, and is required."""
     sources: tuple[str, ...]
     """The manifests that use it: `Deployment web`."""
 
@@ -45,12 +46,16 @@ class Parameters:
     """Collects parameters, and puts their expressions into manifests."""
 
     text: TemplateText
+    instance: str = ""
+    """The name of the instance, which no field has in its name."""
     found: dict[tuple[str, ...], Parameter] = field(default_factory=dict)
 
     def wire(self, body: dict[str, Any], component: str) -> None:
         """Replace the parameters of one manifest. `component` begins their names, '' if it is the only workload."""
         kind, title = body["kind"], f"{body['kind']} {body['metadata']['name']}"
         prefix = (component,) if component else ()
+        if kind == "Secret":
+            self._wire_secret(body, title)
         spec = body.get("spec")
         if not isinstance(spec, dict):
             return
@@ -67,9 +72,16 @@ class Parameters:
             requests = (claim.get("resources") or {}).get("requests") or {}
             if amount(requests.get("storage")) is not None:
                 path = (*prefix, "storage")
-                requests["storage"] = self._add(path, QUANTITY, requests["storage"], title)
+                requests["storage"] = self._add(path, QUANTITY, _as_texts(requests)["storage"], title)
         if kind == "Ingress":
             self._wire_hosts(spec, title)
+
+    def _wire_secret(self, secret: dict[str, Any], title: str) -> None:
+        for key, word in (secret.get("stringData") or {}).items():
+            if word == GIVEN:
+                path = ("secrets", _camel(f"{secret['metadata']['name'].removeprefix(self.instance)}-{key}"))
+                self.found.setdefault(path, Parameter(path=path, schema={"type": "string"}, sources=(title,)))
+                secret["stringData"][key] = self.text.mark(expression(("spec", *path)))
 
     def _wire_containers(self, body: Mapping[str, Any], prefix: tuple[str, ...], title: str) -> None:
         pod: Any = body
@@ -84,7 +96,8 @@ class Parameters:
                 container["image"] = self._add((*own, "image"), {"type": "string"}, container["image"], title)
             resources = container.get("resources")
             if isinstance(resources, Mapping) and resources and resources.keys() <= {"limits", "requests"}:
-                container["resources"] = self._add((*own, "resources"), _RESOURCES, resources, title)
+                amounts = {name: _as_texts(each) for name, each in resources.items()}
+                container["resources"] = self._add((*own, "resources"), _RESOURCES, amounts, title)
 
     def _wire_hosts(self, spec: Mapping[str, Any], title: str) -> None:
         for rule in spec.get("rules") or ():
@@ -99,7 +112,7 @@ class Parameters:
         for number in range(1, len(self.found) + 2):
             own = path if number == 1 else (*path[:-1], f"{path[-1]}{number}")
             known = self.found.get(own)
-            same = known is not None and known.schema["default"] == value
+            same = known is not None and known.schema.get("default") == value
             if known is not None and same and path[-1] in ("host", "image"):
                 sources = tuple(dict.fromkeys((*known.sources, title)))
                 self.found[own] = Parameter(path=own, schema=known.schema, sources=sources)
@@ -125,8 +138,8 @@ def component_of(body: Mapping[str, Any], instance: str, bodies: Sequence[Mappin
     return _camel(name) or _camel(str(body["kind"]))
 
 
-def without_scaled_replicas(bodies: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Remove the replicas of workloads that an autoscaler scales. Returns sentences about them."""
+def without_scaled_replicas(bodies: Sequence[dict[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Remove the replicas of workloads that an autoscaler scales. Returns these workloads."""
     targets = {
         (target.get("kind"), target.get("name"))
         for body in bodies
@@ -136,7 +149,14 @@ def without_scaled_replicas(bodies: Sequence[dict[str, Any]]) -> Iterator[str]:
     for body in bodies:
         if (body["kind"], body["metadata"]["name"]) in targets and "replicas" in (body.get("spec") or {}):
             del body["spec"]["replicas"]
-            yield f"{body['kind']} {body['metadata']['name']}: replicas are left to its HorizontalPodAutoscaler"
+            yield body
+
+
+def _as_texts(amounts: Any) -> Any:
+    """Quantities that the schema of a quantity accepts: it has integers and texts, and `0.5` is neither."""
+    if not isinstance(amounts, Mapping):
+        return amounts
+    return {name: str(each) if isinstance(each, float) else each for name, each in amounts.items()}
 
 
 def _kind_of(body: Mapping[str, Any]) -> GroupKind:

@@ -7,24 +7,20 @@ Promises:
 
 from __future__ import annotations
 
-import copy
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
-from ssa_operator.objects.identity import GroupKind, split_api_version
+from ssa_operator.objects.identity import split_api_version
 from ssa_operator.schema.crd_schema import object_schema
-from ssa_operator.tools.offline.template_folders import cluster_scoped, possible_plurals
+from ssa_operator.tools.offline.template_folders import possible_plurals
 from ssa_operator.tools.scaffold import starter
-from ssa_operator.tools.scaffold.cleaning import clean
 from ssa_operator.tools.scaffold.definition import definition, example, infer
-from ssa_operator.tools.scaffold.escaped_text import TemplateText
 from ssa_operator.tools.scaffold.fields import complete, spec_schema
-from ssa_operator.tools.scaffold.instance_names import InstanceNames, find_instance, find_namespace
+from ssa_operator.tools.scaffold.manifest_templates import manifest_templates
 from ssa_operator.tools.scaffold.names import ResourceNames, ScaffoldError
-from ssa_operator.tools.scaffold.parameters import Parameter, Parameters, component_of, without_scaled_replicas
+from ssa_operator.tools.scaffold.parameters import Parameter
 
 VERSION = "v1alpha1"
 """The version of a new resource, by the convention for an API that may still change."""
@@ -54,6 +50,10 @@ class Parts(Struct, frozen=True, kw_only=True):
     templates: Mapping[str, str]
     """The text of each file of the template folder, by its name."""
     example: Mapping[str, Any]
+    case_parent: Mapping[str, Any] | None = None
+    """The parent of the golden case, None for the example: another name shows what changes with it."""
+    given_crds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The CRDs among the given manifests, by name."""
     parameters: Sequence[Parameter] = ()
     """The values of manifests that became fields."""
     notes: Sequence[str] = field(default=())
@@ -166,104 +166,28 @@ def _needed(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_manifests(request: NewRequest, manifests: Sequence[Mapping[str, Any]]) -> Parts:
     names = _names(request, request.group, request.version)
-    namespace = find_namespace(manifests)
-    cleaned = clean(manifests, namespace)
-    notes = list(cleaned.notes)
-    bodies = [copy.deepcopy(body) for body in cleaned.bodies]
-    if not bodies:
-        raise ScaffoldError("no manifest is left to make templates of:\n" + "\n".join(notes))
-    instance = request.instance or find_instance(bodies)
-    text = TemplateText(json.dumps(bodies))
-    renamed = InstanceNames(
-        instance=instance,
-        namespace=namespace,
-        objects=frozenset((body["kind"], body["metadata"]["name"]) for body in bodies),
-        text=text,
-    )
-    renamed.judge(bodies)
-    notes += without_scaled_replicas(bodies)
-    parameters = Parameters(text)
-    files: dict[str, str] = {}
-    for body in bodies:
-        component = component_of(body, instance, bodies)
-        written = renamed.replaced(body)
-        # A parameter holds the value of the manifest itself, without the name of the parent.
-        wired = copy.deepcopy(body)
-        parameters.wire(wired, component)
-        merged = _merged(written, wired, text)
-        if body["kind"] == "Secret" and "stringData" in merged:
-            merged["stringData"] = {key: text.mark("generated()") for key in merged["stringData"]}
-        files[_file_name(body, instance, bodies, files)] = text.write(merged)
-    notes += _notes(bodies, renamed)
-    if any(GroupKind.of(body["apiVersion"], body["kind"]) in cluster_scoped({}) for body in bodies):
-        files["_settings.yaml"] = "clusterScope: true\n"
-        notes.append("_settings.yaml allows cluster-scoped children; remove it with the manifests that need it")
+    made = manifest_templates(manifests, request.instance, names.singular)
+    if names.folder in made.crds:
+        raise ScaffoldError(f"the manifests have a CRD {names.folder}, too; use another kind, --group or --plural")
     spec: dict[str, Any] = {"type": "object", "properties": {}}
-    for parameter in parameters.found.values():
+    for parameter in made.parameters:
         at = spec["properties"]
         for part in parameter.path[:-1]:
             at = at.setdefault(part, {"type": "object", "properties": {}})["properties"]
         at[parameter.path[-1]] = dict(parameter.schema)
-    spec = complete(spec)
-    name = instance or names.singular
+    secrets = spec["properties"].get("secrets")
+    given = [parameter.path[-1] for parameter in made.parameters if "default" not in parameter.schema]
+    if given:
+        secrets["required"] = given
+    content = {"secrets": dict.fromkeys(given, "change-me")} if given else {}
+    parent = {**example(names, {"type": "object"}, made.name, {}), "spec": content}
     return Parts(
         names=names,
-        crd=definition(names, spec, ready_replicas=False),
-        templates=files,
-        example={**example(names, {"type": "object"}, name, {}), "spec": {}},
-        parameters=tuple(parameters.found.values()),
-        notes=notes,
+        crd=definition(names, complete(spec), ready_replicas=False),
+        templates=made.files,
+        example=parent,
+        case_parent={**parent, "metadata": {"name": f"{made.name}-two", "namespace": "other"}},
+        parameters=made.parameters,
+        given_crds=made.crds,
+        notes=made.notes,
     )
-
-
-def _merged(renamed: Any, wired: Any, text: TemplateText) -> Any:
-    """The manifest with the marks of both: those of parameters win."""
-    if isinstance(wired, str) and text.is_marked(wired):
-        return wired
-    if isinstance(renamed, Mapping) and isinstance(wired, Mapping):
-        return {key: _merged(item, wired[key], text) for key, item in renamed.items()}
-    if isinstance(renamed, list) and isinstance(wired, list):
-        return [_merged(one, other, text) for one, other in zip(renamed, wired, strict=True)]
-    return renamed
-
-
-def _file_name(
-    body: Mapping[str, Any], instance: str, bodies: Sequence[Mapping[str, Any]], taken: Mapping[str, str]
-) -> str:
-    """The name of a template: the kind, and also the name if there are several of the kind."""
-    kind = str(body["kind"]).lower()
-    rest = str(body["metadata"]["name"]).removeprefix(instance).strip("-")
-    several = sum(each["kind"] == body["kind"] for each in bodies) > 1
-    stem = f"{kind}-{rest}" if several and rest else kind
-    stem = "".join(letter if letter.isalnum() or letter in "-." else "-" for letter in stem)
-    candidates = [f"{stem}.yaml.j2", *(f"{stem}-{number}.yaml.j2" for number in range(2, len(bodies) + 2))]
-    return next(name for name in candidates if name not in taken)
-
-
-def _notes(bodies: Sequence[Mapping[str, Any]], renamed: InstanceNames) -> list[str]:
-    notes = []
-    if not renamed.instance:
-        notes.append("the names have no beginning in common, so the name of the object comes before each")
-    elif not renamed.general:
-        notes.append(
-            f"{renamed.instance} is the name of an image, a container or a label, too, so it is replaced in names, "
-            "labels and references only; look for it in other texts"
-        )
-    for body in bodies:
-        labels = _selector(body)
-        if labels and renamed.replaced(labels, ("spec", "selector")) == labels:
-            notes.append(
-                f"{body['kind']} {body['metadata']['name']}: the selector is the same for all objects; add the label "
-                "app.kubernetes.io/instance with the name of the object to the selector and the pods"
-            )
-    return notes
-
-
-def _selector(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The labels that a workload or Service selects."""
-    selector = (body.get("spec") or {}).get("selector") if body["kind"] in _SELECTING else None
-    found = selector.get("matchLabels", selector) if isinstance(selector, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
-
-
-_SELECTING = ("Deployment", "StatefulSet", "DaemonSet", "Service")

@@ -127,6 +127,10 @@ def write_resource(
     files = _with_expected(_files(made, folders, from_crd), made, folders)
     if project is not None:
         files = {**_project_files(project, made), **files}
+    for name, each in made.given_crds.items():
+        path = folders.crds / f"{name}.yaml"
+        if path.is_file() and read_text(path) == yaml_document(each):
+            del files[path]
     if from_crd is not None and from_crd.resolve().parent == folders.crds.resolve():
         del files[folders.crds / f"{made.names.folder}.yaml"]
     if dry_run:
@@ -174,6 +178,7 @@ def manifests(path: Path) -> list[Mapping[str, Any]]:
         source = "standard input" if str(path) == "-" else path
         raise CommandError(f"there is no manifest in {source}", code=2)
     refuse_invalid_values(found)
+    crd_kinds(document for document in found if document.body["kind"] == "CustomResourceDefinition")
     return [document.body for document in found]
 
 
@@ -183,8 +188,9 @@ def _files(made: Parts, folders: Folders, from_crd: Path | None) -> dict[Path, s
     crd = yaml_document(made.crd) if from_crd is None else read_text(from_crd)
     files = {folders.crds / f"{names.folder}.yaml": crd}
     files |= {folders.templates / names.folder / name: text for name, text in made.templates.items()}
+    files |= {folders.crds / f"{name}.yaml": yaml_document(each) for name, each in made.given_crds.items()}
     files[folders.examples / f"{names.singular}.yaml"] = yaml_document(made.example)
-    files[folders.case(names) / PARENT] = yaml_document(made.example)
+    files[folders.case(names) / PARENT] = yaml_document(made.case_parent or made.example)
     return files
 
 
@@ -258,8 +264,12 @@ def _print_files(files: Mapping[Path, str], output: OutputFormat, made: Parts) -
 
 def _report(files: Mapping[Path, str], made: Parts, output: OutputFormat, *, texts: bool = False) -> None:
     """Print which files were written, and what the author should know."""
-    parameters = [
-        {"field": ".".join(("spec", *each.path)), "default": each.schema["default"], "manifests": list(each.sources)}
+    parameters: list[dict[str, Any]] = [
+        {
+            "field": ".".join(("spec", *each.path)),
+            "default": each.schema.get("default"),
+            "manifests": list(each.sources),
+        }
         for each in made.parameters
     ]
     if output is not OutputFormat.TABLE:
@@ -269,7 +279,8 @@ def _report(files: Mapping[Path, str], made: Parts, output: OutputFormat, *, tex
     for path in files:
         streams.line(f"created {path}")
     for each in parameters:
-        streams.line(f"field {each['field']}: {_short(each['default'])} ({', '.join(each['manifests'])})")
+        default = "required" if each["default"] is None else _short(each["default"])
+        streams.line(f"field {each['field']}: {default} ({', '.join(each['manifests'])})")
     for note in made.notes:
         streams.error(f"note: {note}")
 

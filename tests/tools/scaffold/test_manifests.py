@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import tempfile
 from pathlib import Path
@@ -11,27 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tools.scaffold.laws import made, renders
 from tests.tools.scaffold.projects import findings, invoke, project, read, rendered, spec_of
-
-LABELS = {"app.kubernetes.io/instance": "rel", "app.kubernetes.io/name": "shop"}
-
-
-def manifest(kind: str, name: str, **fields: Any) -> dict[str, Any]:
-    api_version = {
-        "Deployment": "apps/v1",
-        "StatefulSet": "apps/v1",
-        "Job": "batch/v1",
-        "Ingress": "networking.k8s.io/v1",
-    }
-    metadata = {"name": name, "labels": dict(LABELS), **fields.pop("metadata", {})}
-    return {"apiVersion": api_version.get(kind, "v1"), "kind": kind, "metadata": metadata, **fields}
-
-
-def workload(name: str = "rel-web", kind: str = "Deployment", *, replicas: int = 2, **container: Any) -> dict[str, Any]:
-    pod = {"containers": [{"name": "web", "image": "shop:1", **container}]}
-    template = {"metadata": {"labels": {**LABELS, "part": name}}, "spec": pod}
-    selector = {"matchLabels": {**LABELS, "part": name}}
-    return manifest(kind, name, spec={"replicas": replicas, "selector": selector, "template": template})
+from tests.tools.scaffold.shapes import LABELS, WIDGETS, manifest, workload
 
 
 def written(tmp_path: Path, *manifests: dict[str, Any]) -> str:
@@ -67,6 +50,21 @@ def test_what_the_cluster_and_helm_added_is_removed(tmp_path: Path) -> None:
         assert findings(folder) == []
 
 
+def test_the_crds_of_the_manifests_are_files_of_the_project_that_check_uses(tmp_path: Path) -> None:
+    option = written(
+        tmp_path, WIDGETS, {**manifest("ConfigMap", "rel"), "apiVersion": "example.org/v1", "kind": "Widget"}
+    )
+    with project(option) as folder:
+        assert {path.name for path in (folder / "crds").iterdir()} == {
+            "widgets.example.org.yaml",
+            "things.example.com.yaml",
+        }
+        assert [each["message"] for each in findings(folder) if each["severity"] == "error"] == []
+        # A second resource of the same chart finds the CRD there.
+        result = invoke(folder, "new", "Other", "--group=example.com", option)
+        assert result.exit_code == 0, result.exception
+
+
 def test_a_list_and_a_folder_of_files_are_read(tmp_path: Path) -> None:
     inner = tmp_path / "in" / "shop" / "templates"
     inner.mkdir(parents=True)
@@ -93,13 +91,15 @@ def test_objects_of_controllers_tests_of_helm_and_certificates_are_left_out_by_n
     assert [each["metadata"]["name"] for each in rendered(tmp_path)] == ["rel"]
 
 
-def test_an_object_of_another_namespace_is_named(tmp_path: Path) -> None:
+def test_an_object_of_another_namespace_stays_there_and_is_named(tmp_path: Path) -> None:
     names = {"rel-a": "prod", "rel-b": "prod", "rel-c": "system"}
     maps = [manifest("ConfigMap", name, metadata={"namespace": namespace}) for name, namespace in names.items()]
     option = written(tmp_path, *maps, manifest("ConfigMap", "rel-d"))
     result = invoke(tmp_path, "new", "Thing", "--group=example.com", option, "--output=json")
-    (note,) = json.loads(result.stdout)["notes"]
-    assert note == "ConfigMap rel-c was in the namespace system, and goes into that of the object"
+    first, second = json.loads(result.stdout)["notes"]
+    assert first == "the manifests were in the namespace prod, and go into that of the object"
+    assert second.startswith("ConfigMap rel-c is cluster-scoped, or has a namespace of its own; _settings.yaml allows")
+    assert {each["metadata"].get("namespace") for each in rendered(tmp_path)} == {None, "system"}
 
 
 def test_no_content_of_a_secret_is_in_a_file_or_in_the_output(tmp_path: Path) -> None:
@@ -115,6 +115,43 @@ def test_no_content_of_a_secret_is_in_a_file_or_in_the_output(tmp_path: Path) ->
     assert not [path for path in files if "hunter2" in path.read_text() or "aHVudGVyMg" in path.read_text()]
     (made,) = rendered(tmp_path)
     assert made["stringData"].keys() == {"password", "token"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("username", "carol"),
+        ("dsn", "postgres://app:pw@rel-db/app"),
+        ("config", '{"a": 1}'),
+        ("motto", "two words"),
+        ("peer", "rel-db"),
+        ("fernet-key", "cw_0x689RpI-jtRR7oE8h_eQsKImvJapLeSbXpwF4e4="),
+        ("cluster", "123e4567-e89b-12d3-a456-426614174000"),
+    ],
+)
+def test_a_secret_text_with_a_meaning_is_a_required_field(key: str, value: str) -> None:
+    database = manifest("Service", "rel-db", spec={"ports": [{"port": 80}]})
+    found = made(
+        database, manifest("Secret", "rel-auth", stringData={key: value, "password": "hunter2"}), instance="rel"
+    )
+    (parameter,) = found.parameters
+    schema = found.crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert schema["required"] == ["secrets"]
+    assert schema["properties"]["secrets"]["required"] == [parameter.path[-1]]
+    assert value not in repr(found)
+    (data,) = (body["data"] for identity, body in renders(found).items() if identity[1] == "Secret")
+    assert base64.b64decode(data[key]).decode() == "change-me"
+    assert base64.b64decode(data["password"]).decode() != "change-me"
+    assert f"Secret rel-auth: {key} can't be drawn, because the text has a meaning: a required field" in found.notes
+
+
+def test_a_value_that_two_secrets_have_is_drawn_once(tmp_path: Path) -> None:
+    first = manifest("Secret", "rel-db", stringData={"password": "hunter2"})
+    second = manifest("Secret", "rel-web", data={"db-password": "aHVudGVyMg=="})
+    templates = made(first, second, instance="rel").templates
+    assert "password: {{ generated() }}" in templates["secret-db.yaml.j2"]
+    read_it = 'db-password: {{ child("Secret", name ~ "-db").data["password"] | b64decode }}'
+    assert read_it in templates["secret-web.yaml.j2"]
 
 
 def test_a_value_that_users_set_is_a_field_with_the_value_as_default(tmp_path: Path) -> None:
@@ -170,7 +207,7 @@ def test_references_follow_the_name_of_the_object(tmp_path: Path) -> None:
     ]
     objects = [
         workload(env=environment),
-        manifest("ConfigMap", "rel-conf", data={"a": "relevant barrel rel/x"}),
+        manifest("ConfigMap", "rel-conf", data={"a": "relevant barrel rel/x rel-db/x"}),
         manifest("Service", "rel-db", metadata={"namespace": "prod"}, spec={"ports": [{"port": 80}]}),
     ]
     with project(written(tmp_path, *objects)) as folder:
@@ -181,7 +218,7 @@ def test_references_follow_the_name_of_the_object(tmp_path: Path) -> None:
     assert container["env"][0]["valueFrom"]["configMapKeyRef"]["name"] == "mine-conf"
     assert container["env"][1]["value"] == "http://mine-db.here.svc:80/mine-db"
     assert container["env"][2]["valueFrom"]["secretKeyRef"]["name"] == "of-others"
-    assert found["ConfigMap"]["data"] == {"a": "relevant barrel mine/x"}
+    assert found["ConfigMap"]["data"] == {"a": "relevant barrel rel/x mine-db/x"}
 
 
 def test_a_name_that_means_other_things_too_is_replaced_in_names_and_references_only(tmp_path: Path) -> None:

@@ -1,0 +1,174 @@
+"""Makes the template folder of a resource of manifests.
+
+Promises:
+- Rendered for the example, every manifest equals the given one, but for what a note names.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.tools.scaffold.cleaning import clean
+from ssa_operator.tools.scaffold.escaped_text import TemplateText
+from ssa_operator.tools.scaffold.given_crds import given_crds, scopes_of
+from ssa_operator.tools.scaffold.instance_labels import add_instance_labels
+from ssa_operator.tools.scaffold.instance_names import InstanceNames, find_instance, find_namespace
+from ssa_operator.tools.scaffold.names import ScaffoldError
+from ssa_operator.tools.scaffold.notes import Notes, title
+from ssa_operator.tools.scaffold.parameters import Parameter, Parameters, component_of, without_scaled_replicas
+from ssa_operator.tools.scaffold.secret_values import DRAWN, GIVEN
+
+
+class ManifestTemplates(Struct, frozen=True, kw_only=True):
+    """A template folder, and what goes with it."""
+
+    files: Mapping[str, str]
+    """The text of each file by its name."""
+    name: str
+    """The name of the example."""
+    parameters: Sequence[Parameter]
+    """The values that became fields."""
+    crds: Mapping[str, Mapping[str, Any]]
+    """The CRDs among the manifests by their names."""
+    notes: Sequence[str]
+    """Notes for the author, as sentences."""
+
+
+def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, singular: str) -> ManifestTemplates:
+    """The template folder. `instance` is the name that becomes the parent's, '' to find it; `singular` is the name of
+    the example if there is none. Raises ScaffoldError.
+    """
+    crds, given = given_crds(manifests)
+    namespace = find_namespace(given)
+    notes = Notes()
+    bodies = clean(given, namespace, notes)
+    if not bodies:
+        raise ScaffoldError("\n".join(["no manifest is left to make templates of", *notes]))
+    if namespace not in ("", "default"):
+        notes.say(f"the manifests were in the namespace {namespace}, and go into that of the object")
+    instance = instance or find_instance(bodies)
+    text = TemplateText(json.dumps(bodies))
+    renamed = InstanceNames(
+        instance=instance,
+        namespace=namespace,
+        bodies=bodies,
+        text=text,
+    )
+    add_instance_labels(bodies, renamed, notes)
+    notes.add("replicas are left to its HorizontalPodAutoscaler", *without_scaled_replicas(bodies))
+    parameters = Parameters(text, instance)
+    files: dict[str, str] = {}
+    for body in bodies:
+        component = component_of(body, instance, bodies)
+        written = renamed.replaced(body)
+        # A parameter holds the value of the manifest itself, without the name of the parent.
+        wired = copy.deepcopy(body)
+        parameters.wire(wired, component)
+        merged = _merged(written, wired, text)
+        if body["kind"] == "Secret" and "stringData" in merged:
+            for key, word in body["stringData"].items():
+                merged["stringData"][key] = _secret_value(word, renamed, text) or merged["stringData"][key]
+        files[_file_name(body, instance, bodies, files)] = text.write(merged)
+    _refuse_equal_names(bodies, renamed)
+    _note_names(bodies, renamed, notes)
+    files |= _settings(bodies, crds, notes)
+    return ManifestTemplates(
+        files=files,
+        name=instance or singular,
+        parameters=tuple(parameters.found.values()),
+        crds={crd["metadata"]["name"]: crd for crd in crds},
+        notes=list(notes),
+    )
+
+
+def _secret_value(word: str, renamed: InstanceNames, text: TemplateText) -> str | None:
+    """The mark of a Secret's value, None for that of a field."""
+    if word == DRAWN:
+        return text.mark("generated()")
+    if word == GIVEN:
+        return None
+    name, _, key = word.partition("/")
+    parts = renamed.renamed(name).split(text.mark("name"))
+    pieces = [json.dumps(part) if part else None for part in parts]
+    written = " ~ name ~ ".join(piece or '""' for piece in pieces).removeprefix('"" ~ ').removesuffix(' ~ ""')
+    return text.mark(f'child("Secret", {written}).data[{json.dumps(key)}] | b64decode')
+
+
+def _refuse_equal_names(bodies: Sequence[Mapping[str, Any]], renamed: InstanceNames) -> None:
+    """Raise ScaffoldError if two manifests would have the same name."""
+    found: dict[tuple[str, str, str], Mapping[str, Any]] = {}
+    for body in bodies:
+        metadata = body["metadata"]
+        name = metadata["name"] if renamed.is_identity(body) else renamed.rename(metadata["name"])
+        known = found.setdefault((body["kind"], metadata.get("namespace", ""), name), body)
+        if known is not body:
+            raise ScaffoldError(
+                f"{title(known)} and {title(body)} would have the same name for an object; rename one of them, or name "
+                "another --instance"
+            )
+
+
+def _settings(
+    bodies: Sequence[Mapping[str, Any]], crds: Sequence[Mapping[str, Any]], notes: Notes
+) -> Mapping[str, str]:
+    """The file of settings, if children are outside of the parent's namespace."""
+    scopes = scopes_of(crds)
+    wide = []
+    for body in bodies:
+        kind = GroupKind.of(body["apiVersion"], body["kind"])
+        if kind not in scopes:
+            notes.add("a kind of unknown scope, which counts as namespaced; give its CRD with the manifests", body)
+        if not scopes.get(kind, True) or body["metadata"].get("namespace"):
+            wide.append(body)
+    if not wide:
+        return {}
+    notes.add(
+        "is cluster-scoped, or has a namespace of its own; _settings.yaml allows that (clusterScope), and two objects "
+        "must not have such a child of one name",
+        *wide,
+    )
+    return {"_settings.yaml": "clusterScope: true\n"}
+
+
+def _merged(renamed: Any, wired: Any, text: TemplateText) -> Any:
+    """The manifest with the marks of both: those of parameters win."""
+    if isinstance(wired, str) and text.is_marked(wired):
+        return wired
+    if isinstance(renamed, Mapping) and isinstance(wired, Mapping):
+        return {key: _merged(item, wired[key], text) for key, item in renamed.items()}
+    if isinstance(renamed, list) and isinstance(wired, list):
+        return [_merged(one, other, text) for one, other in zip(renamed, wired, strict=True)]
+    return renamed
+
+
+def _file_name(
+    body: Mapping[str, Any], instance: str, bodies: Sequence[Mapping[str, Any]], taken: Mapping[str, str]
+) -> str:
+    """The name of a template: the kind, and also the name if there are several of the kind."""
+    kind = str(body["kind"]).lower()
+    rest = str(body["metadata"]["name"]).removeprefix(instance).strip("-")
+    several = sum(each["kind"] == body["kind"] for each in bodies) > 1
+    stem = f"{kind}-{rest}" if several and rest else kind
+    stem = "".join(letter if letter.isalnum() or letter in "-." else "-" for letter in stem)
+    candidates = [f"{stem}.yaml.j2", *(f"{stem}-{number}.yaml.j2" for number in range(2, len(bodies) + 2))]
+    return next(name for name in candidates if name not in taken)
+
+
+def _note_names(bodies: Sequence[Mapping[str, Any]], renamed: InstanceNames, notes: Notes) -> None:
+    if not renamed.instance:
+        notes.say("the names have no beginning in common, so the name of the object comes before each")
+    for body in bodies:
+        name = body["metadata"]["name"]
+        if renamed.is_identity(body):
+            notes.add("the name has a meaning of its own and stays, so only one object can have it", body)
+        elif renamed.instance and not renamed.contains(name):
+            notes.add(f"a name without {renamed.instance}, so the name of the object comes before it", body)
+    if renamed.kept:
+        fields = ", ".join(f"{field} of {owner}" for owner, field in renamed.kept)
+        notes.say(f"these texts have names of objects that are ordinary words, too, and stay: {fields}")

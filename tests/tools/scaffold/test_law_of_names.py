@@ -1,0 +1,220 @@
+"""For a parent of another name and namespace, references follow the objects, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ssa_operator.tools.scaffold.names import ScaffoldError
+from tests.tools.scaffold.laws import made, renders
+from tests.tools.scaffold.shapes import of, pods
+
+SERVICE = of("v1", "Service", "shop-db-headless", metadata={"namespace": "web"}, spec={"ports": [{"port": 80}]})
+SET = of(
+    "apps/v1",
+    "StatefulSet",
+    "shop-db",
+    spec={
+        "serviceName": "shop-db-headless",
+        "selector": {"matchLabels": {"app": "shop-db"}},
+        "template": {
+            "metadata": {"labels": {"app": "shop-db"}},
+            "spec": {"containers": [{"name": "a", "image": "a:1"}]},
+        },
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
+    },
+)
+ACCOUNT = of("v1", "ServiceAccount", "shop-sa")
+OTHERS = [SERVICE, SET, ACCOUNT, of("v1", "Service", "shop-web", spec={"ports": [{"port": 80}]})]
+
+
+def follows(body: dict[str, Any]) -> dict[str, Any]:
+    """A manifest beside OTHERS, rendered for the parent `two` in the namespace `here`."""
+    found = renders(made(*OTHERS, body, instance="shop"), "two", "here")
+    (result,) = (each for each in found.values() if each["kind"] == body["kind"] and "test" in each["metadata"]["name"])
+    return result
+
+
+@pytest.mark.parametrize(
+    ("text", "renamed"),
+    [
+        ("shop-db-0.shop-db-headless.web.svc.cluster.local:1", "two-db-0.two-db-headless.here.svc.cluster.local:1"),
+        ("a=http://shop-db-1.shop-db-headless:80,x", "a=http://two-db-1.two-db-headless:80,x"),
+        ("shop-db-$i.shop-db-headless.web.svc", "two-db-$i.two-db-headless.here.svc"),
+        ("$(POD).shop-db-headless.web.svc", "$(POD).two-db-headless.here.svc"),
+        ("*.shop-db-headless.web.svc", "*.two-db-headless.here.svc"),
+        ("claim=data-shop-db-0", "claim=data-two-db-0"),
+        ("shop-db-{0..2}", "two-db-{0..2}"),
+        ("user:pw@shop-web/x", "user:pw@two-web/x"),
+        ("system:serviceaccount:web:shop-sa", "system:serviceaccount:here:two-sa"),
+        ("shop-web.web", "two-web.here"),
+        ("system:serviceaccount:other:shop-sa", "system:serviceaccount:other:shop-sa"),
+        ("prometheus.web.svc", "prometheus.web.svc"),
+        ("shop-web.other.svc", "shop-web.other.svc"),
+        ("shop-websites my-shop-web shop-web_x", "shop-websites my-shop-web shop-web_x"),
+        ("shop shop/x shop-queue-0", "shop shop/x shop-queue-0"),
+    ],
+)  # fmt: skip
+def test_a_name_or_host_in_a_text_follows_its_object(text: str, renamed: str) -> None:
+    environment = [{"name": "A", "value": text}]
+    container = {"name": "shop-web", "image": "shop-web:1", "env": environment, "args": [text]}
+    deployment = follows(pods({"app": "x"}, "shop-test", containers=[container]))
+    (found,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert [found["env"][0]["value"], *found["args"]] == [renamed, renamed]
+    assert (found["name"], found["image"]) == ("shop-web", "shop-web:1")
+    assert follows(of("v1", "ConfigMap", "shop-test", data={"shop-web": text}))["data"] == {"shop-web": renamed}
+    spec = {"hosts": [text], "name": text}
+    assert follows(of("example.org/v1", "Setup", "shop-test", spec=spec))["spec"] == {
+        "hosts": [renamed],
+        "name": renamed,
+    }
+
+
+RBAC = "rbac.authorization.k8s.io/v1"
+
+
+def test_roles_and_subjects_follow() -> None:
+    subjects = [
+        {"kind": "ServiceAccount", "name": "shop-sa", "namespace": "web"},
+        {"kind": "ServiceAccount", "name": "shop-sa", "namespace": "other"},
+        {"kind": "ServiceAccount", "name": "prometheus", "namespace": "web"},
+    ]
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    binding = follows(of(RBAC, "RoleBinding", "shop-test", roleRef=reference, subjects=subjects))
+    assert binding["roleRef"]["name"] == "view"
+    assert [(each["name"], each["namespace"]) for each in binding["subjects"]] == [
+        ("two-sa", "here"),
+        ("shop-sa", "other"),
+        ("prometheus", "web"),
+    ]
+    rules = [
+        {"apiGroups": [""], "resources": ["services"], "resourceNames": ["shop-web", "other"]},
+        {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["shop-web"]},
+    ]
+    role = follows(of(RBAC, "Role", "shop-test", rules=rules))
+    assert [rule["resourceNames"] for rule in role["rules"]] == [["two-web", "other"], ["shop-web"]]
+
+
+def test_webhooks_and_targets_follow() -> None:
+    config = {"clientConfig": {"service": {"name": "shop-web", "namespace": "web"}}, "name": "shop-web.example.com"}
+    hooks = follows(
+        of("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "shop-test", webhooks=[config])
+    )
+    assert hooks["webhooks"] == [
+        {"clientConfig": {"service": {"name": "two-web", "namespace": "here"}}, "name": "shop-web.example.com"}
+    ]
+    target = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "shop-db"}
+    scaler = of("autoscaling/v2", "HorizontalPodAutoscaler", "shop-test", spec={"scaleTargetRef": target})
+    assert follows(scaler)["spec"]["scaleTargetRef"]["name"] == "two-db"
+
+
+def test_classes_follow_and_those_of_the_cluster_stay() -> None:
+    bodies = [
+        of("scheduling.k8s.io/v1", "PriorityClass", "shop-high", value=5),
+        pods({"app": "x"}, "shop-a", priorityClassName="shop-high", runtimeClassName="shop-high"),
+        of("apiregistration.k8s.io/v1", "APIService", "v1.shop.example.com"),
+    ]
+    found = made(*bodies, instance="shop")
+    by_kind = {each["kind"]: each for each in renders(found, "two", "here").values()}
+    pod = by_kind["Deployment"]["spec"]["template"]["spec"]
+    assert (pod["priorityClassName"], pod["runtimeClassName"]) == ("two-high", "shop-high")
+    assert by_kind["APIService"]["metadata"]["name"] == "v1.shop.example.com"
+    assert any(note.startswith("APIService v1.shop.example.com: the name has a meaning") for note in found.notes)
+
+
+def test_an_ordinary_word_stays_and_is_named() -> None:
+    bodies = [
+        of("v1", "Service", "my", spec={"ports": [{"port": 80}]}),
+        of("v1", "ConfigMap", "my-conf", data={"a": "this is my text", "b": "http://my:80"}),
+    ]
+    found = made(*bodies, instance="my")
+    by_kind = {each["kind"]: each for each in renders(found, "two", "here").values()}
+    assert by_kind["ConfigMap"]["data"] == {"a": "this is my text", "b": "http://two:80"}
+    assert (
+        "these texts have names of objects that are ordinary words, too, and stay: data.a of ConfigMap my-conf"
+        in found.notes
+    )
+
+
+NAMES = ("shop-a", "shop-b", "shop-db")
+KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "ConfigMap": ("envFrom", lambda name: {"configMapRef": {"name": name}}),
+    "Secret": ("envFrom", lambda name: {"secretRef": {"name": name}}),
+    "Service": ("env", lambda name: {"name": "A", "value": f"http://{name}.web.svc:80/{name}"}),
+    "PersistentVolumeClaim": ("volumes", lambda name: {"name": "v", "persistentVolumeClaim": {"claimName": name}}),
+    "ServiceAccount": ("account", lambda name: name),
+}
+
+
+@settings(max_examples=60)
+@given(
+    objects=st.sets(st.tuples(st.sampled_from([*KINDS]), st.sampled_from(NAMES)), max_size=6),
+    references=st.lists(st.tuples(st.sampled_from([*KINDS]), st.sampled_from([*NAMES, "other", "shop-x"])), max_size=6),
+)
+def test_a_reference_resolves_among_the_rendered_manifests_if_it_did_among_the_given(
+    objects: set[tuple[str, str]], references: list[tuple[str, str]]
+) -> None:
+    bodies = [of("v1", kind, name, metadata={"namespace": "web"}) for kind, name in sorted(objects)]
+    container: dict[str, Any] = {"name": "shop-a", "image": "shop-b:1", "env": [], "envFrom": []}
+    pod: dict[str, Any] = {"containers": [container], "volumes": []}
+    for kind, name in references:
+        field, reference = KINDS[kind]
+        if field == "account":
+            pod["serviceAccountName"] = name
+        else:
+            (container if field in container else pod)[field].append(reference(name))
+    found = made(*bodies, pods({"app": "x"}, "shop-pods", **pod), instance="shop")
+    rendered = {(key[1], key[3]): body for key, body in renders(found, "two", "here").items()}
+    for kind, name in objects:
+        assert (kind, name.replace("shop", "two")) in rendered
+    actual = rendered["Deployment", "two-pods"]["spec"]["template"]["spec"]
+    expected: dict[str, Any] = {"containers": [{**container, "env": [], "envFrom": []}], "volumes": []}
+    for kind, name in references:
+        new = name.replace("shop", "two") if (kind, name) in objects else name
+        field, reference = KINDS[kind]
+        if field == "account":
+            expected["serviceAccountName"] = new
+        elif kind == "Service":
+            host = f"{new}.{'here' if new != name else 'web'}.svc:80"
+            known = name in dict.fromkeys(each for _, each in objects) or name == "shop-pods"
+            path = name.replace("shop", "two") if known else name
+            expected["containers"][0]["env"].append({"name": "A", "value": f"http://{host}/{path}"})
+        else:
+            (expected["containers"][0] if field in container else expected)[field].append(reference(new))
+    assert actual == expected
+
+
+def test_two_parents_do_not_select_each_other_s_pods() -> None:
+    service = of("v1", "Service", "web", spec={"selector": {"app": "front"}, "ports": [{"port": 80}]})
+    budget = of("policy/v1", "PodDisruptionBudget", "web", spec={"selector": {"matchLabels": {"app": "front"}}})
+    elsewhere = of("v1", "Service", "dns", spec={"selector": {"k8s-app": "dns"}, "ports": [{"port": 53}]})
+    found = made(pods({"app": "front", "tier": "x"}, "web"), service, budget, elsewhere, instance="shop")
+    by_name = {(key[1], key[3]): body["spec"] for key, body in renders(found, "two", "here").items()}
+    deployment = by_name["Deployment", "two-web"]
+    labels = deployment["template"]["metadata"]["labels"]
+    assert labels["app.kubernetes.io/instance"] == "two"
+    assert deployment["selector"]["matchLabels"] == labels
+    assert by_name["Service", "two-web"]["selector"].items() <= labels.items()
+    assert by_name["Service", "two-web"]["selector"]["app.kubernetes.io/instance"] == "two"
+    assert by_name["PodDisruptionBudget", "two-web"]["selector"]["matchLabels"]["app.kubernetes.io/instance"] == "two"
+    assert by_name["Service", "two-dns"]["selector"] == {"k8s-app": "dns"}
+    (note,) = (note for note in found.notes if "is added" in note)
+    assert note.startswith("Deployment web, Service web and PodDisruptionBudget web: the label app.kubernetes.io/inst")
+
+
+def test_manifests_that_would_have_one_name_are_refused() -> None:
+    with pytest.raises(ScaffoldError) as caught:
+        made(of("v1", "ConfigMap", "other"), of("v1", "ConfigMap", "shop-other"), instance="shop")
+    assert "ConfigMap other and ConfigMap shop-other would have the same name" in str(caught.value)
+
+
+def test_the_namespace_of_hosts_follows_even_if_no_manifest_names_it() -> None:
+    service = of("v1", "Service", "shop-db", spec={"ports": [{"port": 80}]})
+    texts = of("v1", "ConfigMap", "shop-conf", data={"a": "shop-db.web.svc:80", "b": "dns.kube-system.svc"})
+    found = renders(made(service, texts, instance="shop"), "two", "here")
+    (data,) = (body["data"] for key, body in found.items() if key[1] == "ConfigMap")
+    assert data == {"a": "two-db.here.svc:80", "b": "dns.kube-system.svc"}
