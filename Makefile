@@ -21,7 +21,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac sbom test test-slow test-exhaustive test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-reads bench-renames bench-shards bench-stall bench-start bench-status bench-takeover diagrams docs picture recording site schemas transcripts lint format check constraints manifests clean
+.PHONY: help install run rbac sbom test test-slow test-exhaustive test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check web bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-reads bench-renames bench-shards bench-stall bench-start bench-status bench-takeover diagrams docs picture recording site schemas transcripts lint format check constraints manifests clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -176,6 +176,9 @@ site: ## Build the documentation site in build/html; REPOSITORY_URL=ADDRESS for 
 
 schemas: $(INSTALLED) ## Write the schemas of Kubernetes' kinds for `ssa-operator check`, from the local control plane
 	$(BIN)/python -m docs.generate schemas
+
+web: ## Build the web view (ssa_operator/web/static) from web/src (needs npm)
+	cd web && npm ci --no-audit --no-fund && npm run check && npm run build
 
 picture: $(INSTALLED) ## Take the picture of the screen of ssa-operator dev (docs/dev.svg) from a session on a local control plane
 	$(BIN)/python -m docs.generate picture

@@ -233,9 +233,13 @@ class ParentInformer(Generic[State]):
         """The parent with that name, None without one."""
         return self._cache.get(namespace, name)
 
-    def listen(self, listener: Callable[[LiveObject | None, LiveObject | None], None]) -> None:
-        """Have `listener(old, new)` called for every foreign change of a parent."""
-        self._cache.listen(listener)
+    def listen(
+        self, listener: Callable[[LiveObject | None, LiveObject | None], None], *, own_writes: bool = False
+    ) -> None:
+        """Have `listener(old, new)` called for every foreign change of a parent, and with `own_writes` for the
+        operator's own.
+        """
+        self._cache.listen(listener, own_writes=own_writes)
 
     def parent(self, live: LiveObject) -> Parent:
         """The parent as a reconcile takes it."""

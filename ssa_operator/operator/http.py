@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, Self
 
 import msgspec
 from aiohttp import web
@@ -44,14 +44,27 @@ PATHS = {
 """What `/` links to, with what it answers."""
 
 
+class Pages(Protocol):
+    """More routes of the same port, such as the web view, as an async context manager around the server."""
+
+    def routes(self, access: AccessControl) -> Iterable[web.RouteDef]:
+        """The routes; `access` decides who may read them."""
+
+    async def __aenter__(self) -> object: ...
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
 class Server:
-    """The HTTP server of an operator, as an async context manager. `port` is the port that it listens on.
+    """The HTTP server of an operator, as an async context manager. `port` is the port that it listens on, `pages` are
+    more routes.
 
     Raises CertificateError if the options name files that hold no certificate.
     """
 
-    def __init__(self, operator: Operator, host: str | None, port: int) -> None:
+    def __init__(self, operator: Operator, host: str | None, port: int, pages: Pages | None = None) -> None:
         self._operator = operator
+        self._pages = pages
         files = operator.options.certificate
         self._certificate = ServingCertificate(files) if files is not None else None
         self._renewing: asyncio.Task[None] | None = None
@@ -67,6 +80,7 @@ class Server:
                 web.get("/objects/{folder}", self._objects),
                 web.get("/objects/{folder}/{name}", self._object),
                 web.get("/objects/{folder}/{namespace}/{name}", self._object),
+                *(() if pages is None else pages.routes(self._access)),
             ]
         )
         runner = web.AppRunner(
@@ -85,7 +99,13 @@ class Server:
         return self.connections.port
 
     async def __aenter__(self) -> Self:
-        await self.connections.__aenter__()
+        if self._pages is not None:
+            await self._pages.__aenter__()
+        try:
+            await self.connections.__aenter__()
+        except BaseException:
+            await self._close_pages()
+            raise
         if self._certificate is not None:
             self._renewing = asyncio.create_task(self._certificate.follow(), name="renew the certificate")
         return self
@@ -94,6 +114,11 @@ class Server:
         if self._renewing is not None:
             self._renewing.cancel()
         await self.connections.__aexit__()
+        await self._close_pages()
+
+    async def _close_pages(self) -> None:
+        if self._pages is not None:
+            await self._pages.__aexit__()
 
     @web.middleware
     async def _authorized(self, request: web.Request, handler: Handler) -> web.StreamResponse:

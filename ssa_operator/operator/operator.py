@@ -125,6 +125,8 @@ class Operator:
             guard.record.on_held = self._on_held
         self._tasks: list[asyncio.Task[Any]] = []
         shared = SharedInformers(client, mapper, options, self.metrics, self.queue, SYSTEM)
+        self.mapper = mapper
+        self.shared = shared
         self.controllers = shared.controllers
         if crds is not None:
             crds.on_change = self.controllers.set_refused_crds

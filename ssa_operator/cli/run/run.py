@@ -47,6 +47,8 @@ from ssa_operator.operator.process.option_values import (
 from ssa_operator.operator.process.output_formats import LogFormat, LogLevel
 
 if TYPE_CHECKING:
+    from ssa_operator.operator.http import Pages
+    from ssa_operator.operator.operator import Operator
     from ssa_operator.reconcile.step_record import RecordedStep
 
 
@@ -98,6 +100,10 @@ def run(
         ),
     ] = "",
     listen: Listen = LISTEN,
+    ui: Annotated[
+        bool,
+        typer.Option("--ui", envvar="SSA_OPERATOR_UI", help="Show the web view at /ui of the address of --listen."),
+    ] = False,
     tls_cert_file: Annotated[
         Path | None,
         typer.Option(
@@ -221,9 +227,19 @@ def run(
     )
     asyncio.run(
         session.run_operator(
-            options, connection.Target(kubeconfig=kubeconfig, context=context), crds if install_crds else (), guard
+            options,
+            connection.Target(kubeconfig=kubeconfig, context=context),
+            crds if install_crds else (),
+            guard,
+            _web_view if ui else None,
         )
     )
+
+
+def _web_view(operator: Operator) -> Pages:
+    from ssa_operator.web.routes import WebView
+
+    return WebView(operator)
 
 
 def _configure_logging(log_format: LogFormat, log_level: LogLevel) -> None:

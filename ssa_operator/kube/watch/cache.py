@@ -134,7 +134,7 @@ class Cache:
             yield
         finally:
             del self._deferred[key]
-            self._notify([change for change in deferred.changes if not _is_echo(change, deferred.own_versions)])
+            self._notify(deferred.changes, deferred.own_versions)
 
     def written(self, live: LiveObject, *, changed: bool = True) -> LiveObject:
         """Store the object that an own write returned, unless the cache has a newer one; `changed`: whether the write
@@ -284,8 +284,11 @@ class Cache:
             version_number(resource_version) or 0, self._watched_version.get(namespace, 0)
         )
 
-    def _notify(self, changes: Iterable[Change]) -> None:
-        """Call every listener for every change, even if one of them raises. Raises the first error at the end."""
+    def _notify(self, changes: Iterable[Change], own_versions: Collection[str] = ()) -> None:
+        """Call every listener for every change, even if one of them raises. A change to one of the `own_versions` is an
+        echo that came before its answer: only listeners for own writes get it, whom `written` has not told of it.
+        Raises the first error at the end.
+        """
         failures: list[Exception] = []
         for old, new in changes:
             either = new or old
@@ -293,7 +296,8 @@ class Cache:
             if deferred is not None:
                 deferred.changes.append((old, new))
                 continue
-            for listener in self._listeners:
+            own = new is not None and new.resource_version in own_versions
+            for listener in self._write_listeners if own else self._listeners:
                 try:
                     listener(old, new)
                 except Exception as error:  # noqa: BLE001 - raised below
@@ -322,10 +326,6 @@ class Cache:
             self._objects[key] = live
             if live.parent_uid:
                 self._children.setdefault(live.parent_uid, {})[key] = live
-
-
-def _is_echo(change: Change, own_versions: set[str]) -> bool:
-    return change[1] is not None and change[1].resource_version in own_versions
 
 
 def _key(live: LiveObject) -> Key:

@@ -20,7 +20,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -53,7 +53,7 @@ from ssa_operator.rendering.folder.installation import Installation
 
 if TYPE_CHECKING:
     from ssa_operator.operator.crd_installer import CRDInstaller
-    from ssa_operator.operator.http import Server
+    from ssa_operator.operator.http import Pages, Server
     from ssa_operator.operator.traces import Traces
 
 log = logging.getLogger("ssa_operator")
@@ -62,18 +62,24 @@ MAX_OPEN_FILES = 65536
 """A higher limit would only slow down programs that close all possible files, such as exec plugins."""
 
 
-async def run_operator(options: Options, target: Target, crds: Sequence[Path], watchdog: Watchdog) -> None:
+MakePages = Callable[[Operator], "Pages"]
+"""Makes the pages that the operator's HTTP server shows beside its own routes."""
+
+
+async def run_operator(
+    options: Options, target: Target, crds: Sequence[Path], watchdog: Watchdog, pages: MakePages | None = None
+) -> None:
     """Install the CRDs of these folders, and run an operator until SIGINT or SIGTERM."""
     raise_open_files()
     if options.leader_election is not None:
-        await _run_replica(options, options.leader_election, target, crds, watchdog)
+        await _run_replica(options, options.leader_election, target, crds, watchdog, pages)
         return
     async with connect(target) as client, Transport(client.credentials) as transport:
         await _check_impersonation(client, options)
         installer = await install(client, crds) if crds else None
         traces, store = traces_of(os.environ), suspect_store(transport, options.installation, options.shard)
         guard = StepGuard(record=watchdog.record, store=store, process=watchdog.process)
-        await _run(Operator(client, RESTMapper(client), options, traces, guard=guard, crds=installer), traces)
+        await _run(Operator(client, RESTMapper(client), options, traces, guard=guard, crds=installer), traces, pages)
 
 
 def suspect_store(transport: Transport, installation: Installation, shard: Shard | None) -> SuspectStore:
@@ -110,7 +116,12 @@ async def _check_impersonation(client: Client, options: Options) -> None:
 
 
 async def _run_replica(
-    options: Options, timing: LeaseTiming, target: Target, crds: Sequence[Path], watchdog: Watchdog
+    options: Options,
+    timing: LeaseTiming,
+    target: Target,
+    crds: Sequence[Path],
+    watchdog: Watchdog,
+    pages: MakePages | None,
 ) -> None:
     """Run an operator that writes only while it holds the Lease. It installs its CRDs only then, too."""
     fence = WriteFence()
@@ -140,20 +151,20 @@ async def _run_replica(
             guard=guard,
             crds=installer,
         )
-        await _run(operator, traces)
+        await _run(operator, traces, pages)
 
 
-async def _run(operator: Operator, traces: Traces | None) -> None:
+async def _run(operator: Operator, traces: Traces | None, pages: MakePages | None) -> None:
     """Run an operator until a signal stops it, and send the rest of its traces."""
     dump_on_signal(operator)
     try:
-        await serve(operator, stop_on_signal())
+        await serve(operator, stop_on_signal(), pages)
     finally:
         if traces is not None:
             await asyncio.to_thread(traces.close)
 
 
-async def serve(operator: Operator, stop: asyncio.Event) -> None:
+async def serve(operator: Operator, stop: asyncio.Event, pages: MakePages | None = None) -> None:
     """Run an operator and its servers until `stop` is set. Raises CommandError if a server can't listen."""
     # The imported modules stay in memory, so the garbage collector need not search them. `run` disabled it for their
     # imports.
@@ -162,7 +173,7 @@ async def serve(operator: Operator, stop: asyncio.Event) -> None:
     try:
         async with asyncio.TaskGroup() as group:
             servers = [
-                group.create_task(_serve_http(operator), name="http"),
+                group.create_task(_serve_http(operator, pages), name="http"),
                 group.create_task(_serve_webhook(operator), name="admission"),
             ]
             await operator.run(stop)
@@ -174,7 +185,7 @@ async def serve(operator: Operator, stop: asyncio.Event) -> None:
         raise CommandError(f"{errors.exceptions[0]}; the operator exits, and starts again as a standby") from None
 
 
-async def _serve_http(operator: Operator) -> None:
+async def _serve_http(operator: Operator, make_pages: MakePages | None) -> None:
     """Run the operator's HTTP server, unless `--listen` is empty."""
     if operator.options.listen is None:
         return
@@ -183,9 +194,10 @@ async def _serve_http(operator: Operator) -> None:
     # Importing the server takes as long as a first reconcile.
     from ssa_operator.operator import http
 
+    pages = None if make_pages is None else make_pages(operator)
     async with AsyncExitStack() as stack:
         try:
-            server: Server = await stack.enter_async_context(http.Server(operator, host, port))
+            server: Server = await stack.enter_async_context(http.Server(operator, host, port, pages))
         except CertificateError as error:
             raise CommandError(f"--tls-cert-file, --tls-key-file: {error}") from error
         except OSError as error:
@@ -200,6 +212,8 @@ async def _serve_http(operator: Operator) -> None:
                 host or "*",
                 server.port,
             )
+        if pages is not None:
+            log.info("the web view is at %s://%s:%d/ui/", scheme, host or "localhost", server.port)
         await asyncio.Event().wait()
 
 

@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -124,8 +124,10 @@ async def blamed_objects(
         return [each for each in children if found.child is None or each.live.uid == found.child.uid]
 
 
-async def blamed_children(preview: Preview, parent: Parent) -> list[BlamedObject]:
-    """All live children of a parent, in the order of the templates; those that no template renders come last.
+async def blamed_children(
+    preview: Preview, parent: Parent, wanted: Callable[[Identity], bool] = lambda _: True
+) -> list[BlamedObject]:
+    """The `wanted` live children of a parent, in the order of the templates; those that no template renders come last.
 
     Raises ApiError.
     """
@@ -134,6 +136,7 @@ async def blamed_children(preview: Preview, parent: Parent) -> list[BlamedObject
     own = {live.identity: live for live in planned.observed.children.own}
     own |= {identity: step.live for identity, step in steps.items() if step.live is not None and identity not in own}
     ordered = [*(identity for identity in steps if identity in own), *sorted(own.keys() - steps.keys())]
+    ordered = list(filter(wanted, ordered))
     # The informers may be behind, and managedFields and fields must be from one moment.
     children = [read for identity in ordered if (read := await _read(preview, own[identity])) is not None]
     secrets = planned.secrets

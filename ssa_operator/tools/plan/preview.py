@@ -5,7 +5,8 @@ Promises:
 - A parent in a file is planned as if it had been applied: with the API server's defaults and validation, and with the
   uid of the live parent if there is one.
 - Two parents that render one object are noticed, even if one of them is only in a file.
-- The claims and histories of a preview end with it.
+- The claims and histories of a preview end with it. One that shares the informers of a running operator shares its
+  claims, too.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Preview:
     def __init__(self, client: DryRunClient, shared: SharedInformers, clock: Clock) -> None:
         self._client = client
         self._shared = shared
-        self._cluster: SharedCluster = replace(shared.cluster, dry_run=True)
+        self._cluster: SharedCluster = replace(shared.cluster, operator_client=client, dry_run=True)
         self._observer = Observer(self._cluster, shared.claims, clock)
         self._planner = Planner(self._cluster, shared.claims, self._observer, clock)
         self._now = clock.now

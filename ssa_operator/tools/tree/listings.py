@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Self, TypeVar
 
@@ -78,7 +78,7 @@ class Lists(Listings):
         wanted = list(dict.fromkeys(scopes))
         # Metadata is small, so it comes in one page.
         answers = await gather_limited(
-            self.client.list_scope(scope, 0 if scope.metadata_only else PAGE) for scope in wanted
+            lambda scope: self.client.list_scope(scope, 0 if scope.metadata_only else PAGE), wanted
         )
         return dict(zip(wanted, map(_listing, answers), strict=True))
 
@@ -179,15 +179,15 @@ async def _get_crd(client: Client, resource: Resource) -> Mapping[str, Any] | No
         raise
 
 
-async def gather_limited(calls: Iterable[Awaitable[T]]) -> list[T | ApiError]:
-    """The results or errors of the calls, with a limited number of calls in parallel."""
+async def gather_limited(call: Callable[[Scope], Awaitable[T]], scopes: Iterable[Scope]) -> list[T | ApiError]:
+    """The results or errors of a call for each scope, with a limited number of calls in parallel."""
     limit = asyncio.Semaphore(PARALLEL_REQUESTS)
 
-    async def run(call: Awaitable[T]) -> T | ApiError:
+    async def run(scope: Scope) -> T | ApiError:
         async with limit:
             try:
-                return await call
+                return await call(scope)
             except ApiError as error:
                 return error
 
-    return await asyncio.gather(*map(run, calls))
+    return await asyncio.gather(*map(run, scopes))

@@ -244,6 +244,20 @@ def test_a_listener_for_own_writes_gets_them(cache: Cache) -> None:
     assert told == [("", "1"), ("1", "")]
 
 
+def test_a_listener_for_own_writes_gets_one_whose_echo_comes_before_its_answer(cache: Cache) -> None:
+    told: Told = []
+    cache.listen(teller(told), own_writes=True)
+    cache.upsert(live("a", 1))
+    with cache.writing("default", "a"):
+        cache.upsert(live("a", 2))  # somebody else's
+        cache.upsert(live("a", 3))
+        cache.written(live("a", 3))
+    with cache.writing("default", "a"):
+        cache.written(live("a", 4))
+        cache.upsert(live("a", 4))
+    assert told == [("", "1"), ("1", "2"), ("2", "3"), ("3", "4")]
+
+
 def test_children_are_found_by_their_parent_wherever_they_came_from(cache: Cache) -> None:
     labels = {PARENT_UID_LABEL: "p"}
     cache.upsert(live("a", 1, labels=labels))

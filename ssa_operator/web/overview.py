@@ -1,0 +1,136 @@
+"""The overview: the template folders with the states of their parents, figures, and a page of parents.
+
+Promises:
+- The first parents are those that need a change. What a filter leaves out is counted.
+- A folder that doesn't load is named with each problem, its file and line, and so is one that waits for its resource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ssa_operator import __version__
+from ssa_operator.objects.render_result import RenderProblem
+from ssa_operator.operator.operator import Operator
+from ssa_operator.web.figures import Figures
+from ssa_operator.web.parent_rows import Filter, ParentRow, ParentRows
+
+PAGE = 100
+"""Parents of one page."""
+
+MAX_PAGE = 500
+
+
+class FolderRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One template folder."""
+
+    kind: str = ""
+    """The kind of its parents, '' while the cluster serves none."""
+    parents: int = 0
+    counts: Mapping[str, int] = {}
+    """How many parents each group of states has."""
+    digest: str = ""
+    """Identifies the templates in use, '' without any."""
+    problems: tuple[Mapping[str, Any], ...] = ()
+    """Why its templates don't load: `message`, and where one is at fault `file` and `line`."""
+    waits: str = ""
+    """Why none of its parents is reconciled."""
+
+
+class Overview(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that the page of the overview shows."""
+
+    version: str
+    """The version of the operator."""
+    folders: Mapping[str, FolderRow]
+    figures: Figures
+    parents: int
+    """All parents."""
+    matching: int
+    """Those that the filter selects."""
+    offset: int
+    """How many of these come before the first one of `items`."""
+    items: Mapping[str, ParentRow]
+    """The parents of this page, by their addresses below `/parents/`."""
+    order: tuple[str, ...]
+    """The keys of `items` in order."""
+    namespaces: tuple[str, ...] = ()
+    """The namespaces with parents, at most NAMESPACES."""
+    leader: bool | None = None
+    """Whether this process leads, None without leader election."""
+    shard: str = ""
+    """The shard of this process, as `--shard` has it."""
+
+
+NAMESPACES = 200
+
+
+def make_overview(
+    operator: Operator,
+    rows: ParentRows,
+    figures: Figures,
+    wanted: Filter,
+    visible: Collection[str],
+    *,
+    offset: int,
+    limit: int,
+) -> Overview:
+    """The overview with the page of the filter that begins at `offset`. Only the `visible` folders are shown."""
+    found = rows.select(wanted, visible)
+    items = {address(row): row for row in found[offset : offset + limit]}
+    folders = _folders(operator, rows, visible)
+    options = operator.options
+    return Overview(
+        version=__version__,
+        folders=folders,
+        figures=figures,
+        parents=sum(folder.parents for folder in folders.values()),
+        matching=len(found),
+        offset=offset,
+        items=items,
+        order=tuple(items),
+        namespaces=tuple(rows.namespaces(visible)[:NAMESPACES]),
+        leader=operator.leadership.leads if operator.leadership is not None else None,
+        shard="" if options.shard is None else f"{options.shard.index}/{options.shard.count}",
+    )
+
+
+def address(row: ParentRow) -> str:
+    """Where a parent is found below `/parents/`."""
+    return "/".join(part for part in row.address if part)
+
+
+def _folders(operator: Operator, rows: ParentRows, visible: Collection[str]) -> dict[str, FolderRow]:
+    found = {}
+    for name, folder in sorted(operator.controllers.sources.folders.items()):
+        if name not in visible:
+            continue
+        parents = operator.folders.get(name)
+        counts = rows.counts(name)
+        found[name] = FolderRow(
+            kind="" if parents is None else parents.served.resource.kind,
+            parents=sum(counts.values()),
+            counts=dict(counts),
+            digest=folder.digest[:12],
+            problems=tuple(map(problem_data, folder.problems)),
+            waits=operator.missing.get(name, ""),
+        )
+    return found
+
+
+def problem_data(problem: RenderProblem) -> Mapping[str, Any]:
+    """A problem of a template as JSON."""
+    location = problem.location
+    data: dict[str, Any] = {"message": problem.message}
+    if location is not None:
+        data |= {"file": location.file, "line": location.line}
+    return data
+
+
+def json_value(value: Any) -> Any:
+    """A value of these types as JSON's own types."""
+    return msgspec.to_builtins(value)

@@ -1,0 +1,126 @@
+"""One parent: the tree below it, what its children wait for, its conditions and Events.
+
+Promises:
+- The tree is the one of `ssa-operator tree`: states, reasons and messages are those that the operator reports.
+- Objects of the same kind, state and owner stay apart here; the page folds them.
+- A kind below the children is shown only to a reader who may list it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any
+
+from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.labelled_graph import NodeKey, labelled_graph
+from ssa_operator.objects.permission import Permission
+from ssa_operator.reconcile.parent_state import Parents
+from ssa_operator.tools.connection.object_reference import FoundObject
+from ssa_operator.tools.plan.preview import Preview
+from ssa_operator.tools.tree.listings import Listings
+from ssa_operator.tools.tree.object_tree import object_tree
+
+MayList = Callable[[Permission], Awaitable[bool]]
+"""Whether the reader of a page has a permission."""
+
+EVENTS_LIMIT = 50
+
+
+async def parent_tree(
+    listings: Listings,
+    mapper: RESTMapper,
+    parents: Parents,
+    found: FoundObject,
+    may: MayList,
+    now: float,
+) -> dict[str, Any]:
+    """The parent and everything below it as a flat mapping of nodes in the order of the tree. Raises ApiError and
+    CommandError.
+    """
+    tree = await object_tree(listings, mapper, found, parents.folder.settings, now)
+    hidden = await _unlisted(mapper, tree, may)
+    children = tree.pop("resources")
+    notes = list(tree.pop("notes"))
+    if hidden:
+        kinds = ", ".join(sorted({kind.kind for kind, _ in hidden}))
+        notes.append(f"objects of these kinds are not shown, because you may not list them: {kinds}")
+    nodes: dict[str, Any] = {}
+    order: list[str] = []
+    for key, depth, node in _flat(children, 1, hidden, top=True):
+        nodes[key] = {**node, "depth": depth}
+        order.append(key)
+    return {"parent": tree, "nodes": nodes, "order": order, "notes": notes}
+
+
+def _flat(
+    objects: list[dict[str, Any]], depth: int, hidden: frozenset[tuple[GroupKind, str]], *, top: bool
+) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    for each in objects:
+        kind = GroupKind(each.get("group", ""), each.get("kind", ""))
+        if not top and (kind, each.get("namespace", "")) in hidden:
+            continue
+        own = {name: value for name, value in each.items() if name != "objects" and value not in ("", None)}
+        yield node_key(each), depth, own
+        yield from _flat(each.get("objects", []), depth + 1, hidden, top=False)
+
+
+def node_key(named: Mapping[str, Any]) -> str:
+    """Identifies an object within the page of a parent: `apps/Deployment/default/web`."""
+    return "/".join(str(named.get(part, "")) for part in ("group", "kind", "namespace", "name"))
+
+
+def key_of(identity: Identity) -> str:
+    """The same of an identity."""
+    return f"{identity.group}/{identity.kind}/{identity.namespace}/{identity.name}"
+
+
+async def _unlisted(mapper: RESTMapper, tree: Mapping[str, Any], may: MayList) -> frozenset[tuple[GroupKind, str]]:
+    """The kinds below the children, each with its namespace, that the reader may not list."""
+
+    def below(objects: list[dict[str, Any]], *, top: bool) -> Iterator[tuple[GroupKind, str]]:
+        for each in objects:
+            if not top:
+                yield GroupKind(each.get("group", ""), each.get("kind", "")), each.get("namespace", "")
+            yield from below(each.get("objects", []), top=False)
+
+    hidden = set()
+    for kind, namespace in sorted(set(below(tree["resources"], top=True))):
+        try:
+            resource = await mapper.resource(kind)
+        except UnknownKind:
+            hidden.add((kind, namespace))
+            continue
+        permission = Permission(
+            group=resource.group, resource=resource.plural, namespace=namespace, name="", verb="list"
+        )
+        if not await may(permission):
+            hidden.add((kind, namespace))
+    return frozenset(hidden)
+
+
+async def parent_edges(preview: Preview, parents: Parents, found: FoundObject) -> dict[str, Any]:
+    """What each child of a parent reads or comes after: `edges` of `source`, `target`, `label`, `file`, `line`.
+    Raises ApiError.
+    """
+    planned = await preview.plan(parents.parent(found.live))
+    graph = labelled_graph(preview.render_traced(planned), preview.placed(planned))
+    secrets = planned.secrets
+
+    def shown(key: NodeKey) -> str | None:
+        if isinstance(key, Identity):
+            return None if secrets.of(key).name_object else key_of(key)
+        return None if key in secrets.queries else str(key)
+
+    edges = []
+    for edge in graph.edges:
+        source, target = shown(edge.source), shown(edge.target)
+        if source is None or target is None:
+            continue
+        data: dict[str, Any] = {"source": source, "target": target, "label": edge.label}
+        if edge.in_cycle:
+            data["cycle"] = True
+        if edge.location is not None:
+            data |= {"file": edge.location.file, "line": edge.location.line}
+        edges.append(data)
+    return {"edges": edges, "problems": [str(problem) for problem in planned.rendered.problems]}

@@ -1,0 +1,210 @@
+"""The JSON and the pages of the web view, of an operator on a real API server."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from ssa_operator.objects.secret_fields import HIDDEN
+from ssa_operator.operator.http import Server
+from ssa_operator.web.merge_patch import apply_merge_patch
+from ssa_operator.web.routes import WebView
+from tests.operator.harness import ECHOES, Desk, Operate, echo, map_template, only
+from tests.operator.limited_accounts import Rules
+from tests.operator.test_http_access import EVERYWHERE, new_account
+from tests.secret_contents import OUTPUTS
+
+pytestmark = pytest.mark.cluster
+
+SECRET = """\
+apiVersion: v1
+kind: Secret
+metadata:
+  name: {{ name }}-password
+stringData:
+  password: {{ generated(16) }}
+"""
+
+READS_SECRET = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}-reader
+data:
+  user: web
+  dsn: postgres://{{ child('Secret', name ~ '-password').data.password | b64decode }}@db
+"""
+
+
+class Page:
+    """Reads as a browser does."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    async def json(self, path: str, status: int = 200) -> Any:
+        async with self._session.get(f"/api/v1/{path}") as answer:
+            text = await answer.text()
+            assert answer.status == status, text
+            OUTPUTS.add(path, text)
+            return json.loads(text) if status == 200 else text
+
+    async def open(self, path: str) -> aiohttp.ClientResponse:
+        return await self._session.get(path)
+
+    @contextlib.asynccontextmanager
+    async def stream(self, path: str) -> AsyncIterator[AsyncIterator[Any]]:
+        """The values of a page, each whole, as its patches make them."""
+        async with self._session.get(f"/api/v1/{path}{'&' if '?' in path else '?'}stream=1") as answer:
+            assert answer.content_type == "text/event-stream"
+
+            async def values() -> AsyncIterator[Any]:
+                value: Any = None
+                name = ""
+                async for line in answer.content:
+                    field, _, text = line.decode().rstrip("\n").partition(": ")
+                    if field == "event":
+                        name = text
+                    elif field == "data":
+                        value = apply_merge_patch(value if name == "change" else None, json.loads(text))
+                        yield value
+
+            yield values()
+
+
+@contextlib.asynccontextmanager
+async def viewing(operate: Operate, token: str = "", host: str = "127.0.0.1", **options: Any) -> AsyncIterator[Page]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with (
+        operate(listen=(host, 0), **options) as running,
+        Server(running.operator, host, 0, WebView(running.operator)) as server,
+        aiohttp.ClientSession(f"http://127.0.0.1:{server.port}", headers=headers) as session,
+    ):
+        yield Page(session)
+
+
+async def test_the_overview_has_the_states_of_all_parents(desk: Desk, operate: Operate, templates: Path) -> None:
+    only(templates, plain=map_template("plain", x="spec.replicas"))
+    async with viewing(operate) as page:
+        await desk.apply_until_ready(echo("web"))
+        found = await page.json("overview")
+        assert found["folders"][ECHOES] | {"digest": ""} == {
+            "kind": "Echo",
+            "parents": 1,
+            "counts": {"ready": 1},
+            "digest": "",
+        }
+        address = f"{ECHOES}/{desk.namespace}/web"
+        assert found["order"] == [address]
+        row = found["items"][address]
+        assert (row["group"], row["reason"], row["current"], row["children"]) == ("ready", "Ready", 1, 1)
+        assert (await page.json("overview?text=nothing"))["matching"] == 0
+        assert "limit is 'x'" in await page.json("overview?limit=x", 400)
+
+
+async def test_a_template_that_does_not_load_is_named_with_its_line(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, plain=map_template("plain", x="spec.replicas"), broken="a: 1\n{% if spec %}\n")
+    async with viewing(operate) as page:
+        (problem,) = (await page.json("overview"))["folders"][ECHOES]["problems"]
+        assert (problem["file"], problem["line"]) == (f"{ECHOES}/broken.yaml.j2", 2)
+
+
+async def test_the_tree_of_a_parent_follows_its_children(desk: Desk, operate: Operate, templates: Path) -> None:
+    only(templates, plain=map_template("plain", x="spec.replicas"))
+    async with viewing(operate) as page:
+        await desk.apply_until_ready(echo("web"))
+        async with page.stream(f"parents/{ECHOES}/{desk.namespace}/web") as values:
+            first = await anext(values)
+            key = f"/ConfigMap/{desk.namespace}/web-plain"
+            assert first["order"] == [key]
+            assert first["nodes"][key]["state"] == "Current"
+            (templates / ECHOES / "second.yaml.j2").write_text(map_template("second", x="spec.replicas"))
+            async for value in values:
+                if f"/ConfigMap/{desk.namespace}/web-second" in value["nodes"]:
+                    break
+            await desk.delete("echo", "web")
+            async for value in values:
+                if value.get("gone"):
+                    assert value["error"] == f"{ECHOES}: there is no {desk.namespace}/web"
+                    break
+
+
+async def test_edges_and_lines_name_template_lines_and_hide_contents_of_secrets(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, password=SECRET, reader=READS_SECRET)
+    async with viewing(operate) as page:
+        await desk.apply_until_ready(echo("web"))
+        parent = f"parents/{ECHOES}/{desk.namespace}/web"
+        (edge,) = (await page.json(f"{parent}/edges"))["edges"]
+        reader, secret = f"/ConfigMap/{desk.namespace}/web-reader", f"/Secret/{desk.namespace}/web-password"
+        assert (edge["source"], edge["target"]) == (reader, secret)
+        assert (edge["file"], edge["line"]) == (f"{ECHOES}/reader.yaml.j2", 7)
+        lines = {line.get("path"): line for line in (await page.json(f"{parent}/manifest?child={reader}"))["lines"]}
+        user = lines["data.user"]
+        assert (user["writer"], user["file"], user["line"]) == ("template", f"{ECHOES}/reader.yaml.j2", 6)
+        assert HIDDEN in lines["data.dsn"]["text"]
+        password = base64.b64decode((await desk.read("secrets", "web-password"))["data"]["password"]).decode()
+        for path in (parent, f"{parent}/manifest?child={secret}", f"{parent}/manifest?child={reader}", "overview"):
+            assert password not in json.dumps(await page.json(path))
+        assert "no live child" in await page.json(f"{parent}/manifest?child=/ConfigMap/{desk.namespace}/other", 404)
+        assert "GROUP/KIND/NAMESPACE/NAME" in await page.json(f"{parent}/manifest?child=x", 400)
+
+
+async def test_the_overview_streams_what_changes(desk: Desk, operate: Operate, templates: Path) -> None:
+    only(templates, plain=map_template("plain", x="spec.replicas"))
+    async with viewing(operate) as page, page.stream("overview") as values:
+        first = await anext(values)
+        assert first["parents"] == 0
+        await desk.apply(echo("web"))
+        async for value in values:
+            row = value["items"].get(f"{ECHOES}/{desk.namespace}/web", {})
+            if row.get("group") == "ready":
+                break
+
+
+async def test_pages_load_nothing_from_elsewhere_and_answer_get_alone(operate: Operate) -> None:
+    async with viewing(operate) as page:
+        for path in ("/ui/", "/ui/parents/echoes.example.com/default/web", "/ui/assets/app.js", "/api/v1/overview"):
+            answer = await page.open(path)
+            assert answer.status == 200, path
+            policy = answer.headers["Content-Security-Policy"]
+            assert "default-src 'none'" in policy
+            assert "unsafe" not in policy
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert (await page.open("/ui/assets/..%2froutes.py")).status == 404
+        answer = await page.open("/ui/assets/app.js")
+        again = await page._session.get("/ui/assets/app.js", headers={"If-None-Match": answer.headers["ETag"]})
+        assert again.status == 304
+        for path in ("/ui/", "/api/v1/overview"):
+            assert (await page._session.post(path)).status == 405
+
+
+async def test_a_reader_from_elsewhere_sees_what_it_may_read(desk: Desk, operate: Operate, templates: Path) -> None:
+    only(templates, password=SECRET, plain=map_template("plain", x="spec.replicas"))
+    rules: Rules = [
+        {"apiGroups": ["example.com"], "resources": ["echoes"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]},
+    ]
+    paths = ["/api/v1/*", "/ui/*"]
+    token = await new_account(desk, "reader", paths, rules)
+    parent = f"parents/{ECHOES}/{desk.namespace}/web"
+    async with viewing(operate, token, EVERYWHERE) as page:
+        await desk.apply_until_ready(echo("web"))
+        # It may get this parent, and not list those of all namespaces.
+        assert (await page.json("overview"))["folders"] == {}
+        assert len((await page.json(parent))["order"]) == 2
+        assert await page.json(f"{parent}/manifest?child=/ConfigMap/{desk.namespace}/web-plain")
+        assert "secrets" in await page.json(f"{parent}/manifest?child=/Secret/{desk.namespace}/web-password", 403)
+    async with viewing(operate, "", EVERYWHERE) as page:
+        assert (await page.open("/ui/")).status == 401
+        assert (await page.open("/api/v1/overview")).status == 401

@@ -1,0 +1,144 @@
+// The JSON of /api/v1, and the streams that carry it.
+import { type Signal, signal } from "@preact/signals";
+import { applyMergePatch, type Json } from "./merge_patch";
+
+export type Group = "ready" | "working" | "failed" | "unknown";
+
+export interface Problem { message: string; file?: string; line?: number }
+
+export interface Folder {
+  kind?: string;
+  parents?: number;
+  counts?: Partial<Record<Group, number>>;
+  digest?: string;
+  problems?: Problem[];
+  waits?: string;
+}
+
+export interface ParentRow {
+  folder: string;
+  kind: string;
+  namespace: string;
+  name: string;
+  uid: string;
+  group: Group;
+  reason: string;
+  message?: string;
+  since?: string;
+  current?: number;
+  children?: number;
+  suspended?: boolean;
+  conflict?: boolean;
+}
+
+export interface Overview {
+  version: string;
+  folders: Record<string, Folder>;
+  figures: { reconciles: number[]; errors: number[]; queue: number[] };
+  parents: number;
+  matching: number;
+  offset: number;
+  items: Record<string, ParentRow>;
+  order: string[];
+  namespaces?: string[];
+  leader?: boolean;
+  shard?: string;
+}
+
+export interface Condition { type?: string; status?: string; reason?: string; message?: string; lastTransitionTime?: string }
+
+export interface TreeNode {
+  group?: string;
+  kind: string;
+  namespace?: string;
+  name: string;
+  uid?: string;
+  state?: string;
+  message?: string;
+  since?: string;
+  creationTimestamp?: string;
+  restarts?: number;
+  depth: number;
+}
+
+export interface Parent {
+  parent: {
+    group: string;
+    kind: string;
+    namespace?: string;
+    name: string;
+    uid: string;
+    creationTimestamp?: string;
+    conditions: Condition[];
+  };
+  nodes: Record<string, TreeNode>;
+  order: string[];
+  notes: string[];
+}
+
+export interface Edge { source: string; target: string; label: string; file?: string; line?: number; cycle?: boolean }
+
+export interface ManifestLine {
+  text: string;
+  path?: string;
+  writer?: string;
+  file?: string;
+  line?: number;
+  origin?: string;
+  manager?: string;
+  subresource?: string;
+  time?: string;
+}
+
+export type Connection = "connecting" | "live" | "lost" | "ended";
+
+export interface Stream<T> { value: Signal<T | null>; connection: Signal<Connection>; error: Signal<string>; close: () => void }
+
+/** A value that the operator keeps current. Only one request is open for it. */
+export function open<T>(path: string): Stream<T> {
+  const value = signal<T | null>(null);
+  const connection = signal<Connection>("connecting");
+  const error = signal("");
+  const source = new EventSource(path);
+  const take = (next: Json): void => {
+    const failed = (next as { error?: string }).error;
+    error.value = failed ?? "";
+    if (failed === undefined) value.value = next as T;
+    if ((next as { gone?: boolean }).gone) end();
+  };
+  const end = (): void => {
+    source.close();
+    connection.value = "ended";
+  };
+  source.addEventListener("state", (event) => {
+    connection.value = "live";
+    take(JSON.parse(event.data));
+  });
+  source.addEventListener("change", (event) => take(applyMergePatch(value.value as Json, JSON.parse(event.data))));
+  source.addEventListener("refused", (event) => {
+    error.value = JSON.parse(event.data).message;
+    end();
+  });
+  source.addEventListener("error", () => {
+    connection.value = source.readyState === EventSource.CLOSED ? "ended" : "lost";
+    if (source.readyState === EventSource.CLOSED) void explain(path, error);
+  });
+  return { value, connection, error, close: () => source.close() };
+}
+
+/** Why a stream was refused: an EventSource doesn't tell. */
+async function explain(path: string, error: Signal<string>): Promise<void> {
+  try {
+    const answer = await fetch(path.replace("stream=1", ""));
+    if (!answer.ok) error.value = (await answer.text()).trim();
+  } catch {
+    error.value = "the operator does not answer";
+  }
+}
+
+/** The JSON of an address. Throws an Error with the operator's words. */
+export async function read<T>(path: string): Promise<T> {
+  const answer = await fetch(path);
+  if (!answer.ok) throw new Error((await answer.text()).trim() || `the operator answers ${answer.status}`);
+  return (await answer.json()) as T;
+}

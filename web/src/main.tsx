@@ -1,0 +1,20 @@
+import { render } from "preact";
+import { OverviewPage } from "./overview";
+import { ParentPage } from "./parent";
+import { Help } from "./parts";
+import { onLink, place } from "./router";
+
+function App() {
+  const { path } = place.value;
+  const [room, ...rest] = path.split("/");
+  const key = rest.map(decodeURIComponent).join("/");
+  return (
+    <>
+      {room === "parents" && key ? <ParentPage key={key} address={key} /> : <OverviewPage key="overview" />}
+      <Help />
+    </>
+  );
+}
+
+document.addEventListener("click", onLink);
+render(<App />, document.getElementById("app")!);

@@ -1,0 +1,236 @@
+// The overview: what needs a change comes first, in words.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type Folder, type Group, type Overview, open, type ParentRow } from "./api";
+import { Bar, Copy, Line, now, State, useKeys } from "./parts";
+import { go, parentAddress, place, withQuery } from "./router";
+import { age, command, number, plural } from "./words";
+
+const PAGE = 50;
+const FILTERS = ["folder", "namespace", "group", "text", "suspended", "conflict"];
+
+export function OverviewPage() {
+  const query = place.value.query;
+  const filter = FILTERS.map((name): [string, string] => [name, query.get(name) ?? ""]).filter(([, value]) => value);
+  const offset = Number(query.get("offset") ?? 0) || 0;
+  const address = new URLSearchParams([...filter, ["offset", String(offset)], ["limit", String(PAGE)], ["stream", "1"]]).toString();
+  const [typed, setTyped] = useState(query.get("text") ?? "");
+  useEffect(() => {
+    const wait = setTimeout(() => {
+      if (typed !== (place.value.query.get("text") ?? "")) go(withQuery({ text: typed, offset: "" }), { replace: true });
+    }, 150);
+    return () => clearTimeout(wait);
+  }, [typed]);
+
+  const stream = useMemo(() => open<Overview>(`/api/v1/overview?${address}`), [address]);
+  useEffect(() => stream.close, [stream]);
+  const last = useRef<Overview | null>(null);
+  if (stream.value.value !== null) last.current = stream.value.value;
+  const shown = last.current;
+
+  const [selected, setSelected] = useState(0);
+  const order = shown?.order ?? [];
+  const at = Math.min(selected, Math.max(0, order.length - 1));
+  const move = (by: number) => {
+    const next = Math.max(0, Math.min(order.length - 1, at + by));
+    setSelected(next);
+    document.getElementById(`row-${next}`)?.scrollIntoView({ block: "nearest" });
+  };
+  useKeys({
+    j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
+    Enter: () => order[at] !== undefined && go(parentAddress(order[at])),
+    Escape: () => go(""),
+  });
+  useEffect(() => {
+    document.title = shown ? `${title(shown)} · ssa-operator` : "ssa-operator";
+  });
+
+  return (
+    <>
+      <Bar crumbs={<b>Overview</b>} connection={stream.connection.value} search={typed} onSearch={setTyped} />
+      {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
+      {shown === null ? <p class="empty">{stream.error.value ? "" : "Waiting for the operator …"}</p> : (
+        <main class="overview">
+          <Figures shown={shown} />
+          <Folders shown={shown} chosen={query.get("folder") ?? ""} />
+          <section class="list" aria-label="Parents">
+            <Filters shown={shown} />
+            <Parents shown={shown} selected={at} onSelect={setSelected} />
+            <Pages shown={shown} />
+          </section>
+        </main>
+      )}
+    </>
+  );
+}
+
+const sum = (shown: Overview, group: Group): number =>
+  Object.values(shown.folders).reduce((total, folder) => total + (folder.counts?.[group] ?? 0), 0);
+
+const unready = (shown: Overview): number => sum(shown, "failed") + sum(shown, "working") + sum(shown, "unknown");
+
+const title = (shown: Overview): string => (unready(shown) === 0 ? "all ready" : `${unready(shown)} not ready`);
+
+function Figures({ shown }: { shown: Overview }) {
+  const { reconciles, errors, queue } = shown.figures;
+  const last = (values: number[]) => number(Math.round(values.at(-1) ?? 0));
+  const folders = Object.keys(shown.folders).length;
+  const roles = [shown.leader === undefined ? "" : shown.leader ? "this replica leads" : "this replica is a standby", shown.shard ? `shard ${shown.shard}` : "", `version ${shown.version}`];
+  return (
+    <section class="figures" aria-label="Figures">
+      <div>
+        <h2>Parents</h2>
+        <b>{number(shown.parents)}</b> <span class="dim">in {plural(folders, "folder")}</span>
+        <p class="small states">
+          {(["failed", "working", "unknown", "ready"] as const).map((group) => sum(shown, group) > 0 && <State key={group} group={group} word={`${number(sum(shown, group))} ${GROUPS[group]}`} />)}
+        </p>
+      </div>
+      <div><h2>Reconciles a minute <span>{last(reconciles)}</span></h2><Line values={reconciles} /></div>
+      <div><h2>Errors a minute <span>{last(errors)}</span></h2><Line values={errors} bars /></div>
+      <div><h2>Waiting to be reconciled <span>{last(queue)}</span></h2><Line values={queue} /></div>
+      <div><h2>Operator</h2><p class="small dim">{roles.filter(Boolean).map((role) => <span key={role}>{role}<br /></span>)}</p></div>
+    </section>
+  );
+}
+
+const GROUPS: Record<Group, string> = { failed: "need a change", working: "in progress", unknown: "unknown", ready: "ready" };
+
+function Folders({ shown, chosen }: { shown: Overview; chosen: string }) {
+  const folders = Object.entries(shown.folders);
+  const broken = folders.filter(([, folder]) => folder.problems?.length);
+  const waiting = folders.filter(([, folder]) => folder.waits);
+  return (
+    <nav class="folders" aria-label="Template folders">
+      <h2>Folders</h2>
+      <FolderLink name="" label="All" folder={{ parents: shown.parents, counts: { failed: sum(shown, "failed"), working: sum(shown, "working"), unknown: sum(shown, "unknown"), ready: sum(shown, "ready") } }} chosen={chosen} />
+      {folders.map(([name, folder]) => <FolderLink key={name} name={name} label={name} folder={folder} chosen={chosen} />)}
+      {broken.length > 0 && <h2>Does not load</h2>}
+      {broken.map(([name, folder]) => (
+        <div class="trouble" key={name}>
+          <State group="failed" word={name} />
+          {folder.problems!.map((problem) => <p class="small dim" key={problem.message}>{problem.file && <code>{problem.file}:{problem.line}</code>} {problem.message}</p>)}
+          {folder.digest && <p class="small dim">The last good templates go on.</p>}
+        </div>
+      ))}
+      {waiting.length > 0 && <h2>Not served</h2>}
+      {waiting.map(([name, folder]) => <div class="trouble" key={name}><State state="NotFound" word={name} /><p class="small dim">{folder.waits}</p></div>)}
+    </nav>
+  );
+}
+
+function FolderLink({ name, label, folder, chosen }: { name: string; label: string; folder: Folder; chosen: string }) {
+  const counts = folder.counts ?? {};
+  const text = withQuery({ folder: name, offset: "" });
+  const words = (["failed", "working", "unknown", "ready"] as const).filter((group) => counts[group]).map((group) => `${counts[group]} ${GROUPS[group]}`).join(", ");
+  return (
+    <a href={`/ui/${text}`} class={chosen === name ? "on" : ""} aria-current={chosen === name ? "true" : undefined} title={words}>
+      <span>{label}</span><span class="num dim">{number(folder.parents ?? 0)}</span>
+      <svg class="split" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">{parts(counts)}</svg>
+    </a>
+  );
+}
+
+/** Each group has a visible part, however few parents it has. */
+function parts(counts: Partial<Record<Group, number>>) {
+  const groups = (["failed", "working", "unknown", "ready"] as const).filter((group) => counts[group]);
+  const total = groups.reduce((sum, group) => sum + counts[group]!, 0);
+  const wide = groups.map((group) => Math.max(2, (100 * counts[group]!) / total));
+  const scale = 100 / wide.reduce((sum, width) => sum + width, 0);
+  let x = 0;
+  return groups.map((group, at) => {
+    const width = wide[at]! * scale;
+    const part = <rect key={group} class={group} x={x} width={Math.max(0, width - 0.4)} height="4" />;
+    x += width;
+    return part;
+  });
+}
+
+function Chip({ name, value, children }: { name: string; value: string; children: string }) {
+  const on = (place.value.query.get(name) ?? "") === value;
+  return <a class={on ? "chip on" : "chip"} aria-current={on ? "true" : undefined} href={`/ui/${withQuery({ [name]: on ? "" : value, offset: "" })}`}>{children}</a>;
+}
+
+function Filters({ shown }: { shown: Overview }) {
+  const query = place.value.query;
+  const namespaces = shown.namespaces ?? [];
+  const folder = shown.folders[query.get("folder") ?? ""];
+  const namespace = query.get("namespace") ?? "";
+  return (
+    <div class="filter">
+      <Chip name="group" value="unready">{`not ready ${number(unready(shown))}`}</Chip>
+      <Chip name="suspended" value="1">suspended</Chip>
+      <Chip name="conflict" value="1">changed by others</Chip>
+      {namespaces.length > 1 && (
+        <select aria-label="Namespace" value={namespace} onChange={(event) => go(withQuery({ namespace: event.currentTarget.value, offset: "" }))}>
+          <option value="">all namespaces</option>
+          {namespaces.map((each) => <option key={each}>{each}</option>)}
+        </select>
+      )}
+      <span class="small faint end">
+        {number(shown.matching)} of {number(shown.parents)} · <Copy quiet text={command("status", folder?.kind?.toLowerCase() ?? "", namespace && "-n", namespace)}>copy as command</Copy>
+      </span>
+    </div>
+  );
+}
+
+function Parents({ shown, selected, onSelect }: { shown: Overview; selected: number; onSelect: (at: number) => void }) {
+  if (shown.order.length === 0) return <p class="empty">{nothing(shown)}</p>;
+  return (
+    <table>
+      <thead><tr><th scope="col">Parent</th><th scope="col">State</th><th scope="col" class="why">Why</th><th scope="col" class="num">Children</th><th scope="col" class="num">Since</th></tr></thead>
+      <tbody>
+        {shown.order.map((key, at) => <Row key={key} at={at} address={key} row={shown.items[key]!} on={at === selected} onSelect={onSelect} />)}
+      </tbody>
+    </table>
+  );
+}
+
+const nothing = (shown: Overview): string =>
+  shown.parents === 0 ? "There are no parents yet. Apply one of examples/, and it appears here." :
+  place.value.query.get("group") === "unready" && [...place.value.query].length === 1 ? "All parents are ready." : "No parent matches.";
+
+function Row({ at, address, row, on, onSelect }: { at: number; address: string; row: ParentRow; on: boolean; onSelect: (at: number) => void }) {
+  const flash = useFlash(`${row.reason} ${row.message} ${row.current}`);
+  const [first, rest] = sentences(row.message ?? "");
+  return (
+    <tr id={`row-${at}`} class={`${on ? "on" : ""} ${flash ? "flash" : ""}`} onMouseDown={() => onSelect(at)}>
+      <td><a class="name" href={`/ui/${parentAddress(address)}`}><b>{row.name}</b> <span class="dim">{row.namespace}</span></a><span class="small">{row.kind}{row.suspended && " · suspended"}</span></td>
+      <td><State state={row.reason} group={row.group} /></td>
+      <td class="why"><span class="first">{first}</span>{rest && <span class="small">{rest}</span>}</td>
+      <td class="num dim">{row.children ? `${row.current ?? 0}/${row.children}` : "–"}</td>
+      <td class="num dim">{age(row.since, now.value) || "–"}</td>
+    </tr>
+  );
+}
+
+/** The first cause of a message, and how many others it has. */
+function sentences(message: string): [string, string] {
+  const [first = "", ...rest] = message.split("; ");
+  return [first, rest.length === 1 ? rest[0]! : rest.length ? `and ${rest.length} more: ${rest[0]}` : ""];
+}
+
+/** Whether a value has just changed. */
+export function useFlash(value: string): boolean {
+  const before = useRef(value);
+  const [flash, setFlash] = useState(false);
+  useEffect(() => {
+    if (before.current === value) return;
+    before.current = value;
+    setFlash(true);
+    const wait = setTimeout(() => setFlash(false), 2000);
+    return () => clearTimeout(wait);
+  }, [value]);
+  return flash;
+}
+
+function Pages({ shown }: { shown: Overview }) {
+  if (shown.matching <= PAGE) return null;
+  const { offset } = shown;
+  const end = offset + shown.order.length;
+  return (
+    <p class="pages small">
+      {offset > 0 && <a class="link" href={`/ui/${withQuery({ offset: String(Math.max(0, offset - PAGE)) })}`}>previous</a>}
+      <span class="faint">{number(offset + 1)} to {number(end)} of {number(shown.matching)}</span>
+      {end < shown.matching && <a class="link" href={`/ui/${withQuery({ offset: String(end) })}`}>next</a>}
+    </p>
+  );
+}

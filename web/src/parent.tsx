@@ -1,0 +1,317 @@
+// One parent: what it is made of, what waits for what, and who wrote each line of a child.
+import type { JSX } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type Condition, type Edge, type ManifestLine, open, type Parent, read, type TreeNode } from "./api";
+import { useFlash } from "./overview";
+import { Bar, Copy, groupOf, now, State, useKeys } from "./parts";
+import { go, place, withQuery } from "./router";
+import { arcs, ROW, type TreeRow, treeRows, windowOf } from "./tree";
+import { age, command } from "./words";
+
+export function ParentPage({ address }: { address: string }) {
+  const parts = address.split("/");
+  const folder = parts[0]!, name = parts.at(-1)!, namespace = parts.length > 2 ? parts[1]! : "";
+  const path = `/api/v1/parents/${parts.map(encodeURIComponent).join("/")}`;
+  const stream = useMemo(() => open<Parent>(`${path}?stream=1`), [path]);
+  useEffect(() => stream.close, [stream]);
+  const shown = stream.value.value;
+
+  // The edges follow from the templates and the children: they are read again when a state changes.
+  const states = shown ? shown.order.map((key) => shown.nodes[key]?.depth === 1 ? shown.nodes[key]?.state : "").join() : "";
+  const [edges, setEdges] = useState<Edge[]>([]);
+  useEffect(() => {
+    if (!shown) return;
+    let left = false;
+    read<{ edges: Edge[] }>(`${path}/edges`).then((found) => !left && setEdges(found.edges), () => undefined);
+    return () => {
+      left = true;
+    };
+  }, [path, states]);
+
+  const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
+  const rows = useMemo(() => (shown ? treeRows(shown, edges, opened) : []), [shown, edges, opened]);
+  const selected = place.value.query.get("child") ?? "";
+  const at = rows.findIndex((row) => row.key === selected);
+  const select = (key: string) => go(withQuery({ child: key }), { replace: true });
+  const toggle = (key: string, open: boolean) => setOpened((before) => {
+    const after = new Set(before);
+    if (open) after.add(key);
+    else after.delete(key);
+    return after;
+  });
+  const move = (by: number) => {
+    const next = rows[Math.max(0, Math.min(rows.length - 1, at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by))];
+    if (next) select(next.key);
+  };
+  const row = rows[at];
+  useKeys({
+    j: () => move(1), ArrowDown: () => move(1), k: () => move(-1), ArrowUp: () => move(-1),
+    ArrowRight: () => row?.fold && toggle(row.key, true),
+    ArrowLeft: () => row?.fold && toggle(row.key, false),
+    Enter: () => row?.fold && toggle(row.key, !row.open),
+    Escape: () => select(""),
+  });
+  const kind = shown?.parent.kind ?? "";
+  useEffect(() => {
+    document.title = `${kind} ${name} · ssa-operator`;
+  }, [kind, name]);
+
+  return (
+    <>
+      <Bar
+        crumbs={<><a href="/ui/">Overview</a><i>/</i><a href={`/ui/?folder=${encodeURIComponent(folder)}`}>{folder.split(".")[0]}</a><i>/</i>{namespace && <><a href={`/ui/?namespace=${encodeURIComponent(namespace)}`}>{namespace}</a><i>/</i></>}<b>{name}</b></>}
+        connection={stream.connection.value}
+        search=""
+        onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)}
+      />
+      {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
+      {shown === null ? <p class="empty">{stream.error.value ? "" : "Reading the objects …"}</p> : (
+        <main class={selected ? "parent beside" : "parent"}>
+          <Head shown={shown} rows={rows} />
+          <Tree shown={shown} rows={rows} edges={edges} selected={selected} onSelect={select} onToggle={toggle} />
+          {row !== undefined && !row.fold && !row.external
+            ? <Child key={row.key} path={path} parent={shown} row={row} edges={edges} onClose={() => select("")} onSelect={select} />
+            : <Conditions shown={shown} />}
+        </main>
+      )}
+    </>
+  );
+}
+
+const condition = (shown: Parent, type: string): Condition | undefined => shown.parent.conditions.find((each) => each.type === type);
+
+function Head({ shown, rows }: { shown: Parent; rows: TreeRow[] }) {
+  const { kind, name, namespace, creationTimestamp } = shown.parent;
+  const ready = condition(shown, "Ready");
+  const isReady = ready?.status === "True";
+  const group = isReady ? "ready" : condition(shown, "Stalled") ? "failed" : ready ? "working" : "unknown";
+  const children = shown.order.filter((key) => shown.nodes[key]?.depth === 1);
+  const current = children.filter((key) => groupOf(shown.nodes[key]?.state) === "ready").length;
+  const first = (ready?.message ?? "").split("; ")[0];
+  const parent = `${kind.toLowerCase()}/${name}`;
+  return (
+    <section class="head">
+      <div>
+        <h1>{kind} {name}</h1>
+        <p class="why"><State state={ready?.reason ?? "Unknown"} group={group} />{condition(shown, "Suspended") && <span class="dim"> · suspended</span>}{" "}
+          {!isReady && <span>{first}</span>}{!isReady && ready?.lastTransitionTime && <span class="faint"> · for {age(ready.lastTransitionTime, now.value)}</span>}</p>
+        {shown.notes.map((note) => <p class="small dim" key={note}>{note}</p>)}
+      </div>
+      <div class="facts">
+        {namespace && <span>{namespace}</span>}<span>created {age(creationTimestamp, now.value)} ago</span><span>{current} of {children.length} children ready</span>
+        <Copy text={command("tree", parent, namespace ? "-n" : "", namespace ?? "")}>Copy as command</Copy>
+      </div>
+    </section>
+  );
+}
+
+interface TreeProps {
+  shown: Parent;
+  rows: TreeRow[];
+  edges: Edge[];
+  selected: string;
+  onSelect: (key: string) => void;
+  onToggle: (key: string, open: boolean) => void;
+}
+
+function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const [view, setView] = useState<[number, number]>([0, 2000]);
+  const measure = () => box.current && setView([box.current.scrollTop, box.current.clientHeight]);
+  useLayoutEffect(() => {
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(box.current!);
+    return () => observer.disconnect();
+  }, []);
+  useEffect(() => {
+    const row = rows.find((each) => each.key === selected);
+    const element = box.current;
+    if (row === undefined || element === null) return;
+    if (row.top < element.scrollTop) element.scrollTop = row.top;
+    else if (row.top + row.height > element.scrollTop + element.clientHeight - ROW) element.scrollTop = row.top + row.height - element.clientHeight + ROW;
+  }, [selected]);
+  const [from, to] = windowOf(rows, view[0], view[1]);
+  const last = rows.at(-1);
+  const total = last ? last.top + last.height : 0;
+  const drawn = arcs(rows, edges, selected);
+  return (
+    <section class="tree" aria-label="Objects">
+      <div class="row head" aria-hidden="true"><span>Object</span><span>Needs</span><span>State</span><span class="num">Age</span></div>
+      <div class="rows" ref={box} onScroll={measure} tabIndex={0} role="tree" aria-label={`Objects of ${shown.parent.kind} ${shown.parent.name}`} aria-activedescendant={selected ? rowId(selected) : undefined}>
+        <div class="all" style={{ height: `${total}px` }}>
+          {rows.slice(from, to).map((row) => <Row key={row.key} row={row} on={row.key === selected} onSelect={onSelect} onToggle={onToggle} />)}
+          {drawn.length > 0 && (
+            <svg class="arcs" width="56" height={total} aria-hidden="true">
+              <defs><marker id="tip" markerWidth="7" markerHeight="7" refX="5" refY="3" orient="auto"><path d="M0 0l6 3-6 3z" fill="context-stroke" /></marker></defs>
+              {drawn.map((arc) => {
+                const reach = 14 + 36 * arc.lane;
+                return <path key={`${arc.from}-${arc.to}`} class={arc.blocked ? "blocked" : ""} d={`M4 ${arc.from}C${reach} ${arc.from} ${reach} ${arc.to} 8 ${arc.to}`} marker-end="url(#tip)" />;
+              })}
+            </svg>
+          )}
+        </div>
+        {rows.length === 0 && <p class="empty">It has no children yet.</p>}
+      </div>
+    </section>
+  );
+}
+
+const rowId = (key: string): string => `object-${key.replaceAll(/[^\w-]/g, "_")}`;
+
+function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSelect: (key: string) => void; onToggle: (key: string, open: boolean) => void }) {
+  const { node } = row;
+  const flash = useFlash(`${node.state} ${node.message} ${node.restarts}`);
+  const style = { top: `${row.top}px`, height: `${row.height}px` };
+  const click = () => (row.fold ? onToggle(row.key, !row.open) : onSelect(row.key));
+  const restarts = node.restarts ? `restarted ${node.restarts} time${node.restarts > 1 ? "s" : ""}` : "";
+  return (
+    <div id={rowId(row.key)} class={`row ${on ? "on" : ""} ${flash ? "flash" : ""}`} style={style} role="treeitem" aria-level={row.depth} aria-selected={on} aria-expanded={row.fold ? row.open : undefined} onClick={click}>
+      <span class="name">
+        {row.ends.map((end, at) => <i key={at} class={at === row.ends.length - 1 ? (end ? "i l" : "i t") : end ? "i" : "i v"} aria-hidden="true" />)}
+        {row.fold ? <><span class="faint" aria-hidden="true">{row.open ? "▾" : "▸"}</span> <b>{row.fold}</b></> : <><b>{node.name}</b> <span class="kind">{node.kind}</span></>}
+      </span>
+      <span />
+      {row.external ? <span class="faint">–</span> : <State state={node.kind === "Pod" && node.state === "Current" ? "Ready" : node.state ?? ""} />}
+      <span class="num dim">{age(node.creationTimestamp, now.value) || "–"}</span>
+      {row.reason && <span class="reason" style={{ paddingLeft: `${row.depth * 18}px` }} title={row.reason}>{[row.reason, restarts, node.since && `for ${age(node.since, now.value)}`].filter(Boolean).join(" · ")}</span>}
+    </div>
+  );
+}
+
+function Conditions({ shown }: { shown: Parent }) {
+  return (
+    <section class="side" aria-label="Conditions">
+      <div class="top"><b>Conditions</b></div>
+      <dl class="conditions">
+        {shown.parent.conditions.map((each) => (
+          <div key={each.type}>
+            <dt>{each.type} <span class="dim">{each.status}</span> <span class="faint">{each.reason}{each.lastTransitionTime && ` · ${age(each.lastTransitionTime, now.value)}`}</span></dt>
+            <dd>{(each.message ?? "").split("; ").map((part) => <p key={part}>{part}</p>)}</dd>
+          </div>
+        ))}
+      </dl>
+      {shown.parent.conditions.length === 0 && <p class="empty">The operator has not reported anything yet.</p>}
+    </section>
+  );
+}
+
+interface ChildProps { path: string; parent: Parent; row: TreeRow; edges: Edge[]; onClose: () => void; onSelect: (key: string) => void }
+
+function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
+  const { node, key } = row;
+  const tab = place.value.query.get("tab") ?? "manifest";
+  const needs = edges.filter((edge) => edge.source === key), needed = edges.filter((edge) => edge.target === key);
+  const tabs = [["manifest", "Manifest", 0], ["needs", "Needs", needs.length], ["needed", "Needed by", needed.length]] as const;
+  const { kind, name, namespace } = parent.parent;
+  return (
+    <section class="side" aria-label={`${node.kind} ${node.name}`}>
+      <div class="top">
+        <div><b>{node.kind} {node.name}</b> <span class="dim">{node.namespace}</span></div>
+        <State state={node.state ?? ""} />
+        <Copy quiet text={command("blame", `${kind.toLowerCase()}/${name}`, `${node.kind.toLowerCase()}/${node.name}`, namespace ? "-n" : "", namespace ?? "")}>copy as command</Copy>
+        <button type="button" class="plain" aria-label="Close" onClick={onClose}>×</button>
+      </div>
+      {node.message && groupOf(node.state) !== "ready" && <p class="message">{node.message}</p>}
+      <div class="tabs" role="tablist">
+        {tabs.map(([id, label, count]) => (
+          <button type="button" key={id} role="tab" aria-selected={tab === id} class={tab === id ? "on" : ""} onClick={() => go(withQuery({ tab: id === "manifest" ? "" : id }), { replace: true })}>
+            {label} {count > 0 && <span class="faint">{count}</span>}
+          </button>
+        ))}
+      </div>
+      {tab === "manifest" ? <Manifest path={path} child={key} version={`${node.state} ${node.message}`} node={node} />
+        : <Edges edges={tab === "needs" ? needs : needed} end={tab === "needs" ? "target" : "source"} parent={parent} onSelect={onSelect} />}
+    </section>
+  );
+}
+
+function Edges({ edges, end, parent, onSelect }: { edges: Edge[]; end: "source" | "target"; parent: Parent; onSelect: (key: string) => void }) {
+  if (edges.length === 0) return <p class="empty">{end === "target" ? "It reads no other object, and comes after none." : "No other child reads it, or comes after it."}</p>;
+  return (
+    <ul class="edges">
+      {edges.map((edge) => {
+        const node = parent.nodes[edge[end]];
+        return (
+          <li key={`${edge[end]}${edge.label}`}>
+            {node ? <button type="button" class="plain link" onClick={() => onSelect(edge[end])}>{node.kind} {node.name}</button> : <b>{edge[end].split("/").filter(Boolean).join(" ")}</b>}
+            {node && <State state={node.state ?? ""} />}
+            <span class="small dim">{edge.label}{edge.file && <> · <code>{edge.file.split("/").at(-1)}:{edge.line}</code></>}{edge.cycle && <span class="s failed"> · part of a cycle</span>}</span>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+const WRITERS: Record<string, string> = { template: "w1", operator: "w1", "earlier template": "w1", manager: "w2" };
+
+function Manifest({ path, child, version, node }: { path: string; child: string; version: string; node: TreeNode }) {
+  const [lines, setLines] = useState<ManifestLine[] | null>(null);
+  const [note, setNote] = useState("");
+  useEffect(() => {
+    let left = false;
+    read<{ lines: ManifestLine[]; note?: string }>(`${path}/manifest?child=${encodeURIComponent(child)}`).then(
+      (found) => {
+        if (left) return;
+        setLines(found.lines);
+        setNote(found.note ?? "");
+      },
+      (error: Error) => {
+        if (left) return;
+        setLines([]);
+        setNote(error.message);
+      },
+    );
+    return () => {
+      left = true;
+    };
+  }, [path, child, version]);
+  if (node.uid === undefined && node.depth === 1) return <p class="empty">It does not exist yet.</p>;
+  if (lines === null) return <p class="empty">Reading it …</p>;
+  const managers = [...new Set(lines.flatMap((line) => (line.writer === "manager" && line.manager ? [line.manager] : [])))];
+  const colour = (line: ManifestLine): string =>
+    line.writer === "manager" ? (managers.indexOf(line.manager ?? "") % 2 ? "w3" : "w2") : WRITERS[line.writer ?? ""] ?? (line.writer ? "w4" : "w0");
+  return (
+    <>
+      {note && <p class="message">{note}</p>}
+      {lines.length > 0 && (
+        <p class="legend small">
+          <span><i class="w1" />our templates</span>
+          {managers.map((manager, at) => <span key={manager}><i class={at % 2 ? "w3" : "w2"} />{manager}</span>)}
+          <span><i class="w4" />default or API server</span>
+        </p>
+      )}
+      <div class="code">
+        {lines.map((line, at) => (
+          <div key={at}>
+            <span class="g" title={writer(line, false)}>{writer(line, true)}</span><i class={colour(line)} aria-hidden="true" />
+            <span>{text(line.text)}{line.origin && <span class="from">{line.origin}</span>}</span>
+          </div>
+        ))}
+      </div>
+    </>
+  );
+}
+
+/** Who wrote a line. Times and whole paths are in its title. */
+function writer(line: ManifestLine, short: boolean): string {
+  switch (line.writer) {
+    case undefined: return "";
+    case "template": return short ? `${line.file?.split("/").at(-1)}:${line.line}` : `${line.file}:${line.line}`;
+    case "manager": {
+      const name = line.manager + (line.subresource ? ` (${line.subresource})` : "");
+      return short ? `${name} · ${age(line.time, now.value)}` : `${name} at ${line.time}`;
+    }
+    case "operator": return "ssa-operator";
+    case "earlier template": return "earlier template";
+    case "API server": return short ? "" : "written by the API server";
+    default: return short ? "" : "no manager recorded: a default, or written without a record";
+  }
+}
+
+function text(line: string): JSX.Element {
+  const found = /^(\s*(?:- )*)((?:"[^"]*"|[^\s"][^:]*):)(?= |$)/.exec(line);
+  if (!found) return <>{line}</>;
+  return <>{found[1]}<span class="k">{found[2]}</span>{line.slice(found[0].length)}</>;
+}

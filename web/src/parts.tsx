@@ -1,0 +1,186 @@
+// The small parts that all pages are made of.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { signal } from "@preact/signals";
+import type { Connection, Group } from "./api";
+import { go } from "./router";
+
+/** The time, for ages; it ticks once a second while the page is seen. */
+export const now = signal(Date.now());
+setInterval(() => {
+  if (!document.hidden) now.value = Date.now();
+}, 1000);
+
+type Shape = "ok" | "progress" | "absent" | "failed";
+
+const SHAPES: Record<Shape, ComponentChildren> = {
+  ok: <><circle cx="6" cy="6" r="5" fill="currentColor" /><path class="cut" d="M3.6 6.2l1.7 1.7 3.2-3.6" stroke-width="1.4" fill="none" /></>,
+  progress: <><circle cx="6" cy="6" r="4.3" fill="none" stroke="currentColor" stroke-width="1.4" /><path d="M6 6V1.7A4.3 4.3 0 0 1 10.3 6z" fill="currentColor" /></>,
+  absent: <rect x="1" y="1" width="10" height="10" rx="2" fill="none" stroke="currentColor" stroke-width="1.3" stroke-dasharray="2 1.6" />,
+  failed: <><path d="M6 .8L11.6 11H.4z" fill="currentColor" /><path class="cut" d="M6 4.4v3.2M6 8.7v1" stroke-width="1.3" /></>,
+};
+
+const STATES: Record<string, [Shape, Group]> = {
+  Current: ["ok", "ready"],
+  Ready: ["ok", "ready"],
+  Completed: ["ok", "ready"],
+  InProgress: ["progress", "working"],
+  Progressing: ["progress", "working"],
+  Terminating: ["progress", "working"],
+  Deleting: ["progress", "working"],
+  Waiting: ["absent", "working"],
+  WaitingForDependency: ["absent", "working"],
+  Failed: ["failed", "failed"],
+  NotFound: ["absent", "unknown"],
+  Unknown: ["absent", "unknown"],
+};
+
+const BY_GROUP: Record<Group, Shape> = { ready: "ok", working: "progress", failed: "failed", unknown: "absent" };
+
+/** The group of a child's state. */
+export const groupOf = (state: string | undefined): Group => STATES[state ?? ""]?.[1] ?? "unknown";
+
+/** A state is a shape, a word and a colour. */
+export function State({ state, group, word }: { state?: string; group?: Group; word?: string }) {
+  const [shape, colour] = STATES[state ?? ""] ?? [BY_GROUP[group ?? "unknown"], group ?? "unknown"];
+  const used = group ?? colour;
+  return (
+    <span class={`s ${used}`}>
+      <svg viewBox="0 0 12 12" aria-hidden="true">{SHAPES[group === "failed" ? "failed" : shape]}</svg>
+      {word ?? WORDS[state ?? ""] ?? state ?? ""}
+    </span>
+  );
+}
+
+const WORDS: Record<string, string> = { WaitingForDependency: "Waiting" };
+
+/** A button that copies a command, and says so. */
+export function Copy({ text, children, quiet = false }: { text: string; children: ComponentChildren; quiet?: boolean }) {
+  const [copied, setCopied] = useState(false);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setCopied(true);
+      setTimeout(() => setCopied(false), 1500);
+    } catch {
+      prompt("Copy this command", text);
+    }
+  };
+  return <button type="button" class={quiet ? "plain link" : "button"} title={text} onClick={copy}>{copied ? "copied" : children}</button>;
+}
+
+const CONNECTIONS: Record<Connection, [Group, string]> = {
+  connecting: ["unknown", "connecting"],
+  live: ["ready", "live"],
+  lost: ["failed", "no answer"],
+  ended: ["unknown", "ended"],
+};
+
+/** The bar above each page. */
+export function Bar({ crumbs, connection, search, onSearch }: {
+  crumbs: ComponentChildren;
+  connection: Connection;
+  search: string;
+  onSearch: (text: string) => void;
+}) {
+  const [group, word] = CONNECTIONS[connection];
+  return (
+    <header class="bar">
+      <a class="mark" href="/ui/">
+        <svg width="18" height="18" viewBox="0 0 18 18" aria-hidden="true"><path class="lines" d="M3 5h7M3 9h12M3 13h9" stroke-width="2" stroke-linecap="round" /><circle class="dot" cx="13.5" cy="5" r="1.6" /></svg>
+        ssa-operator
+      </a>
+      <nav class="crumbs" aria-label="Where you are">{crumbs}</nav>
+      <label class="find">
+        <span class="hidden">Find a parent</span>
+        <input id="find" type="search" placeholder="Find a parent or a message" value={search} autocomplete="off" spellcheck={false}
+          onInput={(event) => onSearch(event.currentTarget.value)} />
+        <kbd>/</kbd>
+      </label>
+      <span class={`live ${group}`} role="status"><i class="dot" aria-hidden="true" />{word}</span>
+      <button type="button" class="key" aria-label="Keys of this page" onClick={() => (help.value = true)}><kbd>?</kbd></button>
+    </header>
+  );
+}
+
+export const help = signal(false);
+
+const KEYS: [string, string][] = [
+  ["j  k", "next, previous line"],
+  ["Enter", "open the line"],
+  ["→  ←", "unfold, fold"],
+  ["/", "find"],
+  ["u", "back to the overview"],
+  ["Esc", "close, clear"],
+  ["?", "these keys"],
+];
+
+/** The keys of a page, in a dialog. */
+export function Help() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const shown = help.value;
+  useEffect(() => {
+    if (shown) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [shown]);
+  return (
+    <dialog ref={dialog} aria-label="Keys" onClose={() => (help.value = false)}>
+      <h2>Keys</h2>
+      <dl>{KEYS.map(([key, what]) => <div key={key}><dt><kbd>{key}</kbd></dt><dd>{what}</dd></div>)}</dl>
+      <button type="button" class="button" onClick={() => (help.value = false)}>Close</button>
+    </dialog>
+  );
+}
+
+/** Keys of a page, beside those of every page. A key in a field is text. */
+export function useKeys(keys: Record<string, (event: KeyboardEvent) => void>): void {
+  const latest = useRef(keys);
+  latest.current = keys;
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const target = event.target as HTMLElement;
+      const field = target.matches("input, textarea, select");
+      if (event.key === "Escape" && field) {
+        target.blur();
+        return;
+      }
+      if (event.metaKey || event.ctrlKey || event.altKey || field || help.value) return;
+      if (event.key === "Enter" && target.matches("a, button, summary")) return;
+      const action = latest.current[event.key];
+      if (action !== undefined) {
+        event.preventDefault();
+        action(event);
+      } else if (event.key === "/") {
+        event.preventDefault();
+        document.getElementById("find")?.focus();
+      } else if (event.key === "?") help.value = true;
+      else if (event.key === "u") go("");
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
+}
+
+/** A chart of numbers over the last ten minutes; the text beside it says the newest. */
+export function Line({ values, bars = false }: { values: number[]; bars?: boolean }) {
+  const width = 200, height = 28, slots = 59;
+  const most = Math.max(1, ...values);
+  const x = (at: number) => (width * (slots - (values.length - 1 - at))) / slots;
+  const y = (value: number) => height - 1 - (height - 4) * (value / most);
+  if (bars) {
+    return (
+      <svg class="chart bars" viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" aria-hidden="true">
+        {values.map((value, at) => value > 0 && <rect key={at} x={x(at) - 2} y={y(value)} width="3" height={height - y(value)} />)}
+        <path d={`M0 ${height - 0.5}H${width}`} />
+      </svg>
+    );
+  }
+  const points = values.map((value, at) => `${x(at).toFixed(1)} ${y(value).toFixed(1)}`);
+  const path = points.length ? `M${points.join("L")}` : "";
+  return (
+    <svg class="chart" viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" aria-hidden="true">
+      {path && <path class="area" d={`${path}V${height}H${x(0).toFixed(1)}z`} />}
+      {path && <path class="line" d={path} />}
+    </svg>
+  );
+}

@@ -1,0 +1,41 @@
+// Each view has an address that can be sent to a colleague.
+import { signal } from "@preact/signals";
+
+export interface Place { path: string; query: URLSearchParams }
+
+const here = (): Place => ({ path: location.pathname.replace(/^\/ui\/?/, ""), query: new URLSearchParams(location.search) });
+
+export const place = signal<Place>(here());
+
+addEventListener("popstate", () => {
+  place.value = here();
+});
+
+/** Go to an address below /ui/. What only selects or filters replaces the present address. */
+export function go(address: string, { replace = false } = {}): void {
+  if (replace) history.replaceState(null, "", `/ui/${address}`);
+  else history.pushState(null, "", `/ui/${address}`);
+  place.value = here();
+  if (!replace) scrollTo(0, 0);
+}
+
+/** The address with other values in its query; what is empty is left out. */
+export function withQuery(changes: Record<string, string>): string {
+  const query = new URLSearchParams(place.value.query);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value) query.set(name, value);
+    else query.delete(name);
+  }
+  const text = query.toString();
+  return place.value.path + (text ? `?${text}` : "");
+}
+
+export const parentAddress = (key: string): string => `parents/${key.split("/").map(encodeURIComponent).join("/")}`;
+
+/** Follow links of this page without loading it again. */
+export function onLink(event: MouseEvent): void {
+  const link = (event.target as Element).closest("a[href^='/ui/']");
+  if (link === null || event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  event.preventDefault();
+  go(link.getAttribute("href")!.slice("/ui/".length));
+}

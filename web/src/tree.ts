@@ -1,0 +1,140 @@
+// The rows of a tree: which are folded, how high they are, and which a window shows. All of it is a function of its arguments.
+import type { Edge, Parent, TreeNode } from "./api";
+import { groupOf } from "./parts";
+import { plural } from "./words";
+
+export const ROW = 28;
+export const REASON = 20;
+/** Siblings of one kind that are all well fold from this number on. */
+export const FOLD_FROM = 4;
+
+export interface TreeRow {
+  /** The key of the object, or of the fold. */
+  key: string;
+  node: TreeNode;
+  depth: number;
+  /** Whether it is the last one of its siblings, for each level down to its own. */
+  ends: boolean[];
+  reason: string;
+  /** The label of folded siblings; "" for an object. */
+  fold: string;
+  open: boolean;
+  /** Whether a query names it and nothing is known of it here. */
+  external: boolean;
+  top: number;
+  height: number;
+}
+
+interface Branch { key: string; node: TreeNode; below: Branch[]; well: boolean }
+
+/** The rows of a parent's children; `opened` are the folds that the reader opened. */
+export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<string>): TreeRow[] {
+  const rows: TreeRow[] = [];
+  const add = (row: Omit<TreeRow, "top" | "height">): void => {
+    const last = rows.at(-1);
+    rows.push({ ...row, top: last ? last.top + last.height : 0, height: ROW + (row.reason ? REASON : 0) });
+  };
+  const walk = (branches: Branch[], ends: boolean[], above: string): void => {
+    const groups = foldable(branches);
+    const drawn = branches.filter(({ key }) => !groups.some((group) => group.keys.has(key) && group.first !== key && !opened.has(fold(above, group))));
+    drawn.forEach((branch, at) => {
+      const end = at === drawn.length - 1;
+      const group = groups.find((each) => each.keys.has(branch.key));
+      if (group !== undefined && group.first === branch.key) {
+        const open = opened.has(fold(above, group));
+        const node = { ...branch.node, name: "" };
+        add({ key: fold(above, group), node, depth: ends.length + 1, ends: [...ends, end && !open], reason: "", fold: plural(group.keys.size, branch.node.kind), open, external: false });
+        if (!open) return;
+      }
+      add({ key: branch.key, node: branch.node, depth: ends.length + 1, ends: [...ends, end], reason: reason(branch.node), fold: "", open: true, external: false });
+      walk(branch.below, [...ends, end], branch.key);
+    });
+  };
+  const known = new Set(parent.order);
+  const outside = [...new Set(edges.map((edge) => edge.target))].filter((target) => !known.has(target));
+  walk(branches(parent), [], "");
+  if (rows.length && outside.length) rows.filter((row) => row.depth === 1).forEach((row) => (row.ends[0] = false));
+  outside.forEach((target, at) => add({
+    key: target, node: outsideNode(target), depth: 1, ends: [at === outside.length - 1], reason: "", fold: "", open: true, external: true,
+  }));
+  return rows;
+}
+
+const fold = (above: string, group: { kind: string }): string => `fold:${above}:${group.kind}`;
+
+function branches(parent: Parent): Branch[] {
+  const roots: Branch[] = [];
+  const path: Branch[] = [];
+  for (const key of parent.order) {
+    const node = parent.nodes[key];
+    if (node === undefined) continue;
+    const branch = { key, node, below: [], well: false };
+    path.length = Math.min(path.length, node.depth - 1);
+    (path.at(-1)?.below ?? roots).push(branch);
+    path.push(branch);
+  }
+  const judge = (branch: Branch): boolean => {
+    const below = branch.below.map(judge).every(Boolean);
+    return (branch.well = groupOf(branch.node.state) === "ready" && !branch.node.restarts && below);
+  };
+  roots.forEach(judge);
+  return roots;
+}
+
+function foldable(siblings: Branch[]): { kind: string; keys: Set<string>; first: string }[] {
+  const kinds = Map.groupBy(siblings.filter((branch) => branch.well), (branch) => `${branch.node.group ?? ""}/${branch.node.kind}`);
+  return [...kinds].filter(([, found]) => found.length >= FOLD_FROM)
+    .map(([kind, found]) => ({ kind, keys: new Set(found.map(({ key }) => key)), first: found[0]!.key }));
+}
+
+const reason = (node: TreeNode): string => (groupOf(node.state) === "ready" ? "" : node.message ?? "");
+
+/** A target that is no child: an object of another owner, or a question such as `every NeonBranch in default`. */
+function outsideNode(target: string): TreeNode {
+  const [group, kind, namespace, name] = target.split("/");
+  if (name === undefined || target.includes(" ")) return { kind: "looked up", name: target, depth: 1 };
+  return { group: group!, kind: `${kind}, looked up`, namespace: namespace!, name, depth: 1 };
+}
+
+/** The first and the last row that a window of this height shows, with some more on each side. */
+export function windowOf(rows: TreeRow[], top: number, height: number): [number, number] {
+  const margin = 6 * ROW;
+  let from = lowerBound(rows, top - margin), to = lowerBound(rows, top + height + margin);
+  from = Math.max(0, from - 1);
+  to = Math.min(rows.length, to + 1);
+  return [from, to];
+}
+
+/** The first row that ends below a position. */
+function lowerBound(rows: TreeRow[], position: number): number {
+  let low = 0, high = rows.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const row = rows[middle]!;
+    if (row.top + row.height <= position) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+export interface Arc { from: number; to: number; blocked: boolean; lane: number }
+
+/** The edges to draw: those of the selected object, and those by which an object is blocked. */
+export function arcs(rows: TreeRow[], edges: Edge[], selected: string): Arc[] {
+  const places = new Map(rows.filter((row) => !row.fold).map((row) => [row.key, row]));
+  const seen = new Set<string>();
+  const found: Arc[] = [];
+  for (const edge of edges) {
+    const source = places.get(edge.source), target = places.get(edge.target);
+    if (source === undefined || target === undefined || source === target) continue;
+    const own = edge.source === selected || edge.target === selected;
+    const blocked = source.node.state === "Waiting" && !target.external && groupOf(target.node.state) !== "ready";
+    const key = `${edge.source}>${edge.target}`;
+    if (!own && !blocked || seen.has(key)) continue;
+    seen.add(key);
+    found.push({ from: source.top + ROW / 2, to: target.top + ROW / 2, blocked: blocked && !own, lane: 0 });
+  }
+  // Longer arcs reach further out, so that they don't lie on one another.
+  found.sort((one, other) => Math.abs(one.from - one.to) - Math.abs(other.from - other.to));
+  return found.slice(0, 60).map((arc, at, all) => ({ ...arc, lane: all.length === 1 ? 0.5 : at / (all.length - 1) }));
+}

@@ -1,0 +1,26 @@
+// Times, counts and commands as people read them.
+
+/** How long ago a time is: `4 s`, `12 min`, `3 h`, `5 d`; "" without one. */
+export function age(time: string | undefined, now: number): string {
+  if (!time) return "";
+  const seconds = Math.max(0, Math.floor((now - Date.parse(time)) / 1000));
+  if (Number.isNaN(seconds)) return "";
+  if (seconds < 120) return `${seconds}s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)}m`;
+  if (seconds < 172800) return `${Math.floor(seconds / 3600)}h`;
+  return `${Math.floor(seconds / 86400)}d`;
+}
+
+/** `1 034`: thousands are set apart by a thin space. */
+export const number = (value: number): string => String(value).replace(/\B(?=(\d{3})+$)/g, "\u2009");
+
+export const plural = (count: number, word: string): string => {
+  if (count === 1) return `1 ${word}`;
+  const many = word.endsWith("y") && !/[aeiou]y$/.test(word) ? `${word.slice(0, -1)}ies` : /(s|x|ch|sh)$/.test(word) ? `${word}es` : `${word}s`;
+  return `${number(count)} ${many}`;
+};
+
+/** A word as a shell takes it. */
+export const shellWord = (word: string): string => (/^[\w./:@=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+export const command = (...words: string[]): string => ["ssa-operator", ...words.filter(Boolean).map(shellWord)].join(" ");
