@@ -19,7 +19,7 @@ from ssa_operator.informers.lookup_index import Dependent, dependents_of
 from ssa_operator.informers.served_versions import ServedFacts, availability, why_unknown
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
-from ssa_operator.kube.api.server_version import read_version
+from ssa_operator.kube.api.openapi import read_version
 from ssa_operator.objects.built_in_kinds import ApiKind
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.cluster_view import Availability

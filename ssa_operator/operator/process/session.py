@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.flow_control import WriteFence
 from ssa_operator.kube.api.leases import LeaseAccess
 from ssa_operator.kube.api.transport import Transport
-from ssa_operator.kube.api.write_fence import WriteFence
 from ssa_operator.kube.auth import credentials
 from ssa_operator.objects.shards import Shard
 from ssa_operator.operator.leadership.requests import Leadership, LeadershipLost

@@ -29,7 +29,7 @@ PACKAGE = ROOT / "ssa_operator"
 OWN_STREAMS = {
     "operator/process/streams.py": "writes for the commands",
     "kube/auth/child_process.py": "passes on what the user's own credential plugin says",
-    "kube/auth/auth_provider.py": "is a process of its own, whose output is a pipe to the operator",
+    "kube/auth/credential_plugins.py": "is a process of its own, whose output is a pipe to the operator",
 }
 
 LOOKUP = 'lookup("v1", "ConfigMap", "tenant").data.text'

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.kube.watch import watch_lines
-from ssa_operator.kube.watch.watch_lines import LineError, LineSplitter
+from ssa_operator.kube.watch import watch_events as watch_lines
+from ssa_operator.kube.watch.watch_events import LineError, LineSplitter
 
 
 @given(st.lists(st.binary(min_size=1, max_size=20).filter(lambda line: b"\n" not in line)), st.data())

@@ -1,4 +1,4 @@
-"""Splits the stream of a watch into lines; the network cuts it into pieces anywhere.
+"""The events of a watch, one a line; the network cuts the stream into pieces anywhere.
 
 Promises:
 - The splitter scans each byte once, however many pieces a line has.
@@ -6,6 +6,10 @@ Promises:
 """
 
 from __future__ import annotations
+
+import msgspec
+
+from ssa_operator.objects.json_decoding import decoder
 
 LINE_LIMIT = 64 * 2**20
 """Bytes of a line. An API server stores objects of 1.5 MiB by default, and a JSON escape takes six bytes for one."""
@@ -38,3 +42,24 @@ class LineSplitter:
         self._parts = [lines.pop()]
         self._size = len(self._parts[0])
         return [line for line in lines if line]
+
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class BookmarkMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    annotations: dict[str, str] = {}
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: BookmarkMetadata
+
+
+decode_event = decoder(_Event)
+decode_bookmark = decoder(_Bookmark)

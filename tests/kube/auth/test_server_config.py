@@ -1,6 +1,6 @@
 import pytest
 
-from ssa_operator.kube.auth.proxy import proxy_for
+from ssa_operator.kube.auth.server_config import proxy_for
 
 PROXY = {"HTTPS_PROXY": "http://proxy:3128"}
 
