@@ -23,8 +23,8 @@ from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Protocol
 
-from ssa_operator.informers.child_scopes import ChildNeed, ChildScope, ScopeUses
 from ssa_operator.informers.informer import GRACE_PERIOD, Informer, wait_for_sync
+from ssa_operator.informers.watch_scopes import ChildNeed, ChildScope, ScopeUses
 from ssa_operator.informers.watched_version import ObjectsInVersions, WatchedVersion, shown_by
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind

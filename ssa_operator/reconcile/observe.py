@@ -31,7 +31,7 @@ from typing import TypeVar, cast
 from msgspec.structs import replace
 
 from ssa_operator.informers.lookup_index import AnswerVersion, Dependent, LookupQuery
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import Clock

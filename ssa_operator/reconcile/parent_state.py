@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from ssa_operator.informers.child_scopes import ChildScope
-from ssa_operator.informers.parent import Parent
-from ssa_operator.informers.parents import ParentInformer
+from ssa_operator.informers.parents import Parent, ParentInformer
+from ssa_operator.informers.watch_scopes import ChildScope
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_encoding import NOTHING
 from ssa_operator.objects.live_object import LiveObject

@@ -24,8 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.informers.informer import SYNC_DEADLINE
-from ssa_operator.informers.parent import Parent
-from ssa_operator.informers.parents import ParentKey
+from ssa_operator.informers.parents import Parent, ParentKey
 from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError

@@ -12,8 +12,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ssa_operator.informers.parent import Parent
-from ssa_operator.informers.parents import ParentKey
+from ssa_operator.informers.parents import Parent, ParentKey
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity

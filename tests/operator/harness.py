@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from ssa_operator.informers.children import ChildInformers
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_encoding import NOTHING
 from ssa_operator.objects.live_object import LiveObject

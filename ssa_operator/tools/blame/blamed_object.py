@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.cluster_view import Question

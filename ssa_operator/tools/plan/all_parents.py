@@ -13,7 +13,7 @@ import secrets
 import time
 from pathlib import Path
 
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION

@@ -5,9 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.informers.child_scopes import ChildScope, ScopeUses
+from ssa_operator.informers.watch_scopes import NARROW_WATCHES_LIMIT, ChildScope, ScopeUses, WatchScope, choose_scope
+from ssa_operator.objects.cluster_view import Lookup, Selection
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kind_state import KindState, kind_state
+from ssa_operator.objects.live_object import LiveObject
 
 A, B = GroupKind("a.com", "A"), GroupKind("a.com", "B")
 SCOPES = st.builds(ChildScope, st.sampled_from([A, B]), st.sampled_from(["v1", "v2"]), st.sampled_from(["", "x", "y"]))
@@ -62,3 +64,59 @@ def test_a_namespace_is_known_once_each_version_of_the_kind_in_it_is() -> None:
     known, unknown = KindState(namespaced=True, synced=True), KindState(namespaced=True, synced=False)
     for watches in ([("x", known), ("x", unknown)], [("x", unknown), ("x", known)]):
         assert not kind_state(True, watches).within("x").synced
+
+
+def scope(namespace: str = "", name: str = "") -> WatchScope:
+    return WatchScope(api_version="v1", kind="ConfigMap", namespace=namespace, name=name)
+
+
+CHOSEN = st.builds(scope, st.sampled_from(["", "a", "b"]), st.sampled_from(["", "x", "y"]))
+
+
+def test_the_scope_of_a_lookup_is_one_object_and_that_of_a_selection_its_namespace() -> None:
+    lookup = Lookup(api_version="v1", kind="ConfigMap", namespace="a", name="x")
+    selection = Selection(api_version="v1", kind="ConfigMap", namespace="a", labels=(("l", "1"),))
+    assert (WatchScope.of(lookup), WatchScope.of(selection)) == (scope("a", "x"), scope("a"))
+
+
+def test_the_scope_of_an_object_is_that_of_its_lookup() -> None:
+    live = LiveObject.of({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "a", "name": "x"}})
+    lookup = Lookup(api_version="apps/v1", kind="Deployment", namespace="a", name="x")
+    assert WatchScope.of_object(live) == WatchScope.of(lookup)
+    assert WatchScope.of_object(live).group_kind == live.identity.group_kind
+
+
+def test_the_next_wider_scope_comes_first() -> None:
+    assert scope("a", "x").wider == (scope("a"), scope())
+    assert scope("", "x").wider == (scope(),)
+    assert scope().wider == ()
+
+
+@given(CHOSEN, CHOSEN)
+def test_a_scope_contains_another_if_it_is_wider_or_the_same(one: WatchScope, other: WatchScope) -> None:
+    by_namespace = one.namespace in ("", other.namespace) and one.name in ("", other.name)
+    # A name without a namespace is that of a cluster-scoped object.
+    assert one.contains(other) is (by_namespace and (one.namespace == other.namespace or not one.name))
+
+
+def test_many_watched_names_give_way_to_their_namespace() -> None:
+    watched = [scope("a", f"n{number}") for number in range(NARROW_WATCHES_LIMIT - 1)]
+    possible = {scope("a"), scope()}
+    assert choose_scope(scope("a", "x"), watched, possible) == scope("a", "x")
+    watched.append(scope("a", "last"))
+    assert choose_scope(scope("a", "x"), watched, possible) == scope("a")
+    assert choose_scope(scope("b", "x"), watched, possible) == scope("b", "x")
+    assert choose_scope(scope("a", "x"), watched, {scope()}) == scope("a", "x")
+
+
+def test_many_watched_namespaces_give_way_to_all() -> None:
+    watched = [scope(f"n{number}", "x") for number in range(NARROW_WATCHES_LIMIT)]
+    assert choose_scope(scope("a", "x"), watched, {scope("a"), scope()}) == scope()
+    assert choose_scope(scope("a"), watched, {scope()}) == scope()
+    assert choose_scope(scope("a", "x"), watched, {scope("a")}) == scope("a", "x")
+
+
+def test_many_watched_cluster_scoped_objects_give_way_to_all() -> None:
+    watched = [scope("", f"n{number}") for number in range(NARROW_WATCHES_LIMIT)]
+    assert choose_scope(scope("", "x"), watched[1:], {scope()}) == scope("", "x")
+    assert choose_scope(scope("", "x"), watched, {scope()}) == scope()
