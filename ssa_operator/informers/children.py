@@ -32,7 +32,7 @@ from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.kind_state import KindState, kind_state
+from ssa_operator.objects.kinds import KindState, kind_state
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.shards import Shard
 

@@ -21,9 +21,8 @@ from msgspec import Struct
 
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.objects.causes import Cause
-from ssa_operator.objects.cluster_view import Answer, Lookup, Selection
+from ssa_operator.objects.cluster_view import Answer, LiveBodies, Lookup, Selection
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.live_bodies import LiveBodies
 from ssa_operator.objects.live_object import LiveObject
 
 AnswerVersion: TypeAlias = Hashable

@@ -29,10 +29,10 @@ from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector, ReflectorState
+from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
-from ssa_operator.objects.finalizers import FINALIZER, orphans_children
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.live_object import LiveObject, orphans_children
 from ssa_operator.rendering.folder.sources import Folder
 from ssa_operator.schema.crd_schema import declared, has_status, status_schema, undeclared_reports, unreported
 

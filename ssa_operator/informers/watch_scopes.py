@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.cluster_view import Lookup, Selection
 from ssa_operator.objects.identity import GroupKind, Identity, join_api_version, split_api_version
-from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 
 

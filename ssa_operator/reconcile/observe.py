@@ -40,7 +40,7 @@ from ssa_operator.objects.built_in_kinds import ApiKind
 from ssa_operator.objects.causes import APPLY_ALL, Cause
 from ssa_operator.objects.cluster_view import Availability, ClusterView
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.kind_state import KindState
+from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import may_own
 from ssa_operator.objects.predicate import Predicate
@@ -83,9 +83,9 @@ from ssa_operator.reconcile.step_record import StepRecord
 from ssa_operator.reconcile.suspension.rules import is_suspended
 from ssa_operator.reconcile.turn import Turn
 from ssa_operator.rendering.determinism import verified
-from ssa_operator.rendering.jinja.parsed_texts import DEFERRALS, ParsedTexts
 from ssa_operator.rendering.jinja.template_api import creation_time
 from ssa_operator.rendering.render import render, render_status, render_traced
+from ssa_operator.rendering.yaml.documents import DEFERRALS, ParsedTexts
 
 ROUNDS = 8
 """Renders in one reconcile: the answer to a lookup may lead to another lookup. The events of their watches bring the

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from ssa_operator.informers.parents import Parent, ParentInformer
 from ssa_operator.informers.watch_scopes import ChildScope
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.reconcile.child_history import ChildHistory

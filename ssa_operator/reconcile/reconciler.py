@@ -29,8 +29,8 @@ from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
-from ssa_operator.objects.finalizers import FINALIZER
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import MESSAGE_LIMIT, bounded
 from ssa_operator.objects.render_result import Rendered, StatusFields

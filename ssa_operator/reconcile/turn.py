@@ -24,7 +24,7 @@ from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_records.rules import ParentRecords, read_parent_records
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.status.report import Report
-from ssa_operator.rendering.jinja.judgements import Judgements
+from ssa_operator.rendering.jinja.predicates import Judgements
 
 
 class Turn(Struct, kw_only=True):

@@ -30,7 +30,7 @@ from ssa_operator.kube.api.flow_control import ATTEMPTS
 from ssa_operator.kube.api.request import ApplyOptions, Request
 from ssa_operator.kube.api.transport import Response
 from ssa_operator.kube.auth import credentials
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.operator_options import Options
 from tests.faults.proxy import FaultProxy

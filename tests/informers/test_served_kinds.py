@@ -19,7 +19,7 @@ from ssa_operator.objects.built_in_kinds import ApiKind
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.cluster_view import Unknown
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import DECODED_LIMIT, DecodedBodies, LiveObject
 from tests.kube.fakes import scripted
 from tests.operator.harness import definition

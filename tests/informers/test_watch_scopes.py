@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ssa_operator.informers.watch_scopes import NARROW_WATCHES_LIMIT, ChildScope, ScopeUses, WatchScope, choose_scope
 from ssa_operator.objects.cluster_view import Lookup, Selection
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.kind_state import KindState, kind_state
+from ssa_operator.objects.kinds import KindState, kind_state
 from ssa_operator.objects.live_object import LiveObject
 
 A, B = GroupKind("a.com", "A"), GroupKind("a.com", "B")

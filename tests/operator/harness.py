@@ -37,7 +37,7 @@ from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import GroupKind, split_api_version
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.http import _view
 from ssa_operator.operator.operator import Operator

@@ -23,7 +23,7 @@ from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.flow_control import WriteFence
 from ssa_operator.kube.api.leases import LeaseAccess
 from ssa_operator.kube.api.request import ApplyOptions, Request
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.shards import Shard
 from ssa_operator.operator.leadership.requests import Leadership, LeadershipLost

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.annotations import PREFIX, Reference
 from ssa_operator.objects.cluster_view import Lookup, Selection
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.kind_state import KindState
+from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import (
     Dependency,

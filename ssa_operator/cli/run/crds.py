@@ -14,8 +14,8 @@ import typer
 from ssa_operator.cli.application import Application
 from ssa_operator.cli.shared_options import CRDS, Context, Crds, Kubeconfig, Timeout, example
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_crd_folders
+from ssa_operator.operator.process.streams import CommandError
 
 app = Application(
     help="Install CRDs and wait until they are served.", epilog=example("ssa-operator crds apply --crds crds")
@@ -34,7 +34,7 @@ def apply(crds: Crds = CRDS, timeout: Timeout = 30.0, context: Context = None, k
     check_crd_folders(crds)
 
     async def work() -> None:
-        documents = crd_installation.load(*crds)
+        documents = crd_installation.load_crds(*crds)
         async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
             refused = await crd_installation.refusals(client, documents, timeout)
         applied = [document for document in documents if document.body["metadata"]["name"] not in refused]
@@ -66,7 +66,7 @@ def wait(
         check_crd_folders(crds)
 
     async def work() -> None:
-        wanted = names or [document.body["metadata"]["name"] for document in crd_installation.load(*crds)]
+        wanted = names or [document.body["metadata"]["name"] for document in crd_installation.load_crds(*crds)]
         async with connection.connect(connection.Target(kubeconfig=kubeconfig, context=context)) as client:
             await crd_installation.established(client, wanted, timeout)
         for name in wanted:

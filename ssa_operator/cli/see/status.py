@@ -17,7 +17,7 @@ from ssa_operator.cli.shared_options import (
     example,
 )
 from ssa_operator.operator.process.option_values import check_folders, namespaces_of
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process.streams import OutputFormat
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

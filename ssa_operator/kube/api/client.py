@@ -29,8 +29,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.api.transport import Response, Transport
 from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.clock import SYSTEM, Clock
-from ssa_operator.objects.json_decoding import decoder
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import decoder, encode
 from ssa_operator.objects.live_object import MANAGER, DecodedBodies, LiveObject
 from ssa_operator.objects.managed_fields import in_version
 

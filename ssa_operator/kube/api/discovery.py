@@ -32,7 +32,7 @@ from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.objects.identity import GroupKind, join_api_version
-from ssa_operator.objects.json_decoding import decoder
+from ssa_operator.objects.json_codec import decoder
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ import msgspec
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, Unreachable
-from ssa_operator.objects.json_decoding import decoder
+from ssa_operator.objects.json_codec import decoder
 
 _ROOT = "/openapi/v3"
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import MANAGER
 from ssa_operator.objects.secret_fields import HIDDEN, NO_SECRET_FIELDS, NO_SECRETS, WHOLE, ParentSecrets, SecretFields
 

@@ -33,7 +33,7 @@ from typing import Any
 from ssa_operator.kube.auth import child_process as program
 from ssa_operator.kube.auth.child_process import Program, ProgramError
 from ssa_operator.kube.auth.server_config import Certificate, CredentialsError, FetchedCredential, header_value
-from ssa_operator.objects.json_decoding import decode_text
+from ssa_operator.objects.json_codec import decode_text
 
 DEADLINE = 120.0
 """Seconds for a plugin to answer; it may ask the user to log in."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ssa_operator.objects.json_decoding import decoder
+from ssa_operator.objects.json_codec import decoder
 
 LINE_LIMIT = 64 * 2**20
 """Bytes of a line. An API server stores objects of 1.5 MiB by default, and a JSON escape takes six bytes for one."""

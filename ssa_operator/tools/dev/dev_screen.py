@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ssa_operator.objects.timestamps import moment_of
+from ssa_operator.objects.scalars import moment_of
 from ssa_operator.tools.tree.parent_events import event_time
 from ssa_operator.tools.tree.tree_view import Line, condition, lines, one_line
 

@@ -19,19 +19,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.devcluster.progress import ignore_progress
+from ssa_operator.devcluster.processes import ignore_progress
 from ssa_operator.kube.api import request
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.identity import split_api_version
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Document
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process import connection, session, streams
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
 from ssa_operator.tools.dev.cluster_progress import ProgressLines

@@ -28,7 +28,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.kube.watch.cache import version_number
 from ssa_operator.objects.causes import Cause
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Document, Rendered

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_crd_folders
+from ssa_operator.operator.process.streams import CommandError
 
 
 def examples_of(given: Sequence[Path] | None, templates: Sequence[Path]) -> list[Path]:

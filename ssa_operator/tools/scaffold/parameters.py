@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.objects.quantity import amount
+from ssa_operator.objects.scalars import amount
 from ssa_operator.tools.scaffold.escaped_text import TemplateText, expression
 from ssa_operator.tools.scaffold.fields import QUANTITY
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from ssa_operator.cli.write.check import check
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 
 CRD = """\
 apiVersion: apiextensions.k8s.io/v1

@@ -22,7 +22,7 @@ from ssa_operator.kube.api.request import DeleteOptions, Scope
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.permission import Permission
+from ssa_operator.objects.kinds import Permission
 from tests.kube.fakes import CONFIG_MAPS, StillClock, scripted
 
 BIG = "9" * 5000

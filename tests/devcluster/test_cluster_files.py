@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from ssa_operator.devcluster import credential_files as credentials
+from ssa_operator.devcluster import cluster_files as credentials
 from ssa_operator.devcluster.components import Layout
 from ssa_operator.kube.auth.certificate_authority import CertificateAuthority, CertificateSubject
 
@@ -18,7 +18,7 @@ from ssa_operator.kube.auth.certificate_authority import CertificateAuthority, C
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     made = Layout(directory=tmp_path_factory.mktemp("cluster"))
     made.certificates.mkdir()
-    credentials.write("tests", made, "https://127.0.0.1:6443", dt.datetime.now(dt.UTC))
+    credentials.write_credentials("tests", made, "https://127.0.0.1:6443", dt.datetime.now(dt.UTC))
     return made
 
 
@@ -73,7 +73,7 @@ def test_keys_are_readable_by_their_owner_only(layout: Layout) -> None:
 def test_a_certificate_of_another_cluster_is_refused(layout: Layout, tmp_path: Path) -> None:
     other = Layout(directory=tmp_path)
     other.certificates.mkdir()
-    credentials.write("other", other, "https://127.0.0.1:6443", dt.datetime.now(dt.UTC))
+    credentials.write_credentials("other", other, "https://127.0.0.1:6443", dt.datetime.now(dt.UTC))
     for kind in ("crt", "key"):
         (tmp_path / "certificates" / f"admin.{kind}").rename(layout.certificates / f"stranger.{kind}")
     with pytest.raises(ssl.SSLCertVerificationError):

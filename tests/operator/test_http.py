@@ -22,7 +22,7 @@ from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.auth import credentials
 from ssa_operator.kube.auth.certificate_authority import CertificateAuthority, KeyPair
 from ssa_operator.kube.clock import SYSTEM
-from ssa_operator.operator import http_access
+from ssa_operator.operator import http
 from ssa_operator.operator.http import Server
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.operator_options import Options, listens_to_this_host
@@ -135,7 +135,7 @@ async def test_an_account_reads_the_objects_that_it_may_read_in_the_cluster(desk
 @pytest.mark.slow
 @pytest.mark.cluster
 async def test_a_withdrawn_permission_ends(desk: Desk, operate: Operate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_access, "ANSWER_LIFETIME", 0.0)
+    monkeypatch.setattr(http, "ANSWER_LIFETIME", 0.0)
     token = await new_account(desk, "prometheus", ["/metrics"], [])
     async with serving(operate, EVERYWHERE) as server:
         prometheus = Reader(server, token)
@@ -321,8 +321,8 @@ async def test_a_web_page_whose_name_resolves_to_this_host_reads_nothing(options
 async def test_requests_with_the_same_question_ask_once_and_too_many_do_not_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_access, "_MAX_WAITING", 10)
-    answers: http_access._Answers[str, bool] = http_access._Answers(SYSTEM)
+    monkeypatch.setattr(http, "_MAX_WAITING", 10)
+    answers: http._Answers[str, bool] = http._Answers(SYSTEM)
     asked, may_answer = [], asyncio.Event()
 
     async def ask() -> bool:
@@ -340,8 +340,8 @@ async def test_requests_with_the_same_question_ask_once_and_too_many_do_not_wait
 
 
 async def test_a_review_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_access, "REVIEW_TIMEOUT", 0.01)
-    answers: http_access._Answers[str, bool] = http_access._Answers(SYSTEM)
+    monkeypatch.setattr(http, "REVIEW_TIMEOUT", 0.01)
+    answers: http._Answers[str, bool] = http._Answers(SYSTEM)
 
     async def ask() -> bool:
         await asyncio.Event().wait()

@@ -1,6 +1,7 @@
-"""Writes the certificates, keys and kubeconfigs of one cluster as files for its components and users.
+"""The files of one cluster: certificates, keys and kubeconfigs, and the record by which other processes find it.
 
 Promises:
+- The record is complete or does not exist. The starter writes it when the cluster is ready.
 - Each component has a client certificate of its own, with the user name that Kubernetes' default roles are bound to.
 - A kubeconfig has the certificate authority, so that every client verifies the server's certificate.
 """
@@ -13,12 +14,50 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from ssa_operator.devcluster.components import SERVICE_ADDRESS, Layout
+from ssa_operator.devcluster.processes import ProcessCommand
 from ssa_operator.kube.auth.certificate_authority import CertificateAuthority, CertificateSubject, KeyPair, encode_key
+
+_NAME = "cluster.json"
+
+
+class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A running cluster."""
+
+    specification: dict[str, Any]
+    """The fields of its ClusterSpec."""
+
+    url: str
+
+    pids: dict[str, int]
+    """By component."""
+
+    commands: dict[str, tuple[str, ...]]
+    """The arguments of each component, the program first."""
+
+    def command(self, name: str, directory: Path) -> ProcessCommand:
+        """The command that started the component `name`."""
+        return ProcessCommand(name=name, argv=self.commands[name], log=directory / f"{name}.log", directory=directory)
+
+
+def write_record(directory: Path, record: ClusterRecord) -> None:
+    """Writes the record into the cluster's folder atomically."""
+    new = directory / f"{_NAME}.new"
+    new.write_bytes(msgspec.json.format(msgspec.json.encode(record)))
+    new.rename(directory / _NAME)
+
+
+def read_record(directory: Path) -> ClusterRecord | None:
+    """The record in a cluster's folder, or None."""
+    try:
+        return msgspec.json.decode((directory / _NAME).read_bytes(), type=ClusterRecord)
+    except FileNotFoundError:
+        return None
 
 
 def encode_kubeconfig(name: str, url: str, authority: bytes, user: KeyPair) -> bytes:
@@ -74,7 +113,7 @@ _COMPONENT_USERS = {
 }
 
 
-def write(name: str, layout: Layout, url: str, now: dt.datetime) -> None:
+def write_credentials(name: str, layout: Layout, url: str, now: dt.datetime) -> None:
     """Writes a new cluster's certificates and kubeconfigs. The user's context is ssa-operator-NAME."""
     context = f"ssa-operator-{name}"
     authority = CertificateAuthority(context, now)
