@@ -17,7 +17,7 @@ from benchmarks.server import Server, in_parallel, serve
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.reconcile.parent_records.rules import APPLIED_ANNOTATION
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks import workload
 from benchmarks.bench import Bench, bench
 from ssa_operator.kube.api import request as calls
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 
 PROBE_EVERY = 0.05
 """Seconds between an answer and the next probe."""

@@ -33,7 +33,7 @@ from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth import credentials
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.operator import crd_installation as crds
 
 CONCURRENCY = 32
@@ -137,7 +137,7 @@ class Server:
         """Install CRDs while no controller runs, because the garbage collector discovers new ones only every 30 s."""
         for component in ("kwok", "kube-scheduler", "kube-controller-manager"):
             await self._cluster.stop_component(component)
-        await crds.install(self.client, crds.load(definitions))
+        await crds.install(self.client, crds.load_crds(definitions))
         self._cluster = await self._cluster.start_component("kube-controller-manager")
         mapper = RESTMapper(self.client)
         for kind in kinds:

@@ -27,9 +27,8 @@ from rich.table import Table
 
 from benchmarks import machine, workload
 from benchmarks.bench import Bench, bench
-from ssa_operator.objects.buckets import BUCKET_LABEL
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.live_object import PARENT_UID_LABEL
+from ssa_operator.objects.live_object import BUCKET_LABEL, PARENT_UID_LABEL
 from ssa_operator.objects.shards import Shard
 
 NAMESPACE = "shards"

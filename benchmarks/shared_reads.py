@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import machine
-from ssa_operator.informers.lookup_answers import SelectionAnswers
+from ssa_operator.informers.lookup_index import SelectionAnswers
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.objects.cluster_view import Answer, Lookup, OfflineClusterView, Selection
 from ssa_operator.objects.identity import Identity

@@ -39,7 +39,7 @@ from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import DeleteOptions
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 
 NAMESPACE = "soak"
 DEPLOYMENT = GroupKind("apps", "Deployment")

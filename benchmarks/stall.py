@@ -34,8 +34,7 @@ from benchmarks.renames import Probes
 from ssa_operator.cli.main import GC_THRESHOLD
 from ssa_operator.objects.cluster_view import OFFLINE
 from ssa_operator.objects.field_attribution import attribute
-from ssa_operator.objects.json_decoding import decode_text
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import decode_text, encode
 from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.readiness.rules import readiness

@@ -34,7 +34,7 @@ from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 
 NAMESPACE, CHANGED = "start", "echo-00000"

@@ -18,7 +18,7 @@ from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Rules, group_kind, manifest
 from ssa_operator.rendering.folder.sources import Folder, load

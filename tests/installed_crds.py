@@ -23,7 +23,7 @@ async def install_crds(cluster: Cluster, client: Client) -> None:
     """Installs the CRDs, unless they are as they were."""
     installed = _installed.get(cluster.kubeconfig)
     if not installed or installed != await _versions(client, installed):
-        documents = crds.load(ROOT / "crds", ROOT / "tests" / "shared_crds")
+        documents = crds.load_crds(ROOT / "crds", ROOT / "tests" / "shared_crds")
         await crds.install(client, documents)
         applied = [document.body["metadata"]["name"] for document in documents]
         _installed[cluster.kubeconfig] = await _versions(client, applied)

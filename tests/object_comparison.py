@@ -34,7 +34,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth import credentials
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.operator import crd_installation
 from ssa_operator.schema.new_object import NewObject, new_object
 from tests.objects.random_objects import random_object
@@ -139,7 +139,7 @@ async def _main(arguments: argparse.Namespace) -> int:
 
 
 async def _compare_all(client: Client, arguments: argparse.Namespace) -> int:
-    documents = crd_installation.load(*map(Path, arguments.folders))
+    documents = crd_installation.load_crds(*map(Path, arguments.folders))
     await crd_installation.install(client, documents)
     failed = 0
     for document in documents:

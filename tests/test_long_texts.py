@@ -21,22 +21,20 @@ import pytest
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus, read_error_status
 from ssa_operator.kube.api.redaction import redacted_message, redacted_warning
 from ssa_operator.objects.annotations import PREFIX, parse_annotations
-from ssa_operator.objects.durations import parse_duration
 from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_decoding import decode_text, without_deep_values
+from ssa_operator.objects.json_codec import decode_text, without_deep_values
 from ssa_operator.objects.label_selectors import label_selector
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import did_you_mean, sentence
-from ssa_operator.objects.quantity import amount
+from ssa_operator.objects.scalars import amount, parse_duration
 from ssa_operator.objects.secret_fields import WHOLE
 from ssa_operator.objects.source_location import field_text, parse_field
 from ssa_operator.reconcile.failures import location_of_error
 from ssa_operator.reconcile.immutable_fields.rules import changed_field, immutable_field
 from ssa_operator.reconcile.recreate.rules import TrialManifest, refusal_is_about_trial
-from ssa_operator.rendering.jinja.data_filters import bytes_of, from_json, from_yaml
 from ssa_operator.rendering.jinja.filters import b64decode, k8s_name, later
-from ssa_operator.rendering.jinja.regex_filters import regex_replace, regex_search
+from ssa_operator.rendering.jinja.text_filters import bytes_of, from_json, from_yaml, regex_replace, regex_search
 from ssa_operator.rendering.values.manifest_values import UnfitValueError
 from ssa_operator.rendering.values.python_errors import translate_error
 from ssa_operator.rendering.yaml.to_yaml import scalar_text

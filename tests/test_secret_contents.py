@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from ssa_operator.kube.api.request import ApplyOptions
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from tests.operator.fixtures import client, desk
 from tests.operator.harness import ECHOES, Desk, echo
 from tests.secret_contents import OUTPUTS, SecretSearch

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 
 FOLDER = Path(__file__).parent
 DEFINITION = FOLDER / "crd.yaml"

@@ -23,7 +23,7 @@ from benchmarks.peers.observations import Observations, watched
 from benchmarks.server import Server, in_parallel, serve
 from ssa_operator.kube.api import request as calls
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 
 SPACE = 0.03

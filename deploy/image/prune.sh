@@ -1,7 +1,7 @@
 #!/bin/sh
 # Removes the parts of the official Kubernetes client that ssa-operator does not use from an environment: the models and calls of
 # every API group, which the client loads on demand, and its asyncio half; 74 of its 75 MB. The rest renews the tokens of a
-# kubeconfig's auth-provider (ssa_operator/kube/auth/auth_provider.py).
+# kubeconfig's auth-provider (ssa_operator/kube/auth/credential_plugins.py).
 #
 # Usage: prune.sh SITE_PACKAGES
 set -eu

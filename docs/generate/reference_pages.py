@@ -29,7 +29,7 @@ from ssa_operator.operator.metrics import Metrics
 from ssa_operator.reconcile.status.author_status import ConditionType
 from ssa_operator.reconcile.status.verdict import ReadyReason
 from ssa_operator.reconcile.step import FailureReason
-from ssa_operator.rendering.jinja import data_filters, filters, functions, strategic_merge
+from ssa_operator.rendering.jinja import filters, functions, strategic_merge, text_filters
 from ssa_operator.rendering.jinja.folder_files import FolderFiles
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.tools.findings.codes import CODES
@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
 
 _WRAPPED: Mapping[str, Callable[..., Any]] = {
-    "from_yaml": data_filters.from_yaml,
+    "from_yaml": text_filters.from_yaml,
     "merge": strategic_merge.merge,
     "to_yaml": filters.to_yaml,
     "tojson": filters.to_json,
@@ -58,7 +58,7 @@ PARENT_ANNOTATIONS = (
 """The constants of annotations that users set on a parent."""
 
 RECORDED = (
-    ("ssa_operator.objects.finalizers", "FINALIZER"),
+    ("ssa_operator.objects.annotations", "FINALIZER"),
     (_RECORDS, "INVENTORY_ANNOTATION"),
     (_RECORDS, "ONCE_ANNOTATION"),
     (_RECORDS, "HELD_PRUNE_ANNOTATION"),
@@ -72,7 +72,7 @@ RECORDED = (
 LABELS = (
     (f"{_OBJECTS}.manifest", "MANAGED_BY_LABEL"),
     (f"{_OBJECTS}.live_object", "PARENT_UID_LABEL"),
-    (f"{_OBJECTS}.buckets", "BUCKET_LABEL"),
+    (f"{_OBJECTS}.live_object", "BUCKET_LABEL"),
 )
 """The constants of labels of children."""
 

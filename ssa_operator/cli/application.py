@@ -30,7 +30,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ssa_operator.cli.topics import TOPICS
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import UNWRITABLE, CommandError
+from ssa_operator.operator.process.streams import UNWRITABLE, CommandError
 
 DEBUG = "SSA_OPERATOR_DEBUG"
 """Whether an error prints its traceback, as with `--debug`."""

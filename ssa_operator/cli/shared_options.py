@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from ssa_operator.operator.process.output_formats import ListFormat, LogFormat, LogLevel, OutputFormat
+from ssa_operator.operator.process.streams import ListFormat, LogFormat, LogLevel, OutputFormat
 
 Kubeconfig = Annotated[
     str | None,

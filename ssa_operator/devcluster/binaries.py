@@ -20,8 +20,7 @@ import platformdirs
 from msgspec import Struct, field
 
 from ssa_operator.devcluster import build, release
-from ssa_operator.devcluster.file_lock import hold_lock
-from ssa_operator.devcluster.progress import Progress, ProgressCallback, ignore_progress
+from ssa_operator.devcluster.processes import Progress, ProgressCallback, hold_lock, ignore_progress
 from ssa_operator.devcluster.release import Platform, ReleaseURLs
 from ssa_operator.devcluster.versions import (
     CONTROLLERS,

@@ -22,8 +22,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ssa_operator.devcluster.processes import ProcessCommand, ProcessError, ProcessGroup, is_alive
-from ssa_operator.devcluster.progress import Progress, ProgressCallback
+from ssa_operator.devcluster.processes import (
+    ProcessCommand,
+    ProcessError,
+    ProcessGroup,
+    Progress,
+    ProgressCallback,
+    is_alive,
+)
 from ssa_operator.devcluster.versions import KUBERNETES, KWOK, UnavailableError
 
 TOOLCHAIN = Path(__file__).parent / "toolchain"

@@ -31,13 +31,19 @@ import platformdirs
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from ssa_operator.devcluster import api, binaries, cluster_record, components, processes
-from ssa_operator.devcluster import credential_files as credentials
-from ssa_operator.devcluster.cluster_record import ClusterRecord
+from ssa_operator.devcluster import api, binaries, cluster_files, components, processes
+from ssa_operator.devcluster import cluster_files as credentials
+from ssa_operator.devcluster.cluster_files import ClusterRecord
 from ssa_operator.devcluster.components import ComponentOptions, Layout, Ports
-from ssa_operator.devcluster.file_lock import hold_lock
-from ssa_operator.devcluster.processes import ProcessCommand, ProcessError, ProcessGroup
-from ssa_operator.devcluster.progress import Progress, ProgressCallback, ignore_progress
+from ssa_operator.devcluster.processes import (
+    ProcessCommand,
+    ProcessError,
+    ProcessGroup,
+    Progress,
+    ProgressCallback,
+    hold_lock,
+    ignore_progress,
+)
 from ssa_operator.devcluster.versions import CONTROLLERS, PROGRAMS, STORAGE
 
 STATE_DIRECTORY_VARIABLE = "SSA_OPERATOR_STATE_DIR"
@@ -250,7 +256,7 @@ async def _inspect(name: str) -> ClusterStatus:
         return replace(stopped, message="there is no such cluster")
     if not processes.is_alive(directory):
         return replace(stopped, message=processes.describe_failure(directory) or stopped.message)
-    recorded = cluster_record.read(directory)
+    recorded = cluster_files.read_record(directory)
     if recorded is None:
         return replace(stopped, state="unhealthy", message="it is starting, or its start was interrupted")
     cluster = _from_record(directory, recorded)
@@ -287,7 +293,7 @@ async def _start_storage(spec: ClusterSpec, layout: Layout, programs: Path) -> C
     url = f"https://127.0.0.1:{ports.apiserver}"
     layout.certificates.mkdir(parents=True)
     layout.directory.chmod(0o700)
-    await asyncio.to_thread(credentials.write, spec.name, layout, url, dt.datetime.now(dt.UTC))
+    await asyncio.to_thread(credentials.write_credentials, spec.name, layout, url, dt.datetime.now(dt.UTC))
     group = ProcessGroup(layout.directory)
     try:
         recorded = ClusterRecord(specification=asdict(spec), url=url, pids={}, commands={})
@@ -296,7 +302,7 @@ async def _start_storage(spec: ClusterSpec, layout: Layout, programs: Path) -> C
         async with api.connect(url, layout) as server:
             await _await_condition(server.is_ready, group, f"{url} to be ready")
             await _await_condition(partial(_exists, server, _DEFAULT_NAMESPACE), group, "the namespace default")
-        cluster_record.write(layout.directory, recorded)
+        cluster_files.write_record(layout.directory, recorded)
     except BaseException as error:
         await group.end()
         if isinstance(error, ProcessError) and "address already in use" in str(error):
@@ -319,7 +325,7 @@ async def _start_controllers(spec: ClusterSpec, cluster: Cluster, programs: Path
         await _await_condition(
             partial(_is_complete, server, spec.nodes), group, f"the namespace default and {spec.nodes} Ready nodes"
         )
-    cluster_record.write(cluster.directory, recorded)
+    cluster_files.write_record(cluster.directory, recorded)
     return dataclasses.replace(cluster, pids=recorded.pids)
 
 
@@ -405,7 +411,7 @@ def _from_record(directory: Path, recorded: ClusterRecord) -> Cluster:
 
 
 def _require_record(directory: Path) -> ClusterRecord:
-    recorded = cluster_record.read(directory)
+    recorded = cluster_files.read_record(directory)
     if recorded is None:
         raise ClusterError(f"{directory}: the cluster does not exist any more")
     return recorded

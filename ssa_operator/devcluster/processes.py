@@ -1,6 +1,7 @@
-"""Starts and ends the processes of a control plane or a build as one group.
+"""The processes of a control plane or a build: starts and ends them as a group, locks them, reports their progress.
 
 Promises:
+- The kernel releases a lock when its process ends, kill -9 included. The user never has to remove a lock by hand.
 - A group is alive as long as its processes hold a lock. No process id is checked, because another process may have it.
 - Ending a group returns after its last process has ended.
 - An attached group ends with the process that started it, kill -9 included. A detached group ends with `kill`.
@@ -17,13 +18,88 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from ssa_operator.devcluster import supervisor
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """A step, and how much of it is done: `done` of `total` units, both 0 if unknown."""
+
+    message: str
+    done: int = 0
+    total: int = 0
+
+
+ProgressCallback = Callable[[Progress], None]
+"""Called with every step. It must not block, and another thread may call it."""
+
+
+def ignore_progress(progress: Progress) -> None:
+    """A callback that shows nothing."""
+
+
+_LOCK_POLL_SECONDS = 0.1
+
+_HOLDER_BYTES = 4096
+
+
+class LockHeldError(Exception):
+    """Another process holds a lock. The text is how that process describes itself."""
+
+
+@contextmanager
+def take_lock(path: Path, holder: str) -> Iterator[None]:
+    """Holds the lock of the file `path`, which stays, with a description of its holder. Raises LockHeldError at once if
+    another process has it.
+    """
+    lock = _open(path)
+    try:
+        if not _try_lock(lock):
+            raise LockHeldError(os.pread(lock, _HOLDER_BYTES, 0).decode(errors="replace"))
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, holder.encode()[:_HOLDER_BYTES], 0)
+        yield
+    finally:
+        os.close(lock)
+
+
+@asynccontextmanager
+async def hold_lock(path: Path, purpose: str, report: ProgressCallback) -> AsyncIterator[None]:
+    """Holds the lock of the file `path`, which stays. `purpose` completes "another process that is ..."."""
+    lock = _open(path)
+    try:
+        reported = False
+        while not _try_lock(lock):
+            if not reported:
+                pid = os.pread(lock, 32, 0).decode()
+                report(Progress(message=f"Waiting for another process that is {purpose} (pid {pid or 'unknown'})"))
+                reported = True
+            await asyncio.sleep(_LOCK_POLL_SECONDS)
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _open(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _try_lock(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
 
 LOCK_NAME = "alive.lock"
 _FAILURE_NAME = "failure.json"

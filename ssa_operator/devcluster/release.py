@@ -19,7 +19,7 @@ from pathlib import Path
 import aiohttp
 from msgspec import Struct
 
-from ssa_operator.devcluster.progress import Progress, ProgressCallback
+from ssa_operator.devcluster.processes import Progress, ProgressCallback
 from ssa_operator.devcluster.versions import (
     ENVTEST,
     ENVTEST_SHA512,

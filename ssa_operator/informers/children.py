@@ -23,8 +23,8 @@ from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Protocol
 
-from ssa_operator.informers.child_scopes import ChildNeed, ChildScope, ScopeUses
 from ssa_operator.informers.informer import GRACE_PERIOD, Informer, wait_for_sync
+from ssa_operator.informers.watch_scopes import ChildNeed, ChildScope, ScopeUses
 from ssa_operator.informers.watched_version import ObjectsInVersions, WatchedVersion, shown_by
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
@@ -32,7 +32,7 @@ from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.kind_state import KindState, kind_state
+from ssa_operator.objects.kinds import KindState, kind_state
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.shards import Shard
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.informers.served_versions import DefinedKind
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.request import Scope
@@ -26,7 +25,7 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.schema.crd_schema import replicas_path, reports_status
+from ssa_operator.schema.crd_schema import replicas_path, reports_status, version_priority
 
 RESOURCE = Resource(
     group="apiextensions.k8s.io",
@@ -164,3 +163,20 @@ def _established(crd: Mapping[str, Any]) -> Readiness:
     """The readiness of a CRD: whether it is Established, even while it is being deleted."""
     metadata = {key: value for key, value in crd["metadata"].items() if key != "deletionTimestamp"}
     return readiness({**crd, "metadata": metadata}, 0)
+
+
+class DefinedKind(Struct, frozen=True, kw_only=True):
+    """A CRD, as far as it decides what the API server serves."""
+
+    name: str
+    """`items.example.com`."""
+    versions: Mapping[str, bool]
+    """Its versions, each with whether it is served."""
+    not_established: str = ""
+    """Why the API server doesn't serve it, '' if it does."""
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """The versions that are served, the preferred one first."""
+        names = (name for name, is_served in self.versions.items() if is_served and not self.not_established)
+        return tuple(sorted(names, key=version_priority, reverse=True))

@@ -41,16 +41,17 @@ from typing import Protocol
 
 from ssa_operator.informers.crds import CRDInformer
 from ssa_operator.informers.informer import GRACE_PERIOD, Informer, wait_for_sync
-from ssa_operator.informers.lookup_answers import CachedAnswer, SelectionAnswers
 from ssa_operator.informers.lookup_index import (
     AnswerVersion,
+    CachedAnswer,
     Dependent,
     LookupIndex,
     LookupQuery,
+    SelectionAnswers,
     dependents_of,
 )
 from ssa_operator.informers.served_kinds import ServedKinds
-from ssa_operator.informers.watch_scope import WatchScope, choose_scope
+from ssa_operator.informers.watch_scopes import WatchScope, choose_scope
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import InvalidPath

@@ -1,4 +1,4 @@
-"""The informer of the parents of one template folder, and what this process remembers of each parent.
+"""The informer of the parents of one template folder, and what this process knows and remembers of each parent.
 
 Promises:
 - A parent is requeued when its generation, its labels, its annotations or its deletion changed. A status that the
@@ -24,18 +24,48 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from msgspec import Struct
 
 from ssa_operator.informers.informer import watch_problem
-from ssa_operator.informers.parent import Parent
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector, ReflectorState
+from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
-from ssa_operator.objects.finalizers import FINALIZER, orphans_children
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.live_object import LiveObject, orphans_children
 from ssa_operator.rendering.folder.sources import Folder
 from ssa_operator.schema.crd_schema import declared, has_status, status_schema, undeclared_reports, unreported
+
+
+class Parent(Struct, frozen=True, kw_only=True):
+    """The parent of a reconcile."""
+
+    live: LiveObject
+    folder: Folder
+    """The template folder that renders it."""
+    resource: Resource
+    """How the cluster serves its kind."""
+    writes_status: bool
+    """Whether the operator writes its status."""
+    status_schema: Mapping[str, object] | None
+    """The schema of its status, None if it accepts anything."""
+    shows_conditions: bool
+    """Whether the operator's conditions have a place in the status."""
+    crd_refusal: str = ""
+    """Why the CRD of `--install-crds` could not be applied, '' if it was."""
+    unreported: str
+    """A sentence about what the operator can't report because the CRD doesn't declare it."""
+    cache: Cache
+    """The cache that the parent was read from. The operator's own writes to the parent go there."""
+    orphans_children: bool = False
+    """Whether it is being deleted without its children (`kubectl delete --cascade=orphan`)."""
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the cache shows by now that it is being deleted or gone."""
+        current = self.cache.get(self.live.identity.namespace, self.live.identity.name)
+        return current is None or current.uid != self.live.uid or current.deleting
+
 
 log = logging.getLogger("ssa_operator")
 

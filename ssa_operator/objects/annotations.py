@@ -1,4 +1,4 @@
-"""The operator's annotations in a manifest: instructions that are not applied to the cluster.
+"""The operator's annotations in a manifest: instructions that are not applied to the cluster; and its finalizer.
 
 Promises:
 - The operator reads and checks each instruction once, and removes it from the manifest.
@@ -16,6 +16,9 @@ from msgspec import Struct
 from ssa_operator.objects.messages import near_names
 
 PREFIX = "ssa-operator.dev/"
+
+FINALIZER = f"{PREFIX}cleanup"
+"""The finalizer of a parent that has finalize hooks, or children that Kubernetes can't delete."""
 
 
 class Recreate(StrEnum):

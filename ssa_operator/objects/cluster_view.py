@@ -4,19 +4,24 @@ Promises:
 - A cluster view shows one moment: during a render, the same query has the same answer.
 - Answers come from the caches: a query sends no request.
 - An answer distinguishes objects that no cache holds yet from objects that don't exist.
+- A body is decoded when it is read, and the number of bodies without decoding any.
+- The same position of `LiveBodies` gives the same body each time, until `forget`.
+- Two renders with one recorded view see the same cluster, even if it changes between them.
+- A recorded view asks the cluster through `ask`, so that a render in a thread can have another thread answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, overload
 
 from msgspec import Struct, field
 
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
 from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.live_object import LiveObject
 
 Body: TypeAlias = Mapping[str, Any]
 """An object as the API server returned it."""
@@ -226,3 +231,105 @@ def selects(query: Selection, identity: Identity, body: Body) -> bool:
 
 
 OFFLINE = OfflineClusterView()
+
+
+class LiveBodies(Sequence[dict[str, Any]]):
+    """The bodies of these objects, by namespace and name."""
+
+    __slots__ = ("_bodies", "_lives")
+
+    def __init__(self, lives: Iterable[LiveObject]) -> None:
+        self._lives = sorted(lives, key=lambda live: (live.identity.namespace, live.identity.name))
+        self._bodies: list[dict[str, Any]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._lives)
+
+    @overload
+    def __getitem__(self, at: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[dict[str, Any]]: ...
+
+    def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        return self.decoded()[at]
+
+    def decoded(self) -> list[dict[str, Any]]:
+        """All bodies."""
+        bodies = self._bodies
+        if bodies is None:
+            bodies = self._bodies = [live.body for live in self._lives]
+        return bodies
+
+    def forget(self) -> None:
+        """Forget the decoded bodies, which the next access decodes again. Renders that have them keep them."""
+        self._bodies = None
+
+
+ViewCall: TypeAlias = tuple[Any, ...]
+"""The name of a method of ClusterView, and its arguments."""
+
+
+def answer_now(cluster: ClusterView, question: ViewCall) -> Any:
+    """The answer that a cluster view gives now."""
+    return getattr(cluster, question[0])(*question[1:])
+
+
+class RecordedView(Struct, frozen=True):
+    """A cluster view, and the answers that it gave. Random numbers are new each time."""
+
+    cluster: ClusterView
+    answers: dict[ViewCall, Any] = field(default_factory=dict)
+    ask: Callable[[ClusterView, ViewCall], Any] = answer_now
+
+    def _once(self, *question: Any) -> Any:
+        if question not in self.answers:
+            self.answers[question] = self.ask(self.cluster, question)
+        return self.answers[question]
+
+    @property
+    def now(self) -> float:
+        return self.cluster.now
+
+    def synced(self, identity: Identity, /) -> bool:
+        found: bool = self._once("synced", identity)
+        return found
+
+    def namespaced(self, kind: GroupKind, /) -> bool | None:
+        found: bool | None = self._once("namespaced", kind)
+        return found
+
+    def child(self, kind: str, name: str, /) -> Body | None:
+        found: Body | None = self._once("child", kind, name)
+        return found
+
+    def unreadable(self, asked: Reference | Identity, /) -> AccessReview:
+        found: AccessReview = self._once("unreadable", asked)
+        return found
+
+    def done(self, kind: str, name: str, /) -> bool:
+        found: bool = self._once("done", kind, name)
+        return found
+
+    def reports_status(self, kind: GroupKind, /) -> bool:
+        found: bool = self._once("reports_status", kind)
+        return found
+
+    def lookup(self, identity: Identity, /) -> Body | None:
+        found: Body | None = self._once("lookup", identity)
+        return found
+
+    def answer(self, query: Lookup | Selection, /) -> Answer:
+        found: Answer = self._once("answer", query)
+        return found
+
+    @property
+    def kubernetes_version(self) -> str:
+        return self.cluster.kubernetes_version
+
+    def serves(self, kind: ApiKind, /) -> Availability:
+        found: Availability = self._once("serves", kind)
+        return found
+
+    def random(self, below: int, /) -> int:
+        return self.cluster.random(below)

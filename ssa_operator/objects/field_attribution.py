@@ -21,13 +21,13 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ssa_operator.objects.field_origin import Origin
-from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import HANDOVER_MANAGER, MANAGER, PARENT_UID_LABEL, LiveObject, ManagedFields
 from ssa_operator.objects.managed_fields import field_tree, owned
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, Manifest
 from ssa_operator.objects.merge_keys import IndexedBody, keys_of
-from ssa_operator.objects.quantity import amount
+from ssa_operator.objects.render_result import Origin
+from ssa_operator.objects.scalars import amount
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, value_at
 
 _IDENTITY: frozenset[FieldPath] = frozenset(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from ssa_operator.objects.json_encoding import is_unicode
+from ssa_operator.objects.json_codec import is_unicode
 
 
 class GroupKind(NamedTuple):

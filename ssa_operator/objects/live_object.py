@@ -24,10 +24,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from ssa_operator.objects.buckets import BUCKET_LABEL
+from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.compression import Examples, compress, decompress
 from ssa_operator.objects.identity import Identity, join_api_version, split_api_version
-from ssa_operator.objects.json_decoding import decoder, is_deep, without_deep_values
+from ssa_operator.objects.json_codec import decoder, is_deep, without_deep_values
 
 DECODED_LIMIT = 256
 """Bodies of one client that stay decoded: more than the running reconciles read."""
@@ -41,6 +41,11 @@ HANDOVER_MANAGER = "handover-from-ssa-operator"
 PARENT_UID_LABEL = "ssa-operator.dev/parent-uid"
 """The label of a child that holds its parent's uid."""
 
+BUCKET_LABEL = f"{PREFIX}bucket"
+"""The label of a child that holds its parent's bucket, in two hexadecimal digits."""
+
+ORPHAN_FINALIZER = "orphan"
+"""The finalizer by which the API server asks the garbage collector to orphan an object's dependents."""
 
 _OWN_LABELS = frozenset({PARENT_UID_LABEL, BUCKET_LABEL})
 
@@ -372,3 +377,8 @@ def split_entry(entry: bytes) -> tuple[bytes, bytes]:
     """The time and the encoded fieldsV1 of a result of `LiveObject.own_entry`; both empty for an empty one."""
     time, brace, rest = entry.partition(b"{")
     return time, brace + rest
+
+
+def orphans_children(parent: LiveObject) -> bool:
+    """Whether a parent is being deleted without its children."""
+    return parent.deleting and ORPHAN_FINALIZER in parent.metadata.finalizers

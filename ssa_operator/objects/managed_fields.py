@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ssa_operator.objects.identity import join_api_version
-from ssa_operator.objects.json_decoding import decoder, is_deep, without_deep_values
+from ssa_operator.objects.json_codec import decoder, is_deep, without_deep_values
 from ssa_operator.objects.live_object import MANAGER, LiveObject, ManagedFields
 from ssa_operator.objects.merge_keys import reader, selected
 from ssa_operator.objects.source_location import field_text

@@ -27,11 +27,11 @@ from ssa_operator.objects.annotations import (
     Recreate,
     parse_annotations,
 )
-from ssa_operator.objects.buckets import BUCKET_LABEL, bucket_name, bucket_of
 from ssa_operator.objects.identity import GroupKind, Identity, join_api_version, split_api_version
-from ssa_operator.objects.json_encoding import EncodingError, encode
-from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
+from ssa_operator.objects.json_codec import EncodingError, encode
+from ssa_operator.objects.live_object import BUCKET_LABEL, MANAGER, PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.shards import bucket_name, bucket_of
 
 FOREGROUND = "foregroundDeletion"
 """The finalizer of a parent whose dependents the garbage collector deletes first, new ones included: a finalize hook

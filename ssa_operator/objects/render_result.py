@@ -1,6 +1,8 @@
-"""The result of rendering a template folder for one parent: documents, waits and problems.
+"""The result of rendering a template folder for one parent: documents, the origin of each field, waits and problems.
 
 Promises:
+- An origin names fields and objects, and never a value.
+- An origin in the parent is written as templates write it: `spec.replicas`.
 - One document that fails or waits doesn't hide the others: the result has all documents, waits and problems.
 - Each document, wait and problem has the template line that it comes from.
 - A document lists all of its dependencies, whether the cluster has them or not.
@@ -11,18 +13,81 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
 from ssa_operator.objects.annotations import Reference, is_finalize_hook
 from ssa_operator.objects.built_in_kinds import ApiKind
-from ssa_operator.objects.cluster_view import Availability, Body, Query, Question
-from ssa_operator.objects.field_origin import Origin, OriginKind
+from ssa_operator.objects.cluster_view import Availability, Body, Lookup, Query, Question, Selection
 from ssa_operator.objects.identity import Identity, split_api_version
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, SecretFields
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, value_at
+
+
+class OriginKind(StrEnum):
+    """How the value of a field follows from what the template reads."""
+
+    LITERAL = "literal"
+    """It is the template's text."""
+    VALUE = "value"
+    """It is the value of a field that the template reads."""
+    COMPUTED = "computed"
+    """An expression or a text contains what the template reads."""
+    DEFAULT = "default"
+    """It is the template's default, because the field that it reads is missing."""
+    GENERATED = "generated"
+    """It is a generated value, or contains one."""
+
+
+class FieldRead(Struct, frozen=True):
+    """A field that a template reads."""
+
+    query: Question | None
+    """The query for the object; None for the parent."""
+    path: FieldPath
+    """The field of the object, () for the whole object; the first part of a `lookup_all` is a position in the list."""
+
+    def __str__(self) -> str:
+        field = field_text(self.path)
+        if self.query is None:
+            return field or "object"
+        match self.query:
+            case Reference():
+                function = "child"
+            case Lookup():
+                function = "lookup"
+            case Selection():
+                function = "lookup_all"
+            case ApiKind():
+                function = "api_available"
+        return f"{function}({self.query})" + (f".{field}" if field and not field.startswith("[") else field)
+
+
+class Origin(Struct, frozen=True):
+    """The origin of one field's value."""
+
+    kind: OriginKind
+    reads: tuple[FieldRead, ...] = ()
+    """The fields that the value follows from."""
+
+    def __str__(self) -> str:
+        fields = ", ".join(dict.fromkeys(map(str, self.reads)))
+        match self.kind:
+            case OriginKind.VALUE:
+                return fields
+            case OriginKind.COMPUTED:
+                return f"computed from {fields}"
+            case OriginKind.DEFAULT:
+                return f"default for {fields}"
+            case OriginKind.GENERATED:
+                return "generated()"
+        return "literal"
+
+
+LITERAL = Origin(OriginKind.LITERAL)
 
 
 @dataclass(frozen=True, slots=True)

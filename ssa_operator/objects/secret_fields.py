@@ -17,7 +17,7 @@ from msgspec import Struct
 from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.cluster_view import Question
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.source_location import FieldPath, field_text
 
 HIDDEN = "(a Secret's content)"

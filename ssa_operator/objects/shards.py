@@ -1,6 +1,8 @@
-"""Shards: which parents each of N operator processes reconciles.
+"""Shards: which parents each of N operator processes reconciles, by the bucket of the uid.
 
 Promises:
+- The hash is the one that Kubernetes' own `shardSelector` uses (KEP-5866): FNV-1a of 64 bits over the uid.
+- A bucket depends on the uid alone. It stays the same for the life of a parent, whatever the number of shards.
 - For every N from 1 to 256, each bucket belongs to exactly one shard. A shard's buckets are contiguous, and the numbers
   of buckets of two shards differ by at most one.
 - A shard's watch of children shows every child of its parents that has the right bucket label or none. So a child that
@@ -11,12 +13,45 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 
-from ssa_operator.objects.buckets import BUCKET_LABEL, BUCKETS, bucket_name, bucket_of
-from ssa_operator.objects.live_object import PARENT_UID_LABEL
+from ssa_operator.objects.live_object import BUCKET_LABEL, PARENT_UID_LABEL
+
+BUCKETS = 256
+"""The number of buckets: the upper 8 bits of the hash."""
+
+
+_OFFSET = 0xCBF29CE484222325
+_PRIME = 0x100000001B3
+_MASK = 0xFFFFFFFFFFFFFFFF
+
+
+def hash_of_uid(uid: str) -> int:
+    """The 64-bit FNV-1a hash of a uid (http://www.isthe.com/chongo/tech/comp/fnv/)."""
+    value = _OFFSET
+    for byte in uid.encode():
+        value = ((value ^ byte) * _PRIME) & _MASK
+    return value
+
+
+@lru_cache(maxsize=16384)
+def bucket_of(uid: str) -> int:
+    """The bucket of a parent with that uid, 0 to 255."""
+    return hash_of_uid(uid) >> 56
+
+
+def has_bucket_label(labels: Mapping[str, str], uid: str) -> bool:
+    """Whether a child has the label of the bucket of its parent, which has that uid."""
+    return labels.get(BUCKET_LABEL) == bucket_name(bucket_of(uid))
+
+
+def bucket_name(bucket: int) -> str:
+    """The value of the label: `a3`."""
+    return f"{bucket:02x}"
+
 
 _SHARD = re.compile(r"(\d{1,4})/(\d{1,4})", re.ASCII)
 _BITS_BELOW_BUCKET = 56

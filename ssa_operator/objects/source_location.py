@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ssa_operator.objects.visible_text import visible_line
+from ssa_operator.objects.messages import visible_line
 
 FieldPath: TypeAlias = tuple[str | int, ...]
 """A field of an object: names of mappings and positions of lists, outermost first."""

@@ -26,8 +26,8 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
-from ssa_operator.objects.finalizers import FINALIZER
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.event_router import EventRouter

@@ -50,7 +50,7 @@ from ssa_operator.reconcile.status.events import loop_held
 from ssa_operator.reconcile.step_record import RecordedCoroutine, RecordedStep, StepRecord, record_tasks
 
 if TYPE_CHECKING:
-    from ssa_operator.operator.crd_installer import CRDInstaller
+    from ssa_operator.operator.crd_installation import CRDInstaller
 
 log = logging.getLogger("ssa_operator")
 

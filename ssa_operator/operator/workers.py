@@ -28,8 +28,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ssa_operator.informers.parent import Parent
-from ssa_operator.informers.parents import ParentKey
+from ssa_operator.informers.parents import Parent, ParentKey
 from ssa_operator.kube.api.backoff import backoff
 from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
 from ssa_operator.kube.auth.credentials import CredentialsError

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from ssa_operator.objects.cluster_view import ALLOWED, AccessReview, Lookup, Selection
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
-from ssa_operator.objects.permission import Permission, ServedKind
+from ssa_operator.objects.kinds import Permission, ServedKind
 from ssa_operator.reconcile.impersonation.reviews import AccountReviews
 from ssa_operator.reconcile.impersonation.rules import not_reviewed, read_permission
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.outcome import Outcome
 

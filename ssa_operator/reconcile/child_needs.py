@@ -13,9 +13,9 @@ from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
 
-from ssa_operator.informers.child_scopes import ChildNeed
 from ssa_operator.informers.children import ChildInformers
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
+from ssa_operator.informers.watch_scopes import ChildNeed
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered

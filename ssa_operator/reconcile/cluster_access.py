@@ -22,11 +22,11 @@ from msgspec.structs import replace
 from ssa_operator.informers.children import ChildInformers
 from ssa_operator.informers.crds import CRDInformer
 from ssa_operator.informers.lookups import LookupInformers
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.client import Client
 from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.kinds import ServedKind
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.permission import ServedKind
 from ssa_operator.objects.secret_fields import ParentSecrets
 from ssa_operator.reconcile.account_view import AccountView
 from ssa_operator.reconcile.impersonation.reviews import AccountReviews

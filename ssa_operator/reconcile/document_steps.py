@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ssa_operator.objects.buckets import has_bucket_label
 from ssa_operator.objects.built_in_kinds import unknown_kind_hint
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest, ManifestError, Rules, group_kind, manifest
 from ssa_operator.objects.render_result import Document, Wait
+from ssa_operator.objects.shards import has_bucket_label
 from ssa_operator.reconcile.adoption.rules import follows_from_object
 from ssa_operator.reconcile.child_case import refused_step
 from ssa_operator.reconcile.decide import decide_step

@@ -15,8 +15,8 @@ import logging
 from msgspec.structs import replace
 
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
-from ssa_operator.objects.finalizers import FINALIZER
 from ssa_operator.objects.messages import MESSAGE_LIMIT, bounded
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.reconcile.failures import bug_message

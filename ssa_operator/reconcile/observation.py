@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.causes import APPLY_ALL, Cause
 from ssa_operator.objects.live_object import LiveObject

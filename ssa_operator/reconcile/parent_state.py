@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from ssa_operator.informers.child_scopes import ChildScope
-from ssa_operator.informers.parent import Parent
-from ssa_operator.informers.parents import ParentInformer
+from ssa_operator.informers.parents import Parent, ParentInformer
+from ssa_operator.informers.watch_scopes import ChildScope
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.reconcile.child_history import ChildHistory

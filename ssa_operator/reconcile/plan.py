@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import ApplyPolicy
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.render_result import Dependency, Document, Rendered

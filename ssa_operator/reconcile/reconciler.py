@@ -16,12 +16,12 @@ from collections.abc import Awaitable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
-from ssa_operator.objects.finalizers import FINALIZER
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.executor import Executor, Outcomes

@@ -14,11 +14,10 @@ from concurrent.futures import Future
 from typing import Any
 
 from ssa_operator.informers.lookup_index import AnswerVersion, LookupQuery
-from ssa_operator.objects.cluster_view import ClusterView
+from ssa_operator.objects.cluster_view import ClusterView, RecordedView, ViewCall, answer_now
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.parent_view import ParentView
-from ssa_operator.rendering.recorded_view import Question, RecordedView, answer_now
 
 CallSoon = Callable[[Callable[[], None]], object]
 """Has the event loop's thread call a function."""
@@ -57,7 +56,7 @@ class RenderMoment:
         for question in questions:
             record.answers[question] = self._answer(self.view, question)
 
-        def ask(view: ClusterView, question: Question) -> Any:
+        def ask(view: ClusterView, question: ViewCall) -> Any:
             found: Future[Any] = Future()
 
             def answer() -> None:
@@ -71,7 +70,7 @@ class RenderMoment:
 
         return RecordedView(self.view, record.answers, ask)
 
-    def _answer(self, view: Any, question: Question) -> Any:
+    def _answer(self, view: Any, question: ViewCall) -> Any:
         """The answer of the caches, and the version of what a template looks up."""
         what, asked = question[:2]
         if what == "answer":

@@ -27,7 +27,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.informers.lookup_index import AnswerVersion, Dependent, LookupQuery
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.built_in_kinds import ApiKind
@@ -57,9 +57,9 @@ from ssa_operator.reconcile.step_record import StepRecord
 from ssa_operator.reconcile.turn import Turn
 from ssa_operator.reconcile.watched_children import WatchedChildren, own_children
 from ssa_operator.rendering.determinism import verified
-from ssa_operator.rendering.jinja.parsed_texts import DEFERRALS, ParsedTexts
 from ssa_operator.rendering.jinja.template_api import creation_time
 from ssa_operator.rendering.render import render, render_status, render_traced
+from ssa_operator.rendering.yaml.documents import DEFERRALS, ParsedTexts
 
 ROUNDS = 8
 """Renders in one reconcile: the answer to a lookup may lead to another lookup. The events of their watches bring the

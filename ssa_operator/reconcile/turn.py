@@ -12,8 +12,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ssa_operator.informers.parent import Parent
-from ssa_operator.informers.parents import ParentKey
+from ssa_operator.informers.parents import Parent, ParentKey
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
@@ -27,7 +26,7 @@ from ssa_operator.reconcile.parent_records.rules import ParentRecords, read_pare
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.settings import ReconcileSettings
 from ssa_operator.reconcile.status.report import Report
-from ssa_operator.rendering.jinja.judgements import Judgements
+from ssa_operator.rendering.jinja.predicates import Judgements
 
 
 class OwnChildren(Struct, frozen=True):

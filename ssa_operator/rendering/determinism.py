@@ -33,7 +33,7 @@ from ssa_operator.objects.cluster_view import (
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.render_result import Document, Rendered, RenderProblem
 from ssa_operator.objects.source_location import field_text
-from ssa_operator.rendering.difference import difference
+from ssa_operator.rendering.generated_values import difference
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render
 

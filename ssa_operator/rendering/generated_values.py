@@ -10,21 +10,34 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from jinja2 import TemplateRuntimeError
 
 from ssa_operator.objects.cluster_view import AccessReview, Lookup
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.render_result import Document, RenderProblem, Wait, WaitTarget
-from ssa_operator.objects.source_location import field_text
-from ssa_operator.rendering.difference import difference
+from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.rendering.jinja.value_generator import ValueLocation, different_value, value_locations
 from ssa_operator.rendering.references import Result, identity_of, wait_instead
+
+
+def difference(one: Any, other: Any, path: FieldPath = ()) -> FieldPath | None:
+    """The path of the first field in which two values differ, None if they are equal."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        if [*one] != [*other]:
+            return path
+        found = (difference(one[key], other[key], (*path, key)) for key in one)
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        found = (difference(left, right, (*path, at)) for at, (left, right) in enumerate(zip(one, other, strict=True)))
+    else:
+        return None if type(one) is type(other) and one == other else path
+    return next((field for field in found if field is not None), None)
+
 
 RenderFile: TypeAlias = Callable[[Sequence[str]], "list[Result]"]
 """Renders the file with these generated values."""

@@ -19,11 +19,12 @@ from msgspec.structs import replace
 from ssa_operator.objects.annotations import LAST_APPLIED, PREFIX, Reference
 from ssa_operator.objects.built_in_kinds import ApiKind
 from ssa_operator.objects.cluster_view import OFFLINE, ClusterView, Query
-from ssa_operator.objects.field_origin import LITERAL, Origin
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.render_result import (
+    LITERAL,
     Dependency,
     Document,
+    Origin,
     Rendered,
     RenderProblem,
     StatusFields,
@@ -37,13 +38,17 @@ from ssa_operator.rendering.error_locations import location_of_error, problem_of
 from ssa_operator.rendering.generated_values import use_live_values
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.rendering.jinja.templates import ManifestFile, Templates
-from ssa_operator.rendering.live_reads import resolve_live_reads
-from ssa_operator.rendering.references import Result, no_wait_children, resolve_references, resolve_wait_namespace
-from ssa_operator.rendering.status_redaction import redact_status
+from ssa_operator.rendering.references import (
+    Result,
+    no_wait_children,
+    resolve_live_reads,
+    resolve_references,
+    resolve_wait_namespace,
+)
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.secrecy import HIDDEN_ERROR, mark_error
 from ssa_operator.rendering.values.template_text import RenderedText
-from ssa_operator.rendering.values.tracked_containers import drop_unknown, strip_provenance
+from ssa_operator.rendering.values.tracked_containers import drop_unknown, redact_status, strip_provenance
 from ssa_operator.rendering.values.tracked_values import AwaitedError, UnknownValue, untracked
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location
 from ssa_operator.rendering.yaml.validation import dependencies_of, manifests, merge_dependencies

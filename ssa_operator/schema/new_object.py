@@ -1,9 +1,21 @@
 """Does to a new custom resource what the API server does: prunes, defaults and validates it by its CRD.
 
 Promises:
+- `x-kubernetes-preserve-unknown-fields` keeps undeclared fields of its own level only.
+- apiVersion, kind and metadata stay in the object itself and in embedded resources. Unknown fields of metadata go.
+- Each removed field is named.
+- A missing field gets the schema's default if the object around it exists or has a default itself.
+- A null stays if the schema says `nullable`. Otherwise the default replaces it. Without a default, a null field is
+  removed, and a null item of a list stays.
+- Without a schema, and where the schema declares nothing, an object is unchanged.
 - The result and the verdict are those of a create request.
 - Every error is reported at once. Checks that need an API server are named, and refuse nothing.
 - The replicas that `specReplicasPath` names are a number from 0 to 2147483647, even if the schema allows others.
+
+The rules are those of k8s.io/apiextensions-apiserver (pkg/apiserver/schema: pruning, objectmeta, defaulting), explained
+in https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#field-pruning and
+#defaulting-and-nullable there.
+Defaulting does not prune unknown fields.
 
 Admission webhooks and admission policies need a cluster.
 """
@@ -16,13 +28,165 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.schema.crd_schema import has_status, object_schema, replicas_path
-from ssa_operator.schema.defaults import defaulted
+from ssa_operator.schema.crd_schema import Schema, has_status, object_schema, replicas_path, schema_part
 from ssa_operator.schema.field_errors import NO_FIELD, ErrorType, FieldError, number_text
 from ssa_operator.schema.metadata_validation import validate_embedded, validate_metadata
-from ssa_operator.schema.pruning import prune
 from ssa_operator.schema.rule_validation import has_rules, validate_rules
 from ssa_operator.schema.schema_validation import validate, validate_lists
+
+_OWN_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
+
+METADATA_FIELDS = frozenset(
+    {
+        "annotations",
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "generation",
+        "labels",
+        "managedFields",
+        "name",
+        "namespace",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
+)
+"""The fields of ObjectMeta."""
+
+_PRESERVE = "x-kubernetes-preserve-unknown-fields"
+_OWNER_FIELDS = frozenset({"apiVersion", "blockOwnerDeletion", "controller", "kind", "name", "uid"})
+
+
+def prune(body: Mapping[str, Any], schema: Schema | None) -> tuple[dict[str, Any], tuple[FieldPath, ...]]:
+    """The object without undeclared fields, and the paths of these. `schema` is None if it is unknown; then only
+    the metadata is pruned.
+    """
+    pruned: list[FieldPath] = []
+    if schema is None:
+        return {**body, **_metadata_of(body, (), pruned)}, tuple(pruned)
+    result = _value(body, {**schema, "x-kubernetes-embedded-resource": True}, (), pruned)
+    return result, tuple(pruned)
+
+
+def _value(value: Any, schema: Schema | None, path: FieldPath, pruned: list[FieldPath]) -> Any:
+    if isinstance(value, (list, tuple)):
+        items = schema_part(schema, "items")
+        if _preserves(schema):
+            if items is None:
+                return value
+            items = {**items, _PRESERVE: True}
+        return [_value(item, items, (*path, position), pruned) for position, item in enumerate(value)]
+    if not isinstance(value, Mapping):
+        return value
+    kept: dict[str, Any] = {}
+    for key, item in value.items():
+        inner = (*path, key)
+        if _embedded(schema) and key in _OWN_FIELDS:
+            kept[key] = item
+        elif key in (properties := schema_part(schema, "properties") or {}):
+            kept[key] = _value(item, properties[key], inner, pruned)
+        elif schema is not None and schema.get("additionalProperties") is not None:
+            kept[key] = _value(item, schema_part(schema, "additionalProperties"), inner, pruned)
+        elif _preserves(schema):
+            kept[key] = item
+        else:
+            pruned.append(inner)
+    return kept | _metadata_of(kept, path, pruned) if _embedded(schema) else kept
+
+
+def _metadata_of(body: Mapping[str, Any], path: FieldPath, pruned: list[FieldPath]) -> dict[str, Any]:
+    """The metadata with the fields of ObjectMeta only; nothing where the object has none."""
+    metadata = body.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return {}
+    pruned += [(*path, "metadata", key) for key in metadata if key not in METADATA_FIELDS]
+    kept = {key: item for key, item in metadata.items() if key in METADATA_FIELDS}
+    owners = kept.get("ownerReferences")
+    if isinstance(owners, list):
+        kept["ownerReferences"] = [
+            {key: item for key, item in owner.items() if key in _OWNER_FIELDS} if isinstance(owner, Mapping) else owner
+            for owner in owners
+        ]
+    return {"metadata": kept}
+
+
+def _embedded(schema: Schema | None) -> bool:
+    return schema is not None and bool(schema.get("x-kubernetes-embedded-resource"))
+
+
+def _preserves(schema: Schema | None) -> bool:
+    return schema is not None and bool(schema.get(_PRESERVE))
+
+
+def defaulted(body: Mapping[str, Any], schema: Schema | None) -> dict[str, Any]:
+    """The object with the defaults of its version's schema; `schema` is None if it is unknown."""
+    if schema is None:
+        return dict(body)
+    result: dict[str, Any] = _with_defaults(_without_nulls(body, schema), schema)
+    # The API server defaults the metadata by Kubernetes' own rules and ignores the schema there.
+    return result | {"metadata": body["metadata"]} if "metadata" in body else result
+
+
+def _without_nulls(value: Any, schema: Schema | None) -> Any:
+    """The value without null fields that are not nullable and have no default."""
+    if isinstance(value, Mapping):
+        fields = {key: (item, _schema_of_field(schema, key)) for key, item in value.items()}
+        return {
+            key: _without_nulls(item, item_schema)
+            for key, (item, item_schema) in fields.items()
+            if not (_is_illegal_null(item, item_schema) and _default(item_schema) is None)
+        }
+    if isinstance(value, (list, tuple)):
+        return [_without_nulls(item, schema_part(schema, "items")) for item in value]
+    return value
+
+
+def _with_defaults(value: Any, schema: Schema | None) -> Any:
+    if schema is None:
+        return value
+    if isinstance(value, Mapping):
+        missing = {
+            key: default
+            for key, item_schema in _properties(schema).items()
+            if key not in value and (default := _default(item_schema)) is not None
+        }
+        return {
+            key: _with_defaults(_without_illegal_null(item, item_schema), item_schema)
+            for key, item in {**value, **missing}.items()
+            for item_schema in (_schema_of_field(schema, key),)
+        }
+    if isinstance(value, (list, tuple)):
+        item_schema = schema_part(schema, "items")
+        return [_with_defaults(_without_illegal_null(item, item_schema), item_schema) for item in value]
+    return value
+
+
+def _without_illegal_null(item: Any, schema: Schema | None) -> Any:
+    """The item, or the default if the item is null and not nullable."""
+    return _default(schema) if _is_illegal_null(item, schema) else item
+
+
+def _is_illegal_null(item: Any, schema: Schema | None) -> bool:
+    return item is None and schema is not None and not schema.get("nullable")
+
+
+def _default(schema: Schema | None) -> Any:
+    return schema.get("default") if schema is not None else None
+
+
+def _schema_of_field(schema: Schema | None, name: str) -> Schema | None:
+    """The schema of a field: that of the property with its name, otherwise `additionalProperties`."""
+    properties = _properties(schema)
+    return properties[name] if name in properties else schema_part(schema, "additionalProperties")
+
+
+def _properties(schema: Schema | None) -> Mapping[str, Schema]:
+    return schema_part(schema, "properties") or {}
+
 
 _LIMIT = 2**31 - 1
 

@@ -19,7 +19,6 @@ from typing import Any, Protocol, TypeVar
 
 from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.schema.crd_schema import Schema
-from ssa_operator.schema.risky_values import risky_values
 from ssa_operator.schema.string_formats import go_pattern
 from ssa_operator.schema.variants import (
     SAMPLES,
@@ -27,6 +26,7 @@ from ssa_operator.schema.variants import (
     UnknownValueError,
     fits,
     minimal_value,
+    risky_values,
     smallest_number,
 )
 

@@ -21,7 +21,7 @@ import msgspec
 from aiohttp import web
 
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.web.merge_patch import merge_patch
 
 PAUSE = 0.25

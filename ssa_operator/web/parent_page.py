@@ -13,8 +13,8 @@ from typing import Any
 
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.kinds import Permission
 from ssa_operator.objects.labelled_graph import NodeKey, labelled_graph
-from ssa_operator.objects.permission import Permission
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.tools.connection.object_reference import FoundObject
 from ssa_operator.tools.plan.preview import Preview

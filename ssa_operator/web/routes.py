@@ -35,10 +35,10 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.permission import Permission
-from ssa_operator.operator.http_access import AccessControl
+from ssa_operator.objects.kinds import Permission
+from ssa_operator.operator.http import AccessControl
 from ssa_operator.operator.operator import Operator
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.tools.connection.object_reference import FoundObject
 from ssa_operator.tools.plan.preview import Preview

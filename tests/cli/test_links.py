@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from ssa_operator.cli.write import capture as capturing
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder import hot_reload
 from ssa_operator.tools.cases import captured_case
 from ssa_operator.tools.cases.case_reports import _state, changes_of

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.objects.json_decoding import decoder
+from ssa_operator.objects.json_codec import decoder
 
 _decode = decoder(dict[str, Any])
 

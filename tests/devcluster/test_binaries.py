@@ -11,7 +11,7 @@ import pytest
 
 from ssa_operator.devcluster import binaries, build, processes, release
 from ssa_operator.devcluster.binaries import BinariesError, BinaryLocations
-from ssa_operator.devcluster.progress import Progress, ignore_progress
+from ssa_operator.devcluster.processes import Progress, ignore_progress
 from ssa_operator.devcluster.release import Platform, ReleaseURLs
 from ssa_operator.devcluster.versions import CONTROLLERS, PROGRAMS, STORAGE, UnavailableError
 

@@ -18,12 +18,11 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from ssa_operator.devcluster import binaries, cluster_record, components, processes
+from ssa_operator.devcluster import binaries, cluster_files, components, processes
 from ssa_operator.devcluster import cluster as clusters
 from ssa_operator.devcluster.cluster import Cluster, ClusterError, ClusterSpec
 from ssa_operator.devcluster.components import Layout
-from ssa_operator.devcluster.processes import ProcessError
-from ssa_operator.devcluster.progress import Progress
+from ssa_operator.devcluster.processes import ProcessError, Progress
 from tests.conftest import Kubectl
 from tests.devcluster.audit import audited
 from tests.devcluster.waiting import stop_process, until
@@ -197,7 +196,7 @@ async def test_the_api_server_is_trusted_by_its_own_authority_only(cluster: Clus
 
 
 async def test_etcd_refuses_a_client_without_a_certificate(cluster: Cluster) -> None:
-    recorded = cluster_record.read(cluster.directory)
+    recorded = cluster_files.read_record(cluster.directory)
     assert recorded is not None
     url = re.search(r"--listen-client-urls=(https://127\.0\.0\.1:\d+)", " ".join(recorded.commands["etcd"]))
     assert url is not None

@@ -16,7 +16,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from ssa_operator.devcluster import release
-from ssa_operator.devcluster.progress import Progress, ignore_progress
+from ssa_operator.devcluster.processes import Progress, ignore_progress
 from ssa_operator.devcluster.release import Platform, ReleaseURLs
 from ssa_operator.devcluster.versions import (
     CONTROLLERS,

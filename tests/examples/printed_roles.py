@@ -21,7 +21,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.auth import credentials
 from ssa_operator.objects.identity import GroupKind, split_api_version
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from tests.cli.process import run
 from tests.devcluster.audit import audited_after, end_of_log
 from tests.operator.harness import PATIENCE, Desk

@@ -21,7 +21,7 @@ from tests.devcluster.waiting import until
 from tests.examples.example_catalog import GALLERY, NAMES, ROOT
 from tests.examples.printed_roles import Grant, MakeAccount, token_of
 from tests.operator.harness import DEPLOYMENT, ECHOES, PATIENCE, Desk, Running, echo, not_ready_because, operating
-from tests.operator.test_http_access import EVERYWHERE, Reader
+from tests.operator.test_http import EVERYWHERE, Reader
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -133,7 +133,7 @@ async def install_crds(desk: Desk) -> None:
     half a minute late, so it is late only once.
     """
     if desk.kubeconfig not in _with_examples:
-        await crds.install(desk.client, crds.load(*sorted(GALLERY.glob("*/crds"))))
+        await crds.install(desk.client, crds.load_crds(*sorted(GALLERY.glob("*/crds"))))
         _with_examples.add(desk.kubeconfig)
 
 

@@ -26,7 +26,7 @@ TEMPLATES = GALLERY / "temp-namespace" / "templates"
 @pytest.fixture
 async def name(client: Client) -> str:
     """A name of its own, with the CRD installed."""
-    await crds.install(client, crds.load(GALLERY / "temp-namespace" / "crds"))
+    await crds.install(client, crds.load_crds(GALLERY / "temp-namespace" / "crds"))
     return f"temp-{uuid.uuid4().hex[:10]}"
 
 
@@ -104,6 +104,6 @@ async def test_a_namespace_that_was_there_is_left_alone(
 
 @pytest.mark.parametrize("name", ["a.b", "x" * 64])
 async def test_a_name_that_no_namespace_can_have_is_refused(desk: Desk, client: Client, name: str) -> None:
-    await crds.install(client, crds.load(GALLERY / "temp-namespace" / "crds"))
+    await crds.install(client, crds.load_crds(GALLERY / "temp-namespace" / "crds"))
     with pytest.raises(AssertionError, match="at most 63 lower case letters, digits and dashes"):
         await desk.apply(temp_namespace(name, "1s"))

@@ -26,11 +26,11 @@ from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.backoff import BACKOFF_BASE
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.flow_control import ATTEMPTS
 from ssa_operator.kube.api.request import ApplyOptions, Request
-from ssa_operator.kube.api.request_retry import ATTEMPTS
 from ssa_operator.kube.api.transport import Response
 from ssa_operator.kube.auth import credentials
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.operator_options import Options
 from tests.faults.proxy import FaultProxy

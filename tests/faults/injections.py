@@ -22,7 +22,7 @@ from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.certificate_authority import CertificateAuthority
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from tests.faults.cell import Cell, Injection, watching
 from tests.faults.proxy import (
     Delay,

@@ -14,7 +14,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.auth import credentials
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from tests.faults.proxy import (
     Call,
     EndWatch,

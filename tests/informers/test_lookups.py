@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from ssa_operator.informers import lookups
 from ssa_operator.informers.crds import RESOURCE, CRDInformer
 from ssa_operator.informers.lookups import LookupInformers
-from ssa_operator.informers.watch_scope import NARROW_WATCHES_LIMIT
+from ssa_operator.informers.watch_scopes import NARROW_WATCHES_LIMIT
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.objects.causes import Cause

@@ -13,7 +13,7 @@ import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.request import ApplyOptions
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from tests.operator.harness import (
     ECHOES,

@@ -16,8 +16,8 @@ from aiohttp import web
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.kube.auth.credential_types import CredentialProvider, FetchedCredential, ServerConfig
 from ssa_operator.kube.auth.credentials import Credentials
+from ssa_operator.kube.auth.server_config import CredentialProvider, FetchedCredential, ServerConfig
 from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.live_object import LiveObject
 

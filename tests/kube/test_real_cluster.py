@@ -26,7 +26,7 @@ from ssa_operator.kube.clock import SystemClock
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector, ReflectorState, ReflectorTiming
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_encoding import KEY_LIMIT, encode
+from ssa_operator.objects.json_codec import KEY_LIMIT, encode
 from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
 from tests.conftest import STABLE_ONLY, Kubectl
 from tests.kube.fakes import CONFIG_MAPS, SECRETS

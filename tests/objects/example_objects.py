@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import fields
 
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.kind_state import KindState
+from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import Manifest, Rules, manifest
 from ssa_operator.objects.parent_settings import ParentSettings

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.objects.field_attribution import Attribution, Writer, attribute
-from ssa_operator.objects.field_origin import FieldRead, Origin, OriginKind
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest, Rules, manifest
-from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.render_result import Document, FieldRead, Origin, OriginKind
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, value_at
 from tests.objects.example_objects import PARENT_UID, parent
 

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ssa_operator.objects.field_attribution import attribute
-from ssa_operator.objects.json_decoding import NESTING_LIMIT
+from ssa_operator.objects.json_codec import NESTING_LIMIT
 from ssa_operator.objects.live_object import MANAGER, LiveObject, OwnerReference
 from ssa_operator.objects.managed_fields import (
     changed_fields,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from tests.operator.harness import PATIENCE, Desk
 
 Body = dict[str, Any]

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
@@ -37,7 +37,7 @@ from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import GroupKind, split_api_version
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.http import _view
 from ssa_operator.operator.operator import Operator

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import Request
-from ssa_operator.kube.watch.watch_lines import LineSplitter
+from ssa_operator.kube.watch.watch_events import LineSplitter
 
 
 @dataclass(slots=True)

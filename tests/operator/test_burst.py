@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.objects.causes import Cause
 from ssa_operator.operator import workers
 from ssa_operator.operator.operator import Operator

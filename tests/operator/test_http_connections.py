@@ -20,7 +20,7 @@ from tests.cli.process import started
 from tests.devcluster.waiting import until
 from tests.operator.harness import PATIENCE, MakeOptions
 from tests.operator.test_health import UNREACHABLE
-from tests.operator.test_http_access import TRUST, Reader, new_pair, without_api_server, write
+from tests.operator.test_http import TRUST, Reader, new_pair, without_api_server, write
 
 HALF = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Rest: "
 WHOLE = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

@@ -51,7 +51,7 @@ async def prepared(cluster: Cluster, chosen: Iterable[Story]) -> AsyncIterator[C
     """
     async with Client(await administrator(cluster)) as client:
         for folder in sorted({story.crds for story in chosen if story.crds is not None}):
-            await crd_installation.install(client, crd_installation.load(folder))
+            await crd_installation.install(client, crd_installation.load_crds(folder))
         desk = Desk(client, cluster.kubeconfig, "default")
         try:
             await desk.define(CRD)

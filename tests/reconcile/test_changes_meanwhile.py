@@ -11,7 +11,7 @@ from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import ApplyOptions, Request
 from ssa_operator.kube.api.transport import Response
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from tests.devcluster.waiting import until
 from tests.operator.harness import (

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.objects.finalizers import FINALIZER
+from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.live_object import PARENT_UID_LABEL
 from ssa_operator.reconcile.parent_records.rules import (
     GENERATED_VALUES_ANNOTATION,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.objects.kind_state import KindState
+from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.observed import ApplyScope
 from ssa_operator.reconcile.plan import make_plan

@@ -14,7 +14,7 @@ from ssa_operator.objects.annotations import PREFIX, Reference
 from ssa_operator.objects.cluster_view import Lookup, Selection
 from ssa_operator.objects.dependency_graph import Edge
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.kind_state import KindState
+from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import (
     Dependency,

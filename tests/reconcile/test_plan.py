@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.objects.kind_state import KindState
+from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import PARENT_UID_LABEL
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.reconcile.plan import make_plan

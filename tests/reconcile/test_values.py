@@ -11,7 +11,7 @@ import pytest
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from tests.operator.harness import Desk, Operate, definition
 from tests.rendering.hostile_values import HOSTILE_VALUES
 

@@ -16,7 +16,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.reconcile.field_conflicts.rules import ConflictPolicy
 from tests.cli.process import run

@@ -11,7 +11,7 @@ import pytest
 from jinja2.lexer import Lexer
 
 from ssa_operator.rendering.folder.sources import load
-from ssa_operator.rendering.jinja.syntax_limits import NODES_LIMIT, TOKENS_LIMIT
+from ssa_operator.rendering.jinja.compilation import NODES_LIMIT, TOKENS_LIMIT
 from tests.rendering.template_files import HEAD
 
 TOO_DEEP = "nested too deeply"

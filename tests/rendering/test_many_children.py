@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.objects.cluster_view import RecordedView
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.jinja import templates as templates_module
-from ssa_operator.rendering.jinja.parsed_texts import DEFERRALS, INLINE_LENGTH, ParsedTexts
-from ssa_operator.rendering.recorded_view import RecordedView
 from ssa_operator.rendering.render import render
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
 from ssa_operator.rendering.yaml import documents
+from ssa_operator.rendering.yaml.documents import DEFERRALS, INLINE_LENGTH, ParsedTexts
 from ssa_operator.rendering.yaml.nodes import Node
 from tests.instruction_counts import is_linear
 from tests.rendering.template_files import FakeClusterView, live, parent, templates

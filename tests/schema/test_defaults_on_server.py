@@ -11,9 +11,9 @@ import pytest
 
 from ssa_operator.kube.api import request
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.schema.crd_schema import object_schema
-from ssa_operator.schema.defaults import defaulted
+from ssa_operator.schema.new_object import defaulted
 from tests.operator.harness import Desk, definition
 
 pytestmark = pytest.mark.cluster

@@ -21,7 +21,7 @@ from tests.operator.harness import ROOT, Desk, definition
 
 pytestmark = pytest.mark.cluster
 
-CRDS: list[Document] = crd_installation.load(ROOT / "crds", *sorted(ROOT.glob("examples/**/crds")))
+CRDS: list[Document] = crd_installation.load_crds(ROOT / "crds", *sorted(ROOT.glob("examples/**/crds")))
 
 
 STRING: dict[str, Any] = {"type": "string"}

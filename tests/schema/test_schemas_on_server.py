@@ -16,7 +16,7 @@ from ssa_operator.kube.api.openapi import read_openapi
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.objects.identity import GroupKind, split_api_version
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, value_at
 from ssa_operator.rendering.folder.object_files import objects

@@ -18,7 +18,7 @@ from ssa_operator.web.merge_patch import apply_merge_patch
 from ssa_operator.web.routes import WebView
 from tests.operator.harness import ECHOES, Desk, Operate, echo, map_template, only
 from tests.operator.limited_accounts import Rules
-from tests.operator.test_http_access import EVERYWHERE, new_account
+from tests.operator.test_http import EVERYWHERE, new_account
 from tests.secret_contents import OUTPUTS
 
 pytestmark = pytest.mark.cluster

@@ -22,9 +22,8 @@ from ssa_operator.cli.shared_options import (
     Values,
     example,
 )
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process.streams import CommandError, OutputFormat
 
 REFUSED = 2
 

@@ -24,7 +24,7 @@ from ssa_operator.cli.shared_options import (
 )
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process.streams import OutputFormat
 
 DIFFERENCES = 1
 ERROR = 2

@@ -24,8 +24,8 @@ from ssa_operator.cli.shared_options import (
     example,
 )
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_folders, check_selector, installation_of, namespaces_of
+from ssa_operator.operator.process.streams import CommandError
 
 if TYPE_CHECKING:
     from ssa_operator.tools.plan.plan_summary import PlanSummary
@@ -113,7 +113,7 @@ def plan(
 
 
 def _print(summary: PlanSummary, output: PlanFormat) -> None:
-    from ssa_operator.operator.process.output_formats import OutputFormat
+    from ssa_operator.operator.process.streams import OutputFormat
     from ssa_operator.tools.plan import plan_summary
     from ssa_operator.tools.terminal import printing
 

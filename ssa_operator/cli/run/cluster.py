@@ -15,8 +15,7 @@ import typer
 from ssa_operator.cli.application import Application
 from ssa_operator.cli.shared_options import Name, OutputOption, example
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process.streams import CommandError, OutputFormat
 from ssa_operator.tools.dev.cluster_progress import command_errors, show_progress
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import typer
 from ssa_operator.cli.application import Application
 from ssa_operator.cli.shared_options import CRDS, Context, Crds, Filename, Kubeconfig, Timeout, example
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_crd_folders
+from ssa_operator.operator.process.streams import CommandError
 
 if TYPE_CHECKING:
     from ssa_operator.objects.render_result import Document
@@ -90,14 +90,14 @@ def wait(
 
 def _load(crds: Sequence[Path], filename: Sequence[str] | None) -> list[Document]:
     """The CRDs of the files of -f, or else of the folders. Raises CommandError."""
-    from ssa_operator.operator.crd_installation import DefinitionError, load
+    from ssa_operator.rendering.folder.object_files import DefinitionError, load_crds
     from ssa_operator.tools.offline.parent_documents import given_files
 
     files = given_files((), filename, "") if filename else crds
     paths = [STANDARD_INPUT if each == "-" else Path(each) for each in files]
     check_crd_folders(paths)
     try:
-        return load(*paths)
+        return load_crds(*paths)
     except DefinitionError as error:
         raise CommandError(str(error)) from error
 

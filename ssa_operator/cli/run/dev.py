@@ -20,9 +20,8 @@ from ssa_operator.cli.shared_options import (
     Values,
     example,
 )
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import address, check_crd_folders, check_folders, installation_of
-from ssa_operator.operator.process.output_formats import LogFormat, LogLevel
+from ssa_operator.operator.process.streams import CommandError, LogFormat, LogLevel
 
 EXAMPLES = [Path("examples")]
 

@@ -18,9 +18,8 @@ from ssa_operator.cli.shared_options import (
     Values,
     example,
 )
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import account_name, check_folders, installation_of, namespaces_of
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process.streams import CommandError, OutputFormat
 from ssa_operator.tools.offline.project_folders import crds_of, examples_of
 
 LimitedNamespaces = Annotated[

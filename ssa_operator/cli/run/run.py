@@ -44,7 +44,7 @@ from ssa_operator.operator.process.option_values import (
     resync_interval,
     shard_of,
 )
-from ssa_operator.operator.process.output_formats import LogFormat, LogLevel
+from ssa_operator.operator.process.streams import LogFormat, LogLevel
 
 if TYPE_CHECKING:
     from ssa_operator.operator.http import Pages

@@ -15,8 +15,8 @@ from typing import Annotated
 import typer
 
 from ssa_operator.cli.shared_options import TEMPLATES, Context, Kubeconfig, Namespace, Templates, Values, example
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
+from ssa_operator.operator.process.streams import CommandError
 
 
 class BlameFormat(StrEnum):
@@ -58,7 +58,7 @@ def blame(
 
     from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process import connection
-    from ssa_operator.operator.process.output_formats import OutputFormat
+    from ssa_operator.operator.process.streams import OutputFormat
     from ssa_operator.tools.blame.blame_text import print_text
     from ssa_operator.tools.blame.blamed_object import blamed_objects
     from ssa_operator.tools.connection.cluster_target import cluster_target

@@ -19,9 +19,8 @@ from ssa_operator.cli.shared_options import (
     example,
 )
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_selector, namespace_of
-from ssa_operator.operator.process.output_formats import ListFormat
+from ssa_operator.operator.process.streams import CommandError, ListFormat
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -26,7 +26,6 @@ from ssa_operator.cli.shared_options import (
 )
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_folders, installation_of
 from ssa_operator.tools.offline.project_folders import checked_paths, crds_of, examples_of
 
@@ -111,5 +110,5 @@ def check(
     errors = sum(finding.severity is Severity.ERROR for finding in findings)
     if errors or (strict and findings):
         found = f"{counted(errors, 'error')} and {counted(len(findings) - errors, 'warning')}"
-        raise CommandError(f"check found {found}")
+        raise streams.CommandError(f"check found {found}")
     write_summary(findings, output.value)

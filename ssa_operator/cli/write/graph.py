@@ -26,8 +26,8 @@ from ssa_operator.cli.shared_options import (
     Values,
     example,
 )
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.tools.offline.project_folders import crds_of, examples_of
 
 

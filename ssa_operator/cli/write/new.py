@@ -12,8 +12,7 @@ from typing import Annotated
 import typer
 
 from ssa_operator.cli.shared_options import TEMPLATES, OutputOption, example
-from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process.streams import CommandError, OutputFormat
 
 
 def _no_kinds() -> list[str]:

@@ -31,9 +31,8 @@ from ssa_operator.cli.shared_options import (
     example,
 )
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process.streams import CommandError, OutputFormat
 from ssa_operator.tools.offline.project_folders import crds_of
 
 if TYPE_CHECKING:

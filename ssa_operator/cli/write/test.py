@@ -24,8 +24,8 @@ from ssa_operator.cli.shared_options import (
     Values,
     example,
 )
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_folders, installation_of
+from ssa_operator.operator.process.streams import CommandError
 
 ExploredKubeconfig = Annotated[
     str | None,

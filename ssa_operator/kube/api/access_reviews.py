@@ -20,9 +20,8 @@ from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import Unreachable
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.objects.json_decoding import decoder
-from ssa_operator.objects.json_encoding import encode
-from ssa_operator.objects.permission import Permission
+from ssa_operator.objects.json_codec import decoder, encode
+from ssa_operator.objects.kinds import Permission
 
 _GROUP = "authorization.k8s.io"
 _SELF = Resource(

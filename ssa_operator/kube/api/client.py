@@ -6,12 +6,15 @@ Promises:
 - An apply succeeds even if the object's managedFields name an API version that the CRD no longer has, and if it empties
   a mapping of a custom resource.
 - A DryRunClient sends no request that changes the cluster.
+- Only the empty mappings that the API server refuses are left out of a manifest, and the mappings around them that
+  would be empty without them.
 """
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,16 +22,14 @@ import msgspec
 from msgspec import Struct
 
 from ssa_operator.kube.api import request as calls
-from ssa_operator.kube.api.emptied_mappings import has_null_for_empty, without_emptied_mappings
 from ssa_operator.kube.api.errors import ApiError, InvalidPath, Unreachable
+from ssa_operator.kube.api.flow_control import WriteFence
 from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions, DeleteOptions, Request, Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.api.transport import Response, Transport
-from ssa_operator.kube.api.write_fence import WriteFence
 from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.clock import SYSTEM, Clock
-from ssa_operator.objects.json_decoding import decoder
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import decoder, encode
 from ssa_operator.objects.live_object import MANAGER, DecodedBodies, LiveObject
 from ssa_operator.objects.managed_fields import in_version
 
@@ -288,3 +289,46 @@ class DryRunClient(Client):
         if request.writes and not request.dry_run:
             raise RuntimeError(f"a preview must not send the {request.subject}, which is no dry run")
         return await super().send(request)
+
+
+_POSITION = re.compile(r"\[\d+\]")
+
+
+def without_emptied_mappings(body: Mapping[str, Any], refused: Collection[str]) -> dict[str, Any]:
+    """A manifest without the empty mappings at these fields, as the API server's message writes them
+    (`spec.members[0].labels`).
+
+    Positions are those of the object that the API server made of the manifest, where a list may have items of others.
+    So the field is left out in each item of the list in which it is an empty mapping.
+    """
+    return _filled(body, "", {_POSITION.sub("", field) for field in refused})
+
+
+def _filled(mapping: Mapping[str, Any], prefix: str, refused: Collection[str]) -> dict[str, Any]:
+    filled: dict[str, Any] = {}
+    for key, value in mapping.items():
+        field = f"{prefix}{key}"
+        if isinstance(value, list):
+            filled[key] = [_filled(each, f"{field}.", refused) if isinstance(each, Mapping) else each for each in value]
+        elif not isinstance(value, Mapping) or (not value and field not in refused):
+            filled[key] = value
+        elif inner := _filled(value, f"{field}.", refused):
+            filled[key] = inner
+    return filled
+
+
+def has_null_for_empty(body: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+    """Whether an object has null where its manifest has an empty mapping; in lists, wherever the item is."""
+    return not {*_fields(body, {})}.isdisjoint(_fields(live, None))
+
+
+def _fields(value: Any, wanted: object, field: str = "") -> Iterator[str]:
+    """The fields with this value, without positions of lists."""
+    if value == wanted:
+        yield field
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _fields(each, wanted, f"{field}.{key}")
+    elif isinstance(value, list):
+        for each in value:
+            yield from _fields(each, wanted, field)

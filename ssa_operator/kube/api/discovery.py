@@ -33,7 +33,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.objects.built_in_kinds import unknown_kind_hint
 from ssa_operator.objects.identity import GroupKind, join_api_version
-from ssa_operator.objects.json_decoding import decoder
+from ssa_operator.objects.json_codec import decoder
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from ssa_operator.kube.api.redaction import (
     redacted_message,
     sent_body,
 )
-from ssa_operator.objects.json_decoding import decoder
+from ssa_operator.objects.json_codec import decoder
 from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, VALUES, SecretFields
 
 _TERMINAL_CODES = frozenset({400, 403, 405, 406, 413, 415, 422, 501})

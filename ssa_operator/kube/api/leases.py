@@ -22,8 +22,7 @@ from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.request import Request, Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.api.transport import Transport
-from ssa_operator.objects.json_decoding import decoder
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import decoder, encode
 from ssa_operator.objects.lease import Lease
 
 LEASES = Resource(

@@ -1,4 +1,4 @@
-"""Reads an API server's description of its kinds, which is one OpenAPI v3 document for each group version.
+"""Reads what an API server says about itself: its version, and one OpenAPI v3 document for each group version.
 
 Promises:
 - An answer that can't be read is an ApiError that names the request.
@@ -15,8 +15,7 @@ import msgspec
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, Unreachable
-from ssa_operator.kube.api.server_version import read_version
-from ssa_operator.objects.json_decoding import decoder
+from ssa_operator.objects.json_codec import decoder
 
 _ROOT = "/openapi/v3"
 
@@ -71,3 +70,21 @@ async def _read(client: Client, path: str, type_: type[_Document]) -> _Document:
 
 _GROUP_VERSION = 2
 """Slashes in the path of a group version, apis/apps/v1."""
+
+
+class _ServerVersion(msgspec.Struct):
+    major: str
+    minor: str
+
+
+_decode = decoder(_ServerVersion)
+
+
+async def read_version(client: Client) -> str:
+    """The version of the API server, as in 1.36. Raises ApiError."""
+    body = (await client.send(calls.raw_get("/version"))).body
+    try:
+        found = _decode(body)
+    except msgspec.DecodeError as error:
+        raise Unreachable("GET /version", f"the answer can't be read: {error}", sent=True) from error
+    return f"{found.major}.{found.minor.rstrip('+')}"

@@ -16,7 +16,7 @@ from typing import Any
 
 from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.identity import is_built_in, split_api_version
-from ssa_operator.objects.json_decoding import decode_text, decoder
+from ssa_operator.objects.json_codec import decode_text, decoder
 from ssa_operator.objects.secret_fields import SecretFields
 from ssa_operator.objects.source_location import field_text, parse_field, value_at
 

@@ -4,11 +4,13 @@ Promises:
 - A request is complete before it is sent: path, query, headers, encoded body, and whether it is idempotent.
 - A request is `idempotent` only if sending it twice has the same effect as sending it once.
 - Neither `repr` nor `str` of a request shows its body.
+- If a render of the parent put content of a Secret into an object, no error or warning of a write of the object quotes
+  it. If the parent's templates read a Secret, the stored object may hold content, and errors quote only the request.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from urllib.parse import quote, urlencode
 
@@ -16,9 +18,9 @@ from msgspec import Struct
 
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import MANAGER
-from ssa_operator.objects.secret_fields import HIDDEN, NO_SECRET_FIELDS, WHOLE, SecretFields
+from ssa_operator.objects.secret_fields import HIDDEN, NO_SECRET_FIELDS, NO_SECRETS, WHOLE, ParentSecrets, SecretFields
 
 JSON = "application/json"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -104,6 +106,12 @@ class Request:
     def resource_name(self) -> str:
         """`deployments.apps`; '' for a path that is not a resource's, such as those of discovery."""
         return self._collection[0]
+
+    def hiding(self, secrets: ParentSecrets) -> Request:
+        """The request of a parent: its errors and warnings quote no content of its object."""
+        if self.identity is None or secrets == NO_SECRETS:
+            return self
+        return replace(self, secret=self.secret | secrets.of(self.identity), quotes_sent_only=secrets.read)
 
     @property
     def _collection(self) -> tuple[str, bool]:

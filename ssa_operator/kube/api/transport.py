@@ -35,12 +35,9 @@ from yarl import URL
 
 from ssa_operator import __version__
 from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable, read_error_status
-from ssa_operator.kube.api.hidden_contents import hiding
+from ssa_operator.kube.api.flow_control import MAX_WRITES, FencedSocket, WriteFence, WriteLimiter, retry_delay
 from ssa_operator.kube.api.redaction import redacted_warning
 from ssa_operator.kube.api.request import Request
-from ssa_operator.kube.api.request_retry import retry_delay
-from ssa_operator.kube.api.write_fence import FencedSocket, WriteFence
-from ssa_operator.kube.api.write_limiter import MAX_WRITES, WriteLimiter
 from ssa_operator.kube.auth.credentials import Credentials
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.objects.secret_fields import NO_SECRETS, VALUES, ParentSecrets
@@ -169,7 +166,7 @@ class Transport:
 
     async def send(self, request: Request) -> Response:
         """Send a request, with retries. Raises ApiError for every other answer, and CredentialsError."""
-        request, attempt = hiding(request, self._secrets), 0
+        request, attempt = request.hiding(self._secrets), 0
         while True:
             try:
                 return await self._send_limited(request)

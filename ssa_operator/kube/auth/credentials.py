@@ -1,8 +1,10 @@
 """The address of the API server and its credentials, renewed before they expire.
 
-A kubeconfig or a service account provides the credential (`kubeconfig`, `in_cluster`).
+A kubeconfig (`kubeconfig`) or the service account of a pod provides the credential.
 
 Promises:
+- Every fetch of a service account's token reads its file, because the kubelet rotates it. So does every TLS context
+  the certificate authorities.
 - Every request reads the headers here. A credential with an expiry is renewed before it expires; one without (a token
   file) is read again every 60 s.
 - After a 401 the credential is renewed at once. A server that always answers 401 causes one renewal every 10 s.
@@ -20,14 +22,66 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
-from ssa_operator.kube.auth.credential_types import (
+from msgspec import Struct
+
+from ssa_operator.kube.auth.server_config import (
     CredentialProvider,
     CredentialsError,
     FetchedCredential,
     ServerConfig,
+    TLSConfig,
     TLSContextFactory,
+    header_value,
+    proxy_for,
 )
 from ssa_operator.kube.clock import SYSTEM, Clock
+
+
+class TokenFile(Struct, frozen=True):
+    """A bearer token in a file that the kubelet rotates."""
+
+    path: Path
+    renewable: bool = True
+
+    async def fetch(self) -> FetchedCredential:
+        try:
+            token = self.path.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise CredentialsError(f"the token file {self.path} can't be read: {error}") from error
+        if not token:
+            raise CredentialsError(f"the token file {self.path} is empty")
+        return FetchedCredential(
+            headers={"Authorization": header_value(f"Bearer {token}", f"the token file {self.path}")}
+        )
+
+
+def has_service_account(folder: Path) -> bool:
+    """Whether this process runs in a pod with a service account."""
+    return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and (folder / "token").is_file()
+
+
+def read_service_account(folder: Path) -> tuple[ServerConfig, CredentialProvider, TLSContextFactory]:
+    """The pod's API server. Raises CredentialsError if the pod's variables or files are incomplete."""
+    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{name}") for name in ("HOST", "PORT"))
+    if not host or not port:
+        raise CredentialsError("this pod has no KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT; name a kubeconfig")
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    authority, namespace = folder / "ca.crt", folder / "namespace"
+    try:
+        pem = authority.read_text()
+        config = ServerConfig(
+            server=server,
+            namespace=namespace.read_text().strip() if namespace.is_file() else "default",
+            context="in-cluster",
+            proxy=proxy_for(server, os.environ),
+            tls_server_name=None,
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise CredentialsError(f"the pod's service account in {folder} can't be read: {error}") from error
+    if not pem.strip():
+        raise CredentialsError(f"the pod's certificate authority {authority} is empty")
+    return config, TokenFile(folder / "token"), TLSConfig(str(authority), pem, file=authority)
+
 
 __all__ = ["Credentials", "CredentialsError", "load"]
 
@@ -156,22 +210,18 @@ async def load(kubeconfig: str | None = None, context: str | None = None, clock:
     They are fetched once, so that wrong credentials fail here. Raises CredentialsError.
     """
     # Imported here, because reading kubeconfigs imports a YAML parser.
-    from ssa_operator.kube.auth import in_cluster  # noqa: PLC0415
     from ssa_operator.kube.auth import kubeconfig as files  # noqa: PLC0415
 
     paths = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
-    in_pod = (
-        kubeconfig is None and context is None and not files.exists(paths) and in_cluster.is_available(SERVICE_ACCOUNT)
-    )
-    credentials = Credentials(*(in_cluster.read(SERVICE_ACCOUNT) if in_pod else files.read(paths, context)), clock)
+    in_pod = kubeconfig is None and context is None and not files.exists(paths) and has_service_account(SERVICE_ACCOUNT)
+    credentials = Credentials(*(read_service_account(SERVICE_ACCOUNT) if in_pod else files.read(paths, context)), clock)
     await credentials.headers()
     return credentials
 
 
 def is_configured() -> bool:
     """Whether `load` without arguments finds a kubeconfig or a service account, or the user has set KUBECONFIG."""
-    from ssa_operator.kube.auth import in_cluster  # noqa: PLC0415
     from ssa_operator.kube.auth import kubeconfig as files  # noqa: PLC0415
 
-    in_pod = in_cluster.is_available(SERVICE_ACCOUNT)
+    in_pod = has_service_account(SERVICE_ACCOUNT)
     return bool(os.environ.get("KUBECONFIG")) or files.exists("~/.kube/config") or in_pod

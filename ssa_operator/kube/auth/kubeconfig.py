@@ -23,19 +23,18 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from ssa_operator.kube.auth.auth_provider import AuthProvider
-from ssa_operator.kube.auth.credential_types import (
+from ssa_operator.kube.auth.credential_plugins import AuthProvider, ExecPlugin
+from ssa_operator.kube.auth.server_config import (
     Certificate,
     CredentialProvider,
     CredentialsError,
     FetchedCredential,
     ServerConfig,
+    TLSConfig,
     TLSContextFactory,
     header_value,
+    proxy_for,
 )
-from ssa_operator.kube.auth.exec_plugin import ExecPlugin
-from ssa_operator.kube.auth.proxy import proxy_for
-from ssa_operator.kube.auth.tls import TLSConfig
 
 _CLUSTER_EXTENSION = "client.authentication.k8s.io/exec"
 """The extension of a `clusters` entry whose value exec plugins get."""

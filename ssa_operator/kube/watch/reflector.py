@@ -46,14 +46,20 @@ from msgspec import Struct
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, Unreachable, read_error_status
+from ssa_operator.kube.api.flow_control import watch_backoff
 from ssa_operator.kube.api.request import Scope
-from ssa_operator.kube.api.request_retry import watch_backoff
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.kube.watch.cache import Cache, version_number
-from ssa_operator.kube.watch.watch_lines import LineError, LineSplitter
-from ssa_operator.objects.json_decoding import decoder
+from ssa_operator.kube.watch.watch_events import (
+    INITIAL_EVENTS_END,
+    BookmarkMetadata,
+    LineError,
+    LineSplitter,
+    decode_bookmark,
+    decode_event,
+)
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, WHOLE
 
@@ -97,26 +103,6 @@ class ReflectorState(enum.Enum):
 
 FAILURES = 3
 """The number of failures in a row that set `problem`. Fewer failures are transient, and are not reported."""
-
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-
-
-class _Event(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-class _BookmarkMetadata(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    annotations: dict[str, str] = {}
-
-
-class _Bookmark(msgspec.Struct):
-    metadata: _BookmarkMetadata
-
-
-_decode_event = decoder(_Event)
-_decode_bookmark = decoder(_Bookmark)
 
 
 class Reflector:
@@ -290,9 +276,9 @@ class Reflector:
     def _process(self, line: bytes, streamed: _StreamedList | None, request: calls.Request) -> None:
         self.events += 1
         try:
-            event = _decode_event(line)
+            event = decode_event(line)
             if event.type == "BOOKMARK":
-                self._process_bookmark(_decode_bookmark(event.object).metadata, streamed)
+                self._process_bookmark(decode_bookmark(event.object).metadata, streamed)
                 return
             if event.type != "ERROR":
                 live = self._client.live_object(event.object)
@@ -321,7 +307,7 @@ class Reflector:
             self.cache.upsert(live)
         self._version = live.resource_version
 
-    def _process_bookmark(self, metadata: _BookmarkMetadata, streamed: _StreamedList | None) -> None:
+    def _process_bookmark(self, metadata: BookmarkMetadata, streamed: _StreamedList | None) -> None:
         if streamed is None or streamed.done:
             self._version = metadata.resource_version
         elif metadata.annotations.get(INITIAL_EVENTS_END) == "true":

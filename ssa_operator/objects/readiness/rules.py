@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.predicate import Predicate
-from ssa_operator.objects.timestamps import seconds_of
+from ssa_operator.objects.scalars import seconds_of
 
 Body: TypeAlias = Mapping[str, Any]
 

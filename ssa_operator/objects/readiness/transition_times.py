@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.timestamps import moment_of
+from ssa_operator.objects.scalars import moment_of
 
 _LONGEST = 2**40
 """Seconds."""

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.kind_state import KindState
+from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered, RenderProblem
 from ssa_operator.operator.admission.rules import AdmissionRequest, is_judged, new_problems

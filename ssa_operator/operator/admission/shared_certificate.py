@@ -30,8 +30,8 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.certificate_authority import CertificateAuthority
-from ssa_operator.kube.auth.tls import load_key_pair
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.kube.auth.server_config import load_key_pair
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.permissions.rules import CERTIFICATE
 

@@ -17,8 +17,8 @@ import logging
 from collections.abc import Callable
 
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.flow_control import WriteFence
 from ssa_operator.kube.api.leases import LeaseAccess, new_identity
-from ssa_operator.kube.api.write_fence import WriteFence
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock, uptime
 from ssa_operator.operator.leadership.rules import (

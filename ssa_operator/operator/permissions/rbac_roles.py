@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.objects.permission import Permission
+from ssa_operator.objects.kinds import Permission
 from ssa_operator.operator.permissions.rules import RBAC, PermissionNeed, without_covered
 
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")

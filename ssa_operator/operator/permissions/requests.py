@@ -21,7 +21,7 @@ from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.permission import Permission, ServedKind
+from ssa_operator.objects.kinds import Permission, ServedKind
 from ssa_operator.objects.template_contents import TemplateContents
 from ssa_operator.operator.permissions.rules import (
     ParentKind,

@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.permission import Permission, ServedKind
+from ssa_operator.objects.kinds import Permission, ServedKind
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.objects.template_contents import (
     PARENT_NAMESPACE,

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from ssa_operator.kube.api.client import Client, DryRunClient
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.api.write_fence import WriteFence
+from ssa_operator.kube.api.flow_control import WriteFence
 from ssa_operator.kube.auth import credentials
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 
 T = TypeVar("T")
 

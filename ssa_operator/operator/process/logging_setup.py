@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from ssa_operator.objects.visible_text import escaped_json, visible_line
+from ssa_operator.objects.messages import escaped_json, visible_line
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.output_formats import LogFormat, LogLevel
+from ssa_operator.operator.process.streams import LogFormat, LogLevel
 from ssa_operator.reconcile.context import current
 
 KEPT_LINES = 1000

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 
 if TYPE_CHECKING:
     from ssa_operator.objects.shards import Shard
@@ -193,7 +193,7 @@ def certificate_of(certificate: Path | None, key: Path | None) -> CertificateFil
 
 def seconds_of(option: str, text: str) -> float:
     """The seconds of an option. Raises CommandError."""
-    from ssa_operator.objects.durations import parse_duration
+    from ssa_operator.objects.scalars import parse_duration
 
     try:
         return parse_duration(text)

@@ -1,6 +1,8 @@
 """Runs an operator until a signal stops it.
 
 Promises:
+- Without an endpoint for traces nothing of OpenTelemetry is imported, and traces add no cost to a reconcile.
+- If a setting of OTEL_* can't be met, the operator logs a warning and runs without traces.
 - SIGINT and SIGTERM stop the operator in order. A second signal ends the process at once.
 - The operator raises its limit of open files to the hard limit, up to MAX_OPEN_FILES.
 - SIGUSR1 writes the work queue, the watches and the tasks to the log, and the stacks of the threads to standard error,
@@ -9,12 +11,17 @@ Promises:
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ssa_operator.operator.traces import Traces
 import asyncio
 import contextlib
 import faulthandler
 import gc
 import io
-import logging
 import os
 import resource
 import signal
@@ -24,14 +31,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.flow_control import WriteFence
 from ssa_operator.kube.api.leases import LeaseAccess
 from ssa_operator.kube.api.transport import Transport
-from ssa_operator.kube.api.write_fence import WriteFence
 from ssa_operator.kube.auth import credentials
 from ssa_operator.objects.shards import Shard
 from ssa_operator.operator.leadership.requests import Leadership, LeadershipLost
@@ -39,9 +45,8 @@ from ssa_operator.operator.leadership.rules import LeaseTiming
 from ssa_operator.operator.operator import Operator, StepGuard
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.permissions.rules import LEASE
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.connection import Target, connect
-from ssa_operator.operator.process.tracing_setup import traces_of
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.operator.process.watchdog import Watchdog
 from ssa_operator.operator.serving_certificate import CertificateError
 from ssa_operator.operator.shards.requests import shard_lease_labels
@@ -52,11 +57,40 @@ from ssa_operator.reconcile.step_record import RecordedStep
 from ssa_operator.rendering.folder.installation import Installation
 
 if TYPE_CHECKING:
-    from ssa_operator.operator.crd_installer import CRDInstaller
+    from ssa_operator.operator.crd_installation import CRDInstaller
     from ssa_operator.operator.http import Pages, Server
     from ssa_operator.operator.traces import Traces
 
+
 log = logging.getLogger("ssa_operator")
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+
+
+def wanted(environment: Mapping[str, str]) -> str | None:
+    """The variable with the endpoint that traces go to, None if no traces are wanted."""
+    if environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none":
+        return None
+    return next((name for name in ENDPOINTS if environment.get(name)), None)
+
+
+def traces_of(environment: Mapping[str, str]) -> Traces | None:
+    """The recorder of traces that the environment asks for, None without one."""
+    variable = wanted(environment)
+    if not variable:
+        return None
+    protocol = next((environment[name] for name in PROTOCOLS if environment.get(name)), "http/protobuf")
+    if protocol != "http/protobuf":
+        log.warning("no traces are recorded: the operator sends http/protobuf, and OTEL_* ask for %s", protocol)
+        return None
+    try:
+        from ssa_operator.operator.traces import Traces
+    except ImportError:
+        log.warning("no traces are recorded, although %s is set; pip install 'ssa-operator[otel]'", variable)
+        return None
+    return Traces(environment)
+
 
 MAX_OPEN_FILES = 65536
 """A higher limit would only slow down programs that close all possible files, such as exec plugins."""
@@ -241,13 +275,13 @@ async def install(client: Client, folders: Sequence[Path]) -> CRDInstaller:
 
 
 def _installer(client: Client, folders: Sequence[Path]) -> CRDInstaller:
-    from ssa_operator.operator.crd_installer import CRDInstaller
+    from ssa_operator.operator.crd_installation import CRDInstaller
 
     return CRDInstaller(client, folders)
 
 
 async def _installed(installer: CRDInstaller) -> None:
-    from ssa_operator.rendering.folder.crd_files import DefinitionError
+    from ssa_operator.rendering.folder.object_files import DefinitionError
 
     try:
         await installer.install()

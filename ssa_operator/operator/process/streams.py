@@ -1,7 +1,7 @@
-"""Writes to standard output and standard error: the only module of the commands that does.
+"""The output of a command: its formats, the error that ends it, and the only writes to its standard streams.
 
 Commands write texts from parents, files and the API server. The authors of these texts control neither the terminal of
-the reader nor the log of a CI job (`objects/visible_text.py`).
+the reader nor the log of a CI job (`objects/messages.py`).
 
 Promises:
 - Output for people has escapes in place of control characters, on a terminal and elsewhere. Only the commands set
@@ -18,19 +18,76 @@ import errno
 import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ssa_operator.objects.visible_text import (
-    visible,
-    visible_line,
-    without_controls,
-    without_workflow_commands,
-)
-from ssa_operator.operator.process.command_error import UNWRITABLE, CommandError
+from ssa_operator.objects.messages import visible, visible_line, without_controls, without_workflow_commands
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
     from rich.console import Console
+
+
+class LogFormat(StrEnum):
+    """The format of log lines."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """The lowest level of log lines to show."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class OutputFormat(StrEnum):
+    """The format of a command's data."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class ListFormat(StrEnum):
+    """The format of a list of objects."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+    @property
+    def data_format(self) -> OutputFormat:
+        """The format of the data; a wide list is a table, too."""
+        return OutputFormat.TABLE if self is ListFormat.WIDE else OutputFormat(self.value)
+
+
+UNWRITABLE = 2
+"""The exit code of a command that can't write its output: `diff`, `check` and `test` have another meaning for 1."""
+
+
+class CommandError(Exception):
+    """A command failed. The text has the reason and what to do; `code` is the exit code."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise an error of the system as CommandError while the block writes a file."""
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f"can't write {path}: {error.strerror}", UNWRITABLE) from error
 
 
 def line(text: str) -> None:

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import PREFIX
-from ssa_operator.objects.permission import Permission
+from ssa_operator.objects.kinds import Permission
 from ssa_operator.objects.shards import Coverage, Shard, ShardError, coverage
 from ssa_operator.operator.permissions.rules import LEASE, PermissionNeed, lease_needs
 

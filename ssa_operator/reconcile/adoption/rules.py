@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ssa_operator.objects.annotations import LAST_APPLIED, ApplyPolicy
 from ssa_operator.objects.identity import Identity, split_api_version
-from ssa_operator.objects.json_decoding import decode_text
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import decode_text, encode
 from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, OwnerReference
 from ssa_operator.objects.managed_fields import managed_entries, managed_fields_patch
 from ssa_operator.objects.manifest import Manifest, may_own

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.reconcile.child_history import CarriedOut, ChildHistory, NoMemory
 from ssa_operator.reconcile.field_conflicts.rules import (
     AppliedChildren,

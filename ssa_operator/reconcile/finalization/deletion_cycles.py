@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from ssa_operator.objects.finalizers import FINALIZER
+from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.timestamps import seconds_of
+from ssa_operator.objects.scalars import seconds_of
 
 NAMESPACE = GroupKind("", "Namespace")
 CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")

@@ -46,7 +46,7 @@ from msgspec.structs import replace
 from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.objects.dependency_graph import graph
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.kind_state import KindState
+from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.document_steps import identity_of, step_for_document, step_for_wait

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from ssa_operator.objects.finalizers import FINALIZER
+from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import bounded
 from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE, deletion_messages

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from ssa_operator.kube.api.request import ApplyOptions, DeleteOptions
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.generated_values.rules import obsolete_values, read_secret, secret_body, secret_identity

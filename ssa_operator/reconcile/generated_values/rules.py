@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, owner_reference
 from ssa_operator.reconcile.parent_records.rules import identity_key

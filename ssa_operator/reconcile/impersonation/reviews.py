@@ -21,7 +21,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.objects.cluster_view import ALLOWED, AccessReview
-from ssa_operator.objects.permission import Permission
+from ssa_operator.objects.kinds import Permission
 from ssa_operator.reconcile.impersonation.rules import denied, not_reviewed
 
 ANSWER_LIFETIME = 30.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ssa_operator.objects.cluster_view import AccessReview, Lookup, Selection
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.permission import Permission, ServedKind
+from ssa_operator.objects.kinds import Permission, ServedKind
 
 
 def account_of(name: str, parent: Identity) -> str:

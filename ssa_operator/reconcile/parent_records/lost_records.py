@@ -18,9 +18,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.objects.finalizers import FINALIZER
+from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import sentence
 from ssa_operator.reconcile.parent_records.rules import ONCE_ANNOTATION, RECORD_ANNOTATIONS, manager_body

@@ -27,10 +27,9 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from ssa_operator.objects.annotations import PREFIX
-from ssa_operator.objects.finalizers import FINALIZER
+from ssa_operator.objects.annotations import FINALIZER, PREFIX
 from ssa_operator.objects.identity import GroupKind, Identity, join_api_version
-from ssa_operator.objects.json_decoding import decoder
+from ssa_operator.objects.json_codec import decoder
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.parent_records.formats import (

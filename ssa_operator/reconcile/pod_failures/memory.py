@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.reconcile.child_history import NoMemory, Observation
 from ssa_operator.reconcile.pod_failures.rules import PodCheck
 

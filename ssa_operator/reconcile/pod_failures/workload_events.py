@@ -20,8 +20,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.identity import GroupKind, is_built_in
 from ssa_operator.objects.live_object import MANAGER, LiveObject
-from ssa_operator.objects.messages import shortened
-from ssa_operator.objects.visible_text import visible_line
+from ssa_operator.objects.messages import shortened, visible_line
 
 CAUSE_LIMIT = 512
 """Characters of a cause."""

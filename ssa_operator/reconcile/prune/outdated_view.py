@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ssa_operator.objects.finalizers import FINALIZER
+from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.parent_records.rules import RECORD_ANNOTATIONS
 

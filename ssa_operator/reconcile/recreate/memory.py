@@ -12,7 +12,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.child_history import NoMemory
 from ssa_operator.reconcile.outcome import Outcome

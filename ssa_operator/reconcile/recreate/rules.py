@@ -29,10 +29,10 @@ from msgspec import Struct
 from ssa_operator.objects.annotations import PREFIX, Recreate
 from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import NEVER_RECREATED, Manifest
-from ssa_operator.objects.quantity import amount
+from ssa_operator.objects.scalars import amount
 from ssa_operator.reconcile.adoption.rules import was_left_by_former
 from ssa_operator.reconcile.immutable_fields.rules import is_about_name
 

@@ -18,13 +18,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.managed_fields import Path, path_text
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.objects.messages import bounded, shortened
-from ssa_operator.objects.quantity import amounts
+from ssa_operator.objects.scalars import amounts
 from ssa_operator.objects.secret_fields import SecretFields
 from ssa_operator.objects.source_location import FieldPath
 

@@ -12,7 +12,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.reconcile.child_history import CarriedOut, NoMemory
 from ssa_operator.reconcile.refusals.known_refusals import KnownRefusal
 

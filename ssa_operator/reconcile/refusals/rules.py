@@ -26,12 +26,12 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.field_refusal import FieldRefusal
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.managed_fields import FieldTrees, Path, is_in_version
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import IndexedBody
-from ssa_operator.objects.quantity import amounts, is_percentage
+from ssa_operator.objects.scalars import amounts, is_percentage
 from ssa_operator.objects.source_location import FieldPath, parse_field
 from ssa_operator.reconcile.field_changes import ChangedFieldOwner, Others, covers, differences, other_entries, owned_by
 from ssa_operator.reconcile.immutable_fields.rules import ROOT, immutable_fields, mutable_fields, spelled

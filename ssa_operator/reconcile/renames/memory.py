@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.reconcile.child_history import CarriedOut, NoMemory, Observation
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.renames.rules import RenameSeries, with_created, without_settled_names

@@ -28,7 +28,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import split_api_version
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import HANDOVER_MANAGER, MANAGER, LiveObject
 from ssa_operator.objects.managed_fields import Path, Tree, is_owned, managed_entries
 from ssa_operator.objects.manifest import Manifest

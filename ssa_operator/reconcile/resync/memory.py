@@ -13,7 +13,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.child_history import CarriedOut, NoMemory

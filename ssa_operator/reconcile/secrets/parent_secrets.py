@@ -13,9 +13,9 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from ssa_operator.informers.children import ChildInformers
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.json_encoding import NOTHING
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Document, Rendered, StatusFields, Wait
 from ssa_operator.objects.secret_fields import ParentSecrets, SecretFields

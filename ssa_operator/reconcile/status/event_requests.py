@@ -23,7 +23,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.status.event_aggregation import HEARTBEAT, EventCorrelator, EventDropped, Moment, Write
 from ssa_operator.reconcile.status.events import Event, series_body

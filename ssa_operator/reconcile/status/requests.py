@@ -27,7 +27,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.causes import Cause
-from ssa_operator.objects.json_encoding import encode, encoded_once
+from ssa_operator.objects.json_codec import encode, encoded_once
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.status_diff import differs

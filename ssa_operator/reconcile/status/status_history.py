@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.objects.json_encoding import encoded_once
+from ssa_operator.objects.json_codec import encoded_once
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.field_conflicts.rules import ConflictHistory, ConflictPolicy, with_revert
 from ssa_operator.reconcile.status.report import Report

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ssa_operator.objects.visible_text import visible_line
+from ssa_operator.objects.messages import visible_line
 
 GIVEN_LIMIT = 2**26
 """Bytes of a file of objects; the CRDs of a large operator take a few MiB."""

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ssa_operator.objects.durations import parse_duration
 from ssa_operator.objects.live_object import MANAGER
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.parent_settings import MAX_CHILDREN, MAX_DEPTH, AdoptPolicy, ParentSettings
 from ssa_operator.objects.predicate import Predicate
+from ssa_operator.objects.scalars import parse_duration
 from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
 from ssa_operator.rendering.jinja.predicates import PredicateError, compile_predicate
 from ssa_operator.rendering.values.line_marks import StaticText

@@ -18,10 +18,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.objects.messages import did_you_mean
+from ssa_operator.objects.messages import did_you_mean, visible_line
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.objects.visible_text import visible_line
 from ssa_operator.rendering.folder.folder_settings import DEFAULT, RESOURCE_NAME, SETTINGS, Settings, parse_settings
 from ssa_operator.rendering.folder.folder_snapshot import FolderSnapshot, read_snapshot
 from ssa_operator.rendering.folder.installation import Installation, Overrides, folder_values, read_overrides

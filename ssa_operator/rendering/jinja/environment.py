@@ -23,8 +23,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-from ssa_operator.rendering.jinja import syntax_limits
-from ssa_operator.rendering.jinja.code_generator import CodeGenerator
+from ssa_operator.rendering.jinja import compilation
+from ssa_operator.rendering.jinja.compilation import CodeGenerator
 from ssa_operator.rendering.jinja.coverage import TemplateCoverage, mark_template
 from ssa_operator.rendering.jinja.filters import FILTERS, PLACING, TESTS, text_as_string
 from ssa_operator.rendering.jinja.functions import (
@@ -240,10 +240,10 @@ class Environment(ImmutableSandboxedEnvironment):
         tree = self._trees.pop(name or "", None)
         if tree is not None:
             return tree
-        return syntax_limits.parse(lambda: Parser(self, source, name, filename), source)
+        return compilation.parse(lambda: Parser(self, source, name, filename), source)
 
     def _compile(self, source: str, filename: str) -> CodeType:
-        with syntax_limits.compiling(source):
+        with compilation.compiling(source):
             return super()._compile(source, filename)
 
     def join_path(self, template: str, _: str) -> str:

@@ -26,13 +26,19 @@ from jinja2.filters import do_default, make_attrgetter, make_multi_attrgetter
 from jinja2.tests import TESTS as JINJA_TESTS
 
 from ssa_operator.objects.annotations import PREFIX
-from ssa_operator.objects.durations import parse_duration
-from ssa_operator.objects.timestamps import moment_of
-from ssa_operator.rendering.jinja.data_filters import bytes_of, from_json, from_yaml, millis_of, template_data
+from ssa_operator.objects.scalars import moment_of, parse_duration
 from ssa_operator.rendering.jinja.functions import REMOVED, fail
 from ssa_operator.rendering.jinja.method_calls import call_string_method, check_path, joined, percent_format
-from ssa_operator.rendering.jinja.regex_filters import regex_replace, regex_search
 from ssa_operator.rendering.jinja.strategic_merge import merge
+from ssa_operator.rendering.jinja.text_filters import (
+    bytes_of,
+    from_json,
+    from_yaml,
+    millis_of,
+    regex_replace,
+    regex_search,
+    template_data,
+)
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.line_marks import CLOSE, EMPTY, RESERVED

@@ -20,8 +20,8 @@ from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
 from msgspec import Struct, field
 
+from ssa_operator.rendering.jinja.compilation import limited
 from ssa_operator.rendering.jinja.filters import PLACE_ALL, PLACE_FIRST
-from ssa_operator.rendering.jinja.syntax_limits import limited
 from ssa_operator.rendering.values.line_marks import POP, PUSH, RESERVED, line_mark
 
 _DATA, _TAG, _VALUE, _SKIPPED = "data", "tag", "value", "skipped"

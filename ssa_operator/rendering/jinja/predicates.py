@@ -1,19 +1,29 @@
-"""Compiles the expressions of authors over one object: the annotation `ready-when`, and the setting `suspendWhen`.
+"""Compiles and judges the expressions of authors over one object: the annotation `ready-when`, and `suspendWhen`.
+
+The rules of a reconcile judge objects in the middle of their work, which can't wait. So an expression that takes long
+has no result there yet: the caller has a thread judge what is `missing`, and repeats the work, which is pure.
 
 Promises:
+- All expressions of a reconcile together take ALLOWANCE seconds on the event loop at most.
+- If there was no time for an expression, it does not hold, and the message says so.
+- An object is judged once by each expression, as long as it has the same content.
+- An expression takes a second at most. After one that took the whole second, each further expression of the reconcile
+  has a tenth.
 - An expression sees the top-level fields of the object, the filters, tests and pure functions of templates, and nothing
   else. It runs in the sandbox of templates and within the limits of one template.
 - If the evaluation reaches a missing field, the expression does not hold. Only `default`, `is defined` and `is
   undefined` accept one, and fields that `and`, `or` and `if` skip are not reached.
-- In a render, the time of an expression is a part of that of the render. In a reconcile, see
-  rendering.jinja.judgements.
+- In a render, the time of an expression is a part of that of the render.
 - An expression that fails for an object does not hold for it. The cause contains no value of the object except in the
   messages of `fail` and `required`, and is empty for a Secret.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -23,15 +33,88 @@ from jinja2.runtime import Undefined
 from jinja2.utils import missing
 from jinja2.visitor import NodeTransformer
 
+from ssa_operator.objects.context_values import set_within
 from ssa_operator.objects.predicate import Judgement, Predicate
 from ssa_operator.objects.source_location import field_text
-from ssa_operator.rendering.jinja import judgements
+from ssa_operator.rendering.jinja.compilation import NestingError
 from ssa_operator.rendering.jinja.environment import Environment
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, FUNCTIONS, REMOVED
-from ssa_operator.rendering.jinja.syntax_limits import NestingError
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.python_errors import translate_error
 from ssa_operator.rendering.values.undefined import MissingFieldError, path_of
+
+ALLOWANCE = 0.05
+"""Seconds of processor time. A usual expression takes some microseconds."""
+
+NOT_YET = Judgement(holds=False, cause="it takes long, and is judged next")
+
+Evaluate = Callable[[float | None], Judgement]
+"""Evaluates an expression for an object within this number of seconds, by default that of a template."""
+
+Body = Mapping[str, Any]
+
+
+class Judgements:
+    """The judgements of one reconcile."""
+
+    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
+        self._clock = clock
+        self._left = ALLOWANCE
+        self._known: dict[tuple[str, str], list[tuple[Body, Judgement]]] = {}
+        """By expression and uid of the object, the contents that it had and the results."""
+        self._missing: dict[tuple[str, str], tuple[Body, Evaluate]] = {}
+        self._seconds: float | None = None
+
+    @property
+    def missing(self) -> bool:
+        """Whether there was no time for an expression, so that the result of the work is not valid yet."""
+        return bool(self._missing)
+
+    def used(self) -> AbstractContextManager[None]:
+        """Use this for the expressions of the block."""
+        return set_within(_current, self)
+
+    def judge(self, text: str, body: Body, evaluate: Evaluate) -> Judgement:
+        """The judgement of an expression on an object, NOT_YET if there is no time to evaluate it."""
+        key = (text, str((body.get("metadata") or {}).get("uid", "")))
+        for content, judgement in self._known.get(key, ()):
+            if content is body or content == body:
+                return judgement
+        started = self._clock()
+        if self._left > 0:
+            try:
+                with limits.interruptible(limits.Interrupt(time.thread_time() + self._left)):
+                    judgement = evaluate(None)
+            except limits.Interrupted:
+                pass
+            else:
+                self._known.setdefault(key, []).append((body, judgement))
+                return judgement
+            finally:
+                self._left -= self._clock() - started
+        self._missing[key] = (body, evaluate)
+        return NOT_YET
+
+    def judge_missing(self) -> None:
+        """Evaluate the expressions for which there was no time; another thread may call it."""
+        for key, (body, evaluate) in self._missing.items():
+            started = self._clock()
+            judgement = evaluate(self._seconds)
+            if self._clock() - started >= limits.SECONDS_LIMIT:
+                self._seconds = limits.SECONDS_AFTER_OVERRUN
+            self._known.setdefault(key, []).append((body, judgement))
+        self._missing = {}
+
+
+_current: ContextVar[Judgements | None] = ContextVar("ssa_operator_judgements", default=None)
+
+
+def current() -> Judgements | None:
+    """The judgements of the reconcile in progress. None outside of a reconcile, and in a render, which has its own
+    time.
+    """
+    return None if limits.is_interruptible() else _current.get()
+
 
 LENGTH_LIMIT = 1024
 """Characters of an expression."""
@@ -74,7 +157,7 @@ def _judge(text: str, expression: Callable[..., Any]) -> Callable[[Mapping[str, 
 
     def judge(body: Mapping[str, Any]) -> Judgement:
         nonlocal last
-        reconcile = judgements.current()
+        reconcile = current()
         if reconcile is not None:
             return reconcile.judge(text, body, lambda seconds: _judgement(expression, body, seconds))
         known = last

@@ -27,20 +27,19 @@ from ssa_operator.objects.cluster_view import (
     Availability,
     Body,
     ClusterView,
+    LiveBodies,
     Lookup,
     Query,
     Question,
     Selection,
     Unknown,
 )
-from ssa_operator.objects.durations import parse_duration
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
-from ssa_operator.objects.live_bodies import LiveBodies
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.objects.render_result import WaitTarget
+from ssa_operator.objects.scalars import parse_duration, seconds_of
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.objects.timestamps import seconds_of
 from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED
 from ssa_operator.rendering.jinja.value_generator import ValueGenerator
 from ssa_operator.rendering.values.limits import LimitError

@@ -25,10 +25,9 @@ from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, CLUSTER_VARIABLES, REMOVED
 from ssa_operator.rendering.jinja.go_syntax import with_go_hint
 from ssa_operator.rendering.jinja.open_blocks import block_error
-from ssa_operator.rendering.jinja.parsed_texts import parsed_nodes
 from ssa_operator.rendering.jinja.unknown_names import suggest_filter, suggest_test
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
-from ssa_operator.rendering.yaml.documents import parse
+from ssa_operator.rendering.yaml.documents import parse, parsed_nodes
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node
 
 SHARED = "_shared"

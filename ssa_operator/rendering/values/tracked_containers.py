@@ -1,21 +1,31 @@
-"""Mappings and lists that contain values of the cluster: their provenance, and the unknown values in them.
+"""Mappings and lists that contain values of the cluster: their provenance, their unknown values and their secrets.
 
 Promises:
 - Provenance is never lost: each function that returns plain data also returns the tracked values in it.
 - An unknown value in a mapping or a list waits alone. In a lenient render it is left out.
+- Every field has one origin; a field without a value of the parent or the cluster is a literal.
+- If a value depends on several fields, its origin is the field that has the very same value.
+- A status field that is derived from a Secret's content is left out, whatever its value is.
+- The name of a Secret, whether a field exists, and a hash of a value may be in the status.
+- A value that does not come from a Secret stays, even if it equals one: the author of the parent knows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MappingView, Sequence
+from collections.abc import Collection, Iterator, MappingView, Sequence
 from types import GeneratorType
 from typing import Any
 
-from ssa_operator.objects.source_location import FieldPath
+from jinja2.utils import missing
+
+from ssa_operator.objects.render_result import LITERAL, FieldRead, Origin, OriginKind
+from ssa_operator.objects.secret_fields import HIDDEN
+from ssa_operator.objects.source_location import FieldPath, field_text, value_at
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.secrecy import Secrecy
 from ssa_operator.rendering.values.tracked_values import (
+    Provenance,
     TrackedValue,
     UnknownValue,
     merge_provenance,
@@ -158,3 +168,91 @@ def _first_unknown(value: Any) -> UnknownValue:
     found: list[TrackedValue | UnknownValue] = []
     strip_provenance(value, found)
     return next(item for item in found if isinstance(item, UnknownValue))
+
+
+class FieldOrigins:
+    """Finds the origin of a field on demand."""
+
+    __slots__ = ("_body",)
+
+    def __init__(self, body: Any) -> None:
+        """`body` is a document with provenance."""
+        self._body = body
+
+    def __call__(self, path: FieldPath) -> Origin:
+        value, found_in, inside = _find(self._body, path)
+        provenance = tuple(source for source in found_in if not source.local)
+        if not provenance:
+            return LITERAL
+        parent_last = sorted(provenance, key=lambda source: source.of_parent)
+        for source in parent_last if value is not missing else ():
+            for found in ((*(source.path or ()), *inside), source.path or ()):
+                if _same(value_at(source.body, found, missing), value):
+                    return Origin(OriginKind.VALUE, (_read(source, found),))
+        # A key that an expression looked up is no origin beside the value that it found.
+        absent = [
+            source for source in provenance if value_at(source.body, source.path or (), missing) in (None, missing)
+        ]
+        if absent and value is not missing:
+            return Origin(OriginKind.DEFAULT, tuple(_read(source, source.path or ()) for source in absent))
+        return Origin(OriginKind.COMPUTED, tuple(_read(source, source.path or ()) for source in provenance))
+
+
+def is_traced(values: Sequence[TrackedValue | UnknownValue]) -> bool:
+    """Whether these values record the fields that they come from."""
+    return any(source.path is not None for value in values for source in value.provenance)
+
+
+def _find(body: Any, path: FieldPath) -> tuple[Any, tuple[Provenance, ...], FieldPath]:
+    """The value of a field, the provenance of the innermost tracked value around it, and the field's path in that
+    value.
+    """
+    provenance: tuple[Provenance, ...] = ()
+    inside: list[str | int] = []
+    for step in (*path, None):
+        while isinstance(body, (TrackedValue, UnknownValue)):
+            provenance, inside = body.provenance, []
+            if isinstance(body, UnknownValue):
+                return missing, provenance, ()
+            body = body.value
+        if step is None:
+            break
+        body = value_at(body, (step,), missing)
+        inside.append(step)
+    return body, provenance, tuple(inside)
+
+
+def _same(found: Any, value: Any) -> bool:
+    """Whether two values are the same data; 1 and true are not."""
+    found, value = untracked(found), untracked(value)
+    return found is not missing and type(found) is type(value) and found == value
+
+
+def _read(source: Provenance, path: FieldPath) -> FieldRead:
+    return FieldRead(None if source.of_parent else source.query, path)
+
+
+def redact_status(status: Any, *, whole: bool) -> tuple[Any, tuple[str, ...]]:
+    """Status fields with provenance, without those that are made of a Secret's content, and the paths of the latter.
+    With `whole`, any field may be.
+    """
+    if whole:
+        return {}, ("*",)
+    found = dict(content_paths(status))
+    if not found:
+        return status, ()
+    if () in found:
+        return {}, ("*",)
+    shown = ((*path[:-1], HIDDEN) if key else path for path, key in found.items())
+    return _without(status, found.keys(), ()), tuple(map(field_text, dict.fromkeys(shown)))
+
+
+def _without(value: Any, left_out: Collection[FieldPath], path: FieldPath) -> Any:
+    if type(value) is TrackedValue:
+        return value.derive(_without(value.value, left_out, path))
+    if type(value) is dict:
+        kept = {key: item for key, item in value.items() if (*path, key) not in left_out}
+        return {key: _without(item, left_out, (*path, key)) for key, item in kept.items()}
+    if type(value) is list:
+        return [_without(item, left_out, (*path, at)) for at, item in enumerate(value) if (*path, at) not in left_out]
+    return value

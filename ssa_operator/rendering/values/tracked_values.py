@@ -44,8 +44,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import LAST_APPLIED
-from ssa_operator.objects.cluster_view import Lookup, Question, Selection
-from ssa_operator.objects.live_bodies import LiveBodies
+from ssa_operator.objects.cluster_view import LiveBodies, Lookup, Question, Selection
 from ssa_operator.objects.render_result import WaitTarget
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, value_at
 from ssa_operator.rendering.values.limits import LimitError

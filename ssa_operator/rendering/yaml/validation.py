@@ -25,7 +25,7 @@ from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, SecretFields
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, value_at
 from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.rendering.values.secrecy import HIDDEN_RULE
-from ssa_operator.rendering.values.tracked_containers import content_paths, strip_provenance
+from ssa_operator.rendering.values.tracked_containers import FieldOrigins, content_paths, is_traced, strip_provenance
 from ssa_operator.rendering.values.tracked_values import (
     Provenance,
     TrackedValue,
@@ -34,7 +34,6 @@ from ssa_operator.rendering.values.tracked_values import (
     merge_provenance,
     untracked,
 )
-from ssa_operator.rendering.values.value_origins import FieldOrigins, is_traced
 from ssa_operator.rendering.yaml.nodes import DocumentError, FieldsByName, Node, SlotValues, find_location, is_written
 
 NO_PARENT: Mapping[str, Any] = {}

@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from msgspec import Struct
 
-from ssa_operator.objects.quantity import amount
+from ssa_operator.objects.scalars import amount
 from ssa_operator.schema.cel.cost import CHARACTERS, spend
 from ssa_operator.schema.cel.values import NONE, EvaluationError, NoSuchOverloadError, Optional, UncheckedError
 from ssa_operator.schema.field_errors import quoted

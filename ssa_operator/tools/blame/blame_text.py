@@ -14,8 +14,8 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
-from ssa_operator.objects.durations import age
 from ssa_operator.objects.field_attribution import Attribution, Writer
+from ssa_operator.objects.scalars import age
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.process import streams
 from ssa_operator.rendering.jinja.templates import SHARED

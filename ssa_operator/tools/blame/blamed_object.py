@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.cluster_view import Question
@@ -25,8 +25,8 @@ from ssa_operator.objects.managed_fields import is_in_version
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.connection import Target
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.secrets.content_fields import (
     ContentFields,
     fields_of_child,

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.live_object import LiveObject, OwnerReference
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.tools.connection.object_reference import ObjectReference, find_object
 from ssa_operator.tools.plan.previews import PreviewSession
 

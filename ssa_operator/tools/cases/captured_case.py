@@ -34,13 +34,13 @@ from msgspec import Struct
 from ssa_operator.objects.annotations import LAST_APPLIED, PREFIX
 from ssa_operator.objects.cluster_view import Body, Lookup, Selection
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.json_decoding import decode_text
+from ssa_operator.objects.json_codec import decode_text
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.operator.process.command_error import CommandError, writing
 from ssa_operator.operator.process.connection import Target
+from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, ContentFields, fields_of_child, hidden_in_live
 from ssa_operator.rendering.folder.contained_files import real_path
 from ssa_operator.tools.cases.case_runs import CaseProject, load_project, render_case, update_case, write_files

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ssa_operator.objects.messages import counted
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError, writing
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process.streams import CommandError, OutputFormat, writing
 from ssa_operator.rendering.folder.contained_files import is_within, project_of, write_output
 from ssa_operator.rendering.folder.folder_snapshot import FolderState
 from ssa_operator.rendering.folder.hot_reload import changes

@@ -19,7 +19,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
-from ssa_operator.operator.process.command_error import CommandError, writing
+from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, ContentFields, hidden_in_manifest
 from ssa_operator.reconcile.secrets.masked_object import Mask
 from ssa_operator.rendering.folder.contained_files import remove, write_bytes

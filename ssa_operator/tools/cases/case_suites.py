@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ssa_operator.objects.messages import did_you_mean
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.folder_settings import RESOURCE_NAME
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.jinja.coverage import TemplateCoverage

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.render_result import Document
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.contained_files import RefusedFileError, project_of, read_text, real_path
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
 from ssa_operator.rendering.values.line_marks import StaticText

@@ -77,7 +77,7 @@ class CaseItem(pytest.Item):
         return known[root]
 
     def repr_failure(self, excinfo: ExceptionInfo[BaseException], style: Any = None) -> str | TerminalRepr:
-        from ssa_operator.operator.process.command_error import CommandError
+        from ssa_operator.operator.process.streams import CommandError
 
         if isinstance(excinfo.value, CaseError | CommandError):
             return str(excinfo.value)

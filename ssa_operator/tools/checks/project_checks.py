@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError, writing
+from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.rendering.folder.contained_files import read_given, write_bytes
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.sources import load_all

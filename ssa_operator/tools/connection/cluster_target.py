@@ -30,12 +30,12 @@ def cluster_target(kubeconfig: str | None, context: str | None) -> Target:
 def running_clusters() -> list[Path]:
     """The kubeconfigs of the local clusters that run."""
     try:
-        from ssa_operator.devcluster import cluster_record, processes
+        from ssa_operator.devcluster import cluster_files, processes
         from ssa_operator.devcluster.cluster import state_directory
         from ssa_operator.devcluster.components import Layout
     except ModuleNotFoundError:  # without the extra `dev` there are no local clusters
         return []
     root = state_directory()
     directories = sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
-    running = (path for path in directories if processes.is_alive(path) and cluster_record.read(path) is not None)
+    running = (path for path in directories if processes.is_alive(path) and cluster_files.read_record(path) is not None)
     return [Layout(directory=path).kubeconfig for path in running]

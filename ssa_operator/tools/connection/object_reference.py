@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ssa_operator.objects.messages import near_names
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 
 if TYPE_CHECKING:
     from ssa_operator.kube.api.client import Client

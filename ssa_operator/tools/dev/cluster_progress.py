@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 
 if TYPE_CHECKING:
-    from ssa_operator.devcluster.progress import Progress, ProgressCallback
+    from ssa_operator.devcluster.processes import Progress, ProgressCallback
 
 
 @contextmanager

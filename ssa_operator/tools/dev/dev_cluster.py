@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from ssa_operator.devcluster import cluster as clusters
 from ssa_operator.devcluster import processes
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec
-from ssa_operator.devcluster.progress import Progress, ProgressCallback, ignore_progress
+from ssa_operator.devcluster.processes import Progress, ProgressCallback, ignore_progress
 from ssa_operator.tools.dev.cluster_progress import command_errors, show_progress
 
 

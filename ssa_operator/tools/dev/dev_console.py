@@ -29,7 +29,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.process import logging_setup
 from ssa_operator.reconcile.observation import RECONCILE_AT

@@ -24,14 +24,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from ssa_operator.devcluster.cluster import check_name, state_directory
-from ssa_operator.devcluster.file_lock import LockHeldError, take_lock
-from ssa_operator.devcluster.progress import ignore_progress
+from ssa_operator.devcluster.processes import LockHeldError, ignore_progress, take_lock
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process import connection, session, streams
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.tools.dev import dev_screen
 from ssa_operator.tools.dev.cluster_progress import ProgressLines, command_errors

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import socket
 
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 
 ATTEMPTS = 100
 """Ports that are tried, from the first one on."""

@@ -29,15 +29,14 @@ from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.identity import split_api_version
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Document
-from ssa_operator.operator.crd_installer import CRDInstaller
+from ssa_operator.operator.crd_installation import CRDInstaller
 from ssa_operator.rendering.folder.contained_files import yaml_files
-from ssa_operator.rendering.folder.crd_files import DefinitionError
 from ssa_operator.rendering.folder.folder_snapshot import files_state
 from ssa_operator.rendering.folder.hot_reload import changes
-from ssa_operator.rendering.folder.object_files import SUFFIXES, FileError, load_objects
+from ssa_operator.rendering.folder.object_files import SUFFIXES, DefinitionError, FileError, load_objects
 
 AS_DEV = "ssa-operator-dev"
 """The field manager of changes by the keys and examples of `dev`."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from ssa_operator.objects.timestamps import moment_of
+from ssa_operator.objects.scalars import moment_of
 from ssa_operator.tools.tree.parent_events import event_time
 from ssa_operator.tools.tree.tree_view import Line, condition, lines, one_line
 

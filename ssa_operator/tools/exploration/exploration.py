@@ -19,8 +19,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process import connection, session, streams
-from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process.streams import CommandError, OutputFormat
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.tools.cases.case_suites import Suite, load_suite
 from ssa_operator.tools.cases.golden_cases import INVALID

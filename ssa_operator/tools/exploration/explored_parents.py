@@ -24,7 +24,7 @@ from ssa_operator.kube.api.request import DeleteOptions
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.annotations import ApplyPolicy
 from ssa_operator.objects.identity import Identity, split_api_version
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.readiness.rules import ReadinessState
 from ssa_operator.objects.render_result import Document

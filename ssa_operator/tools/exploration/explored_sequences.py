@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.render_result import Document
-from ssa_operator.operator.process.command_error import CommandError, writing
+from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.rendering.folder.contained_files import write_bytes
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
 from ssa_operator.schema.spec_changes import REMOVED, PatchError, SpecChange, simpler

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.schema.spec_changes import PatchError, SpecChange, changed
 from ssa_operator.tools.exploration.child_comparison import (
     ChildDifference,

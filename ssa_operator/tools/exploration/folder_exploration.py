@@ -24,7 +24,7 @@ from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.objects.template_contents import TemplateContents
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.sources import Folder
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.schema.spec_changes import SpecChange, draw_change

@@ -19,7 +19,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import DeleteOptions
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import split_api_version
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Document
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ssa_operator import __version__
-from ssa_operator.objects.visible_text import escaped_json, visible_line, without_controls
+from ssa_operator.objects.messages import escaped_json, visible_line, without_controls
 from ssa_operator.operator.process import streams
 from ssa_operator.tools.findings.codes import CODES, Severity
 from ssa_operator.tools.findings.findings import Finding

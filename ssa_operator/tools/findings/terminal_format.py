@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from ssa_operator.objects.messages import counted
-from ssa_operator.objects.visible_text import visible_line
+from ssa_operator.objects.messages import counted, visible_line
 from ssa_operator.operator.process import streams
 from ssa_operator.rendering.folder.contained_files import read_given
 from ssa_operator.tools.findings.codes import Severity

@@ -21,8 +21,7 @@ from rich.text import Text
 from ssa_operator.objects.labelled_graph import GraphNode, LabelledEdge, LabelledGraph, NodeKey
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process.streams import CommandError, OutputFormat
 from ssa_operator.tools.terminal import printing
 from ssa_operator.tools.tree.tree_view import COLOURS
 

@@ -20,7 +20,7 @@ from ssa_operator.objects.labelled_graph import labelled_graph
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.contained_files import yaml_files
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.object_files import SUFFIXES

@@ -23,9 +23,8 @@ from rich.live import Live as Screen
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.connection import Target, connect
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process.streams import CommandError, OutputFormat
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.tools.connection.watched_namespaces import namespaces_of_documents, watched_namespaces

@@ -20,8 +20,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from ssa_operator.informers.parent import Parent
-from ssa_operator.informers.parents import ParentKey
+from ssa_operator.informers.parents import Parent, ParentKey
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
@@ -29,7 +28,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.kube.watch.cache import version_number
 from ssa_operator.objects.causes import Cause
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Document, Rendered

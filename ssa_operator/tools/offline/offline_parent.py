@@ -18,7 +18,7 @@ from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.status.conditions import timestamp
 from ssa_operator.rendering.folder.sources import Folder
 from ssa_operator.schema.crd_schema import object_schema

@@ -16,7 +16,7 @@ from ssa_operator.kube.api.client import Applied, Client
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import GroupKind, split_api_version
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.operator.folder_controllers import FolderControllers
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile.parent_state import Parents

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_crd_folders
+from ssa_operator.operator.process.streams import CommandError
 
 
 class CheckedPaths(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.readiness.rules import ReadinessState, readiness
 from ssa_operator.objects.render_result import Document, Rendered, RenderProblem
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.step import Action, Step
 from ssa_operator.rendering.folder.sources import Sources

@@ -16,17 +16,15 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.built_in_kinds import ApiKind
 from ssa_operator.objects.identity import GroupKind, is_built_in, join_api_version, split_api_version
-from ssa_operator.objects.permission import ServedKind
+from ssa_operator.objects.kinds import ServedKind
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import field_text
 from ssa_operator.operator.permissions.rules import ParentKind
-from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.rendering.folder import crd_files
+from ssa_operator.operator.process.streams import CommandError
+from ssa_operator.rendering.folder import object_files
 from ssa_operator.rendering.folder.sources import Folder, Sources
 from ssa_operator.schema.crd_schema import has_status, object_schema, version_priority, wrong_parts
-from ssa_operator.schema.defaults import defaulted
-from ssa_operator.schema.new_object import NewObject, new_object
-from ssa_operator.schema.pruning import prune
+from ssa_operator.schema.new_object import NewObject, defaulted, new_object, prune
 
 # Cluster-scoped built-in kinds; https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/
 _CLUSTER_SCOPED = frozenset(
@@ -81,8 +79,8 @@ def read_crd_kinds(folders: Iterable[Path]) -> Mapping[GroupKind, CRDKind]:
 def read_crds(folders: Iterable[Path]) -> list[Document]:
     """The CRDs in the folders. A folder need not exist. Raises CommandError."""
     try:
-        return crd_files.load(*(folder for folder in folders if folder.exists()))
-    except crd_files.DefinitionError as error:
+        return object_files.load_crds(*(folder for folder in folders if folder.exists()))
+    except object_files.DefinitionError as error:
         raise CommandError(str(error)) from error
 
 

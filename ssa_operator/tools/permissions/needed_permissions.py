@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from ssa_operator.objects.annotations import PREFIX, is_finalize_hook
 from ssa_operator.objects.cluster_view import Lookup, OfflineClusterView, Selection
 from ssa_operator.objects.identity import GroupKind, is_built_in
+from ssa_operator.objects.kinds import ServedKind
 from ssa_operator.objects.manifest import group_kind
-from ssa_operator.objects.permission import ServedKind
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.objects.template_contents import (
@@ -36,7 +36,7 @@ from ssa_operator.operator.permissions.rules import (
     lease_needs,
     operator_needs,
 )
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.operator.shards.rules import shard_lease_needs
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.object_files import FileError, load_objects

@@ -31,8 +31,7 @@ from ssa_operator.operator.permissions.rbac_roles import (
 from ssa_operator.operator.permissions.requests import missing_permissions, served_kind
 from ssa_operator.operator.permissions.rules import PermissionNeed
 from ssa_operator.operator.process import connection, streams
-from ssa_operator.operator.process.command_error import CommandError
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process.streams import CommandError, OutputFormat
 from ssa_operator.tools.permissions.needed_permissions import (
     Files,
     NeededPermissions,

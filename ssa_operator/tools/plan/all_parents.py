@@ -13,14 +13,14 @@ import secrets
 import time
 from pathlib import Path
 
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.objects.messages import counted
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.operator.process.command_error import CommandError, writing
 from ssa_operator.operator.process.connection import Target
+from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile.status.conditions import timestamp
 from ssa_operator.rendering.folder.contained_files import write_output

@@ -19,8 +19,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.informers.parent import Parent
-from ssa_operator.informers.parents import ParentKey
+from ssa_operator.informers.parents import Parent, ParentKey
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.clock import SYSTEM, Clock

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
@@ -25,8 +25,8 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.connection import Target, connect_for_preview
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile.plan import steps_of
 from ssa_operator.tools.connection.object_reference import ObjectReference, find_object, parse_references

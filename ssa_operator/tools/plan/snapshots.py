@@ -19,14 +19,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
 from ssa_operator.objects.cluster_view import ALLOWED, AccessReview, Answer, Body, Lookup, Selection, selects
 from ssa_operator.objects.identity import GroupKind, Identity, join_api_version, split_api_version
-from ssa_operator.objects.kind_state import KindState
+from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.objects.secret_fields import is_secret

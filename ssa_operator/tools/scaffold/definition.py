@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ssa_operator.objects.quantity import amount
+from ssa_operator.objects.scalars import amount
 from ssa_operator.tools.scaffold.fields import PRESERVED, QUANTITY, sample
 from ssa_operator.tools.scaffold.names import ResourceNames
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ssa_operator.objects.quantity import amount
+from ssa_operator.objects.scalars import amount
 from ssa_operator.schema.string_formats import go_pattern
 from ssa_operator.tools.scaffold.names import ScaffoldError
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.manifest import POD_SPECS
-from ssa_operator.objects.quantity import amount
+from ssa_operator.objects.scalars import amount
 from ssa_operator.tools.scaffold.escaped_text import TemplateText, expression
 from ssa_operator.tools.scaffold.fields import QUANTITY
 from ssa_operator.tools.scaffold.secret_values import GIVEN

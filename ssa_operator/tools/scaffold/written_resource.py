@@ -29,8 +29,7 @@ from msgspec import Struct
 
 from ssa_operator import __version__
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.command_error import CommandError, writing
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process.streams import CommandError, OutputFormat, writing
 from ssa_operator.rendering.folder.contained_files import read_text, write_bytes
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.tools.cases.case_runs import load_project, update_case

@@ -17,8 +17,8 @@ from typing import Any
 
 from ssa_operator.objects.identity import is_built_in, split_api_version
 from ssa_operator.objects.messages import did_you_mean, near_names
-from ssa_operator.objects.quantity import amount
 from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.scalars import amount
 from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema

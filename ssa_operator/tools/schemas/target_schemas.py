@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, schemas_from_openapi
 from ssa_operator.tools.schemas.schema_rules import check_schemas
 

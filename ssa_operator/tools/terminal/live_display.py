@@ -16,9 +16,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from ssa_operator.objects.visible_text import visible_line
+from ssa_operator.objects.messages import visible_line
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process.streams import OutputFormat
 from ssa_operator.tools.tree.listings import Watches
 from ssa_operator.tools.tree.tree_view import Line
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
-from ssa_operator.objects.visible_text import escaped_json, escaped_quoted_yaml, is_risky, visible_line
+from ssa_operator.objects.messages import escaped_json, escaped_quoted_yaml, is_risky, visible_line
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process.streams import OutputFormat
 
 if TYPE_CHECKING:
     from ssa_operator.tools.tree.tree_view import Line
@@ -89,7 +89,7 @@ def data(value: Any, output: OutputFormat, *, document: bool = False) -> None:
 
 
 def yaml_text(value: Any) -> str:
-    """Any JSON value as YAML that controls no terminal and no log (`objects/visible_text.py`)."""
+    """Any JSON value as YAML that controls no terminal and no log (`objects/messages.py`)."""
     text: str = yaml.dump(
         value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=2**31 - 1
     )

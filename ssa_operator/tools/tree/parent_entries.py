@@ -24,7 +24,7 @@ from ssa_operator.objects.identity import read_identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness.rules import ReadinessState, readiness
 from ssa_operator.objects.readiness.transition_times import unready_since
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.status.previous_status import reported_children
 from ssa_operator.rendering.folder.folder_settings import Settings
 from ssa_operator.schema.crd_schema import has_status, undeclared_reports

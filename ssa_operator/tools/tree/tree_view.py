@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from ssa_operator.objects.durations import age
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import counted
+from ssa_operator.objects.scalars import age
 
 if TYPE_CHECKING:
     from rich.text import Text

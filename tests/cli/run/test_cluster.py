@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from ssa_operator.cli.run.cluster import app
 from ssa_operator.devcluster import processes
-from ssa_operator.devcluster.progress import Progress
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.devcluster.processes import Progress
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.tools.dev.cluster_progress import show_progress
 
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from ssa_operator.cli.main import application_of
 from ssa_operator.cli.write.check import check
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from tests.packaging.checkout import ROOT
 
 CRD = """\

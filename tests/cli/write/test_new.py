@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ssa_operator.informers.crds import RESOURCE
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import ApplyOptions
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from tests.cli.process import run
 from tests.conftest import Kubectl
 from tests.operator.harness import ROOT, Desk, is_ready

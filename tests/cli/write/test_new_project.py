@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from ssa_operator import __version__
 from ssa_operator.cli.main import application_of
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from tests.packaging.checkout import ROOT
 
 GROUP = "example.com"

@@ -14,7 +14,7 @@ from ssa_operator.kube.api.client import Applied, Client
 from ssa_operator.kube.api.request import DEFAULT_APPLY, ApplyOptions
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import Credentials
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.operator.operator_options import Options
 from tests.cli.process import run
 from tests.docs.blocks.command_outputs import shown

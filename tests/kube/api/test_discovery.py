@@ -8,7 +8,7 @@ from aiohttp import web
 
 from ssa_operator.kube.api.discovery import PAUSE, RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.api.server_version import read_version
+from ssa_operator.kube.api.openapi import read_version
 from ssa_operator.objects.identity import GroupKind
 from tests.kube.fakes import StillClock, refuse, scripted
 

@@ -17,13 +17,12 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError, read_error_status
 from ssa_operator.kube.api.leases import LeaseAccess
-from ssa_operator.kube.api.openapi import read_group_version, read_openapi
+from ssa_operator.kube.api.openapi import read_group_version, read_openapi, read_version
 from ssa_operator.kube.api.request import DeleteOptions, Scope
-from ssa_operator.kube.api.server_version import read_version
 from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.permission import Permission
+from ssa_operator.objects.kinds import Permission
 from tests.kube.fakes import CONFIG_MAPS, StillClock, scripted
 
 BIG = "9" * 5000

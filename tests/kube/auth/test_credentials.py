@@ -27,9 +27,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ssa_operator.kube.auth import child_process as program
-from ssa_operator.kube.auth import credentials, exec_plugin
-from ssa_operator.kube.auth.credential_types import FetchedCredential
+from ssa_operator.kube.auth import credential_plugins, credentials
 from ssa_operator.kube.auth.credentials import Credentials, CredentialsError
+from ssa_operator.kube.auth.server_config import FetchedCredential
 from tests.kube.fakes import StillClock, TokenSequence
 from tests.kube.fakes import credentials as made_of
 
@@ -496,7 +496,7 @@ SLEEPS_WITH_A_CHILD = ('exec 3>"$(dirname "$0")/alive"', "echo waiting for someb
 async def test_an_exec_plugin_that_does_not_answer_in_time_is_ended_with_all_its_processes(
     tmp_path: Path, shell: Callable[..., dict[str, Any]], alive: Alive, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exec_plugin, "DEADLINE", 1.0)
+    monkeypatch.setattr(credential_plugins, "DEADLINE", 1.0)
     monkeypatch.setattr(program, "GRACE", 0.2)
     settings = shell(first, *SLEEPS_WITH_A_CHILD)
     with pytest.raises(CredentialsError, match=r"user u: exec plugin \./plugin\.sh gave no answer in 1 s"):

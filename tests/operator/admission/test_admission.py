@@ -22,14 +22,13 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.clock import SYSTEM, Clock
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.operator.admission import shared_certificate as certificates
-from ssa_operator.operator.admission import webhook, webhook_server
+from ssa_operator.operator.admission import webhook
 from ssa_operator.operator.admission.parent_review import ParentReview
-from ssa_operator.operator.admission.rules import AdmissionRequest
+from ssa_operator.operator.admission.rules import AdmissionRequest, configuration, field_manager, webhook_name
 from ssa_operator.operator.admission.shared_certificate import LIFETIME, SECRETS, SharedCertificate
 from ssa_operator.operator.admission.webhook import CONFIGURATIONS, Webhook
-from ssa_operator.operator.admission.webhook_configuration import configuration, field_manager, webhook_name
 from ssa_operator.operator.permissions.rbac_roles import Account, binding_body, role_body, roles
 from ssa_operator.operator.permissions.rules import CERTIFICATE, CONFIGURATION, admission_needs
 from ssa_operator.rendering.folder.installation import Installation
@@ -362,7 +361,7 @@ async def test_a_request_that_takes_too_long_is_allowed(
     async with judge() as judged:
         await judged.until_refused(echo("web", 10))
         monkeypatch.setattr(ParentReview, "problems", waits)
-        monkeypatch.setattr(webhook_server, "ANSWER_DEADLINE", 0.1)
+        monkeypatch.setattr(webhook, "ANSWER_DEADLINE", 0.1)
         await desk.apply(echo("web", 10))
 
 

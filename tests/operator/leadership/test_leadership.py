@@ -9,9 +9,9 @@ import pytest
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.api.flow_control import WriteFence
 from ssa_operator.kube.api.leases import LeaseAccess
 from ssa_operator.kube.api.transport import Transport
-from ssa_operator.kube.api.write_fence import WriteFence
 from ssa_operator.operator.leadership.requests import Leadership
 from ssa_operator.operator.leadership.rules import LeaseTiming
 from ssa_operator.operator.operator import Operator

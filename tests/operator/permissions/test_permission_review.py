@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.kube.api.access_reviews import Subject
-from ssa_operator.objects.permission import Permission
+from ssa_operator.objects.kinds import Permission
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.permissions.requests import describe, missing_permissions
 from ssa_operator.operator.permissions.rules import PermissionNeed

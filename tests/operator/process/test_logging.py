@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ssa_operator.operator.process import logging_setup
-from ssa_operator.operator.process.output_formats import LogFormat, LogLevel
+from ssa_operator.operator.process.streams import LogFormat, LogLevel
 
 
 @pytest.fixture

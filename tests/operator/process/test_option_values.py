@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.operator.process.command_error import CommandError
 from ssa_operator.operator.process.option_values import check_folders
+from ssa_operator.operator.process.streams import CommandError
 
 BEGIN = "`ssa-operator new KIND --group example.com`"
 

@@ -15,13 +15,13 @@ from rich.text import Text
 
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.output_formats import OutputFormat
+from ssa_operator.operator.process.streams import OutputFormat
 from ssa_operator.tools.findings.codes import CODES
 from ssa_operator.tools.findings.finding_formats import write_findings
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.terminal import printing
 from tests.cli.process import in_terminal, run
-from tests.objects.test_visible_text import HOSTILE, is_harmless
+from tests.objects.test_messages import HOSTILE, is_harmless
 from tests.operator.harness import ECHOES, ROOT, Desk, config_map, echo
 from tests.tools.cases.test_golden_cases import PARENT, TEMPLATE, project
 
@@ -30,7 +30,7 @@ PACKAGE = ROOT / "ssa_operator"
 OWN_STREAMS = {
     "operator/process/streams.py": "writes for the commands",
     "kube/auth/child_process.py": "passes on what the user's own credential plugin says",
-    "kube/auth/auth_provider.py": "is a process of its own, whose output is a pipe to the operator",
+    "kube/auth/credential_plugins.py": "is a process of its own, whose output is a pipe to the operator",
 }
 
 LOOKUP = 'lookup("v1", "ConfigMap", "tenant").data.text'

@@ -15,7 +15,7 @@ from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from ssa_operator.operator.process.tracing_setup import traces_of, wanted
+from ssa_operator.operator.process.session import traces_of, wanted
 from tests.cli.process import started
 from tests.operator.harness import ECHOES, PATIENCE, Desk, echo, only, plain_template
 
@@ -126,7 +126,7 @@ async def test_a_collector_receives_a_trace_of_each_reconcile_with_its_stages_an
 def test_without_an_endpoint_nothing_of_opentelemetry_is_imported() -> None:
     script = (
         "import sys; from ssa_operator.operator.process import session;"
-        "from ssa_operator.operator.process.tracing_setup import traces_of;"
+        "from ssa_operator.operator.process.session import traces_of;"
         "assert traces_of({}) is None; print([name for name in sys.modules if 'opentelemetry' in name])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

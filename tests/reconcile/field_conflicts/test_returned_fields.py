@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.kube.api import request as calls
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from tests.operator.harness import Desk, Operate, definition, uid, version
 from tests.reconcile.recreate.test_recreate import box, deployment, job, manifest, stateful_set
 from tests.reconcile.refusals.test_refusals import BOXES, GROUP, TEMPLATE, again, shown

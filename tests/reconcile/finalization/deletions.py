@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.kind_state import KindState
+from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.render_result import Dependency, Rendered, Wait, WaitTarget
 from ssa_operator.objects.source_location import SourceLocation

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.kind_state import KindState
+from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.render_result import Rendered, StatusFields
 from ssa_operator.reconcile.finalization.rules import (
     DeletionContext,

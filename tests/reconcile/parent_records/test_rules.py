@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ssa_operator.objects.finalizers import FINALIZER
+from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.identity import GroupKind, Identity, segment_fault
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.apply_once.rules import is_done, with_final_states

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.objects.kind_state import KindState, kind_state
+from ssa_operator.objects.kinds import KindState, kind_state
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.reconcile.parent_records.rules import HeldPrune, ParentRecords
 from ssa_operator.reconcile.plan import make_plan

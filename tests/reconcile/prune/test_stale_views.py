@@ -15,7 +15,7 @@ from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.objects.causes import Cause
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.settings import ApplyMode

@@ -12,7 +12,7 @@ import pytest
 
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from tests.operator.admission_policies import validating
 from tests.operator.admission_webhook import ALLOWED, denied, webhook
 from tests.operator.harness import PATIENCE, Desk, Operate, entries, not_ready_because

@@ -13,7 +13,7 @@ import pytest
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator import operator as operators
 from ssa_operator.reconcile.parent_records.rules import REPLICAS_ANNOTATION

@@ -51,7 +51,7 @@ async def gated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 @pytest.fixture
 async def gated_desk(gated: Cluster) -> AsyncIterator[Desk]:
     async with Client(await administrator(gated)) as client:
-        await crds.install(client, crds.load(ROOT / "crds"))
+        await crds.install(client, crds.load_crds(ROOT / "crds"))
         desk = Desk(client, gated.kubeconfig, "default")
         try:
             yield desk

@@ -14,9 +14,8 @@ from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import PAGE, Client
 from ssa_operator.kube.api.errors import Unreachable
 from ssa_operator.kube.api.request import Scope
-from ssa_operator.objects.buckets import BUCKET_LABEL, bucket_name, bucket_of
-from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.shards import Shard
+from ssa_operator.objects.live_object import BUCKET_LABEL, LiveObject
+from ssa_operator.objects.shards import Shard, bucket_name, bucket_of
 from ssa_operator.rendering.folder.installation import Installation
 from tests.devcluster.audit import own_requests
 from tests.devcluster.waiting import until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ssa_operator.objects.json_encoding import EncodedMapping
+from ssa_operator.objects.json_codec import EncodedMapping
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.status.status_history import StatusHistory, after_write
 from ssa_operator.reconcile.status.verdict import Verdict

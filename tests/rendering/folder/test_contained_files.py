@@ -22,11 +22,9 @@ from ssa_operator.rendering.folder.contained_files import (
     remove,
     write_bytes,
 )
-from ssa_operator.rendering.folder.crd_files import DefinitionError
-from ssa_operator.rendering.folder.crd_files import load as load_crds
 from ssa_operator.rendering.folder.folder_snapshot import folder_state, read_snapshot
 from ssa_operator.rendering.folder.installation import Installation
-from ssa_operator.rendering.folder.object_files import FileError, load_objects
+from ssa_operator.rendering.folder.object_files import DefinitionError, FileError, load_crds, load_objects
 from ssa_operator.rendering.folder.sources import load, load_all
 from tests.rendering.template_files import HEAD
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssa_operator.objects.field_origin import OriginKind
+from ssa_operator.objects.render_result import OriginKind
 from ssa_operator.rendering.jinja.strategic_merge import LIST_KEYS, merge
 from ssa_operator.rendering.render import render_status, render_traced
 from tests.rendering.hostile_values import HOSTILE_VALUES

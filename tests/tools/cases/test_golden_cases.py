@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.tools.cases.case_runs import differences, load_project, render_case, update_case
 from ssa_operator.tools.cases.golden_cases import find_cases, read_case
 from tests.packaging.checkout import ROOT

@@ -11,7 +11,7 @@ import pytest
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.objects.identity import GroupKind, split_api_version
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.objects.template_contents import PossibleField

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
-from ssa_operator.objects.json_encoding import encode
+from ssa_operator.objects.json_codec import encode
 from ssa_operator.rendering.folder.sources import load_all
 from ssa_operator.rendering.jinja import environment
 from ssa_operator.rendering.jinja.filters import FILTERS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.resource import Resource
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.tools.connection.object_reference import (
     ObjectReference,
     find_object,

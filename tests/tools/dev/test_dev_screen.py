@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ssa_operator.operator.process.command_error import CommandError
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.tools.dev.dev_screen import closing, draw
 from ssa_operator.tools.dev.listen_address import ATTEMPTS, listen_address
 from ssa_operator.tools.dev.scene import CheckFinding, Scene, event_text

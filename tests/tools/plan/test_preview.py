@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.devcluster.cluster import Cluster
-from ssa_operator.informers.parent import Parent
+from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.errors import ApiError
