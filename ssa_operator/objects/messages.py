@@ -19,8 +19,6 @@ import re
 from collections.abc import Iterable, Sequence
 from heapq import nlargest
 
-from ssa_operator.objects.source_location import FieldPath, field_text
-
 MESSAGE_LIMIT = 4096
 """Characters of the message of a condition; Kubernetes' metav1.Condition allows 32 KiB."""
 
@@ -62,14 +60,6 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """A question with the known name that is most similar to a mistyped name; `otherwise` if none is similar."""
     near = near_names(name, known)
     return f"did you mean {near[0]}?" if near else otherwise
-
-
-def misspelt_field(path: FieldPath, siblings: Iterable[str]) -> str | None:
-    """A question with the field that is most similar to the last one of a path, among those beside it; None if none is
-    similar. `check`, `render`, `dev` and the status of a parent ask alike.
-    """
-    near = near_names(str(path[-1]), siblings)
-    return f"did you mean {field_text((*path[:-1], near[0]))}?" if near else None
 
 
 def near_names(name: str, known: Iterable[str], count: int = 1, likeness: float = 0.6) -> list[str]:

@@ -10,12 +10,12 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ssa_operator.objects.messages import visible_line
+from ssa_operator.objects.messages import near_names, visible_line
 
 FieldPath: TypeAlias = tuple[str | int, ...]
 """A field of an object: names of mappings and positions of lists, outermost first."""
@@ -122,3 +122,11 @@ def value_at(body: object, path: FieldPath, absent: object = None) -> Any:
         else:
             return absent
     return body
+
+
+def misspelt_field(path: FieldPath, siblings: Iterable[str]) -> str | None:
+    """A question with the field that is most similar to the last one of a path, among those beside it; None if none is
+    similar. `check`, `render`, `dev` and the status of a parent ask alike.
+    """
+    near = near_names(str(path[-1]), siblings)
+    return f"did you mean {field_text((*path[:-1], near[0]))}?" if near else None

@@ -17,10 +17,9 @@ from jinja2.environment import TemplateModule
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.utils import missing
 
-from ssa_operator.objects.messages import misspelt_field
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.secret_fields import HIDDEN
-from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, misspelt_field
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, CLUSTER_VARIABLES, FUNCTIONS, REMOVED, VARIABLES
 from ssa_operator.rendering.jinja.go_syntax import GO_KEYWORDS, GO_SYNTAX, jinja_for
 from ssa_operator.rendering.jinja.templates import SHARED, VALUES, Templates

@@ -18,9 +18,8 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.messages import misspelt_field
 from ssa_operator.objects.render_result import Document
-from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, misspelt_field
 from ssa_operator.objects.template_contents import PossibleField
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, Schema
 from ssa_operator.tools.findings.field_findings import field_finding

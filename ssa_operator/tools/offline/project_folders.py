@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from ssa_operator.operator.process.option_values import check_crd_folders
 from ssa_operator.operator.process.streams import CommandError
 
 
-class CheckedPaths(Struct, frozen=True, kw_only=True):
+class CheckedPaths(NamedTuple):
     """What `check PATH` checks."""
 
     templates: Sequence[Path]
