@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ssa_operator.objects.identity import split_api_version
-from ssa_operator.objects.messages import did_you_mean
-
 KUBERNETES_VERSION = "1.36"
 """The version of Kubernetes that a render without a cluster assumes."""
 
@@ -67,14 +64,4 @@ def _read(table: str) -> Iterator[ApiKind]:
 
 
 BUILT_IN_KINDS = frozenset(_read(_TABLE))
-
-
-def unknown_kind_hint(group: str, kind: str) -> str:
-    """What to do about a kind that the cluster doesn't serve: an instruction or a question, to follow a semicolon."""
-    if "." in group and not group.endswith(".k8s.io"):
-        return "install its CRD with `ssa-operator crds apply`, or correct apiVersion and kind"
-    kinds = sorted({each.kind for each in BUILT_IN_KINDS if split_api_version(each.api_version)[0] == group})
-    return did_you_mean(kind, [each for each in kinds if each != kind], "correct apiVersion and kind")
-
-
 """The built-in kinds."""

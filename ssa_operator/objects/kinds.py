@@ -90,3 +90,11 @@ class ServedKind(Struct, frozen=True):
     resource: str
     """The plural."""
     namespaced: bool
+
+
+def unknown_kind_hint(group: str, kind: str) -> str:
+    """What to do about a kind that the cluster doesn't serve: an instruction or a question, to follow a semicolon."""
+    if "." in group and not group.endswith(".k8s.io"):
+        return "install its CRD with `ssa-operator crds apply`, or correct apiVersion and kind"
+    kinds = sorted({each.kind for each in BUILT_IN_KINDS if split_api_version(each.api_version)[0] == group})
+    return did_you_mean(kind, [each for each in kinds if each != kind], "correct apiVersion and kind")

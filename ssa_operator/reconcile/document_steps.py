@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ssa_operator.objects.built_in_kinds import unknown_kind_hint
 from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.kinds import unknown_kind_hint
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest, ManifestError, Rules, group_kind, manifest
 from ssa_operator.objects.render_result import Document, Wait

@@ -31,9 +31,9 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, Unreachable
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.clock import SYSTEM, Clock
-from ssa_operator.objects.built_in_kinds import unknown_kind_hint
 from ssa_operator.objects.identity import GroupKind, join_api_version
 from ssa_operator.objects.json_codec import decoder
+from ssa_operator.objects.kinds import unknown_kind_hint
 
 log = logging.getLogger(__name__)
 
