@@ -6,6 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
+from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS
+from ssa_operator.objects.identity import split_api_version
+from ssa_operator.objects.messages import did_you_mean
+
 
 class KindState(Struct, frozen=True, kw_only=True):
     """What discovery and the watch know of a kind."""
