@@ -206,7 +206,7 @@ class Server:
         app = web.Application(middlewares=[track_request, self._authorized])
         app.add_routes(
             [
-                web.get("/", _index),
+                web.get("/", self._index),
                 web.get("/healthz", self._healthz),
                 web.get("/readyz", self._readyz),
                 web.get("/metrics", self._metrics),
@@ -258,6 +258,13 @@ class Server:
     async def _authorized(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         await self._access.authorize(request)
         return await handler(request)
+
+    async def _index(self, _request: web.Request) -> web.Response:
+        paths = PATHS if self._pages is None else {"/ui/": "the web view", **PATHS}
+        rows = "".join(f'<li><a href="{path}">{path}</a>: {answer}</li>\n' for path, answer in paths.items())
+        text = f"<!doctype html>\n<title>ssa-operator</title>\n<h1>ssa-operator</h1>\n<ul>\n{rows}</ul>\n"
+        policy = {"Content-Security-Policy": "default-src 'none'"}
+        return web.Response(text=text, content_type="text/html", charset="utf-8", headers=policy)
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         problems = self._operator.health_problems()
@@ -362,10 +369,3 @@ def redacted(body: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _json(value: object) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), content_type="application/json")
-
-
-async def _index(_request: web.Request) -> web.Response:
-    rows = "".join(f'<li><a href="{path}">{path}</a>: {answer}</li>\n' for path, answer in PATHS.items())
-    text = f"<!doctype html>\n<title>ssa-operator</title>\n<h1>ssa-operator</h1>\n<ul>\n{rows}</ul>\n"
-    policy = {"Content-Security-Policy": "default-src 'none'"}
-    return web.Response(text=text, content_type="text/html", charset="utf-8", headers=policy)

@@ -68,6 +68,8 @@ def dev(
         from ssa_operator.tools.dev.dev_session import DevSession
     except ModuleNotFoundError as error:
         raise CommandError(f"{error.name} is missing; install it with pip install 'ssa-operator[dev]'") from error
+    from ssa_operator.web.routes import WebView
+
     logging_setup.configure(LogFormat.TEXT, log_level)
     dev_session = DevSession(
         templates=tuple(templates),
@@ -78,5 +80,6 @@ def dev(
         listen=address(listen),
         fixed_port=str(ctx.get_parameter_source("listen")) != "ParameterSource.DEFAULT",
         until_ready=timeout if until_ready else None,
+        pages=WebView,
     )
     asyncio.run(dev_session.run())

@@ -69,6 +69,9 @@ class DevSession(Struct, frozen=True, kw_only=True):
     fixed_port: bool = True
     """Whether the user named the port. Otherwise the next free one is taken."""
 
+    pages: session.MakePages | None = None
+    """Makes the web view, None for none."""
+
     async def run(self) -> None:
         """Run until interrupted, or with `until_ready` until the examples are Ready. Raises CommandError."""
         with _sole_dev(self.name):
@@ -96,6 +99,8 @@ class DevSession(Struct, frozen=True, kw_only=True):
             project = ProjectFiles(client, mapper, installer, crds=self.crds, examples=self.examples)
             await project.apply_examples()
             console.print(f"In another terminal: {local.kubeconfig_command}", soft_wrap=True)
+            if listen is not None and listen[1] and self.pages is not None:
+                console.print(f"In a browser: http://{listen[0] or 'localhost'}:{listen[1]}/ui/", soft_wrap=True)
             operator = Operator(
                 client,
                 mapper,
@@ -104,7 +109,7 @@ class DevSession(Struct, frozen=True, kw_only=True):
             )
             try:
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(session.serve(operator, stop))
+                    group.create_task(session.serve(operator, stop, self.pages))
                     others = [group.create_task(project.follow()), group.create_task(local.complete())]
                     if console.is_terminal:
                         checks = SavedChecks(self.templates, self.installation.values, self.crds, self.examples)
