@@ -19,7 +19,6 @@ from ssa_operator.tools.terminal.keyboard import clipboard_sequence
 from tests.cli.process import run
 from tests.cli.terminal import terminal
 from tests.devcluster.waiting import until
-from tests.operator.admission.test_admission import free_port
 from tests.operator.harness import PATIENCE, Desk, definition, map_template
 from tests.operator.test_refused_crds import save
 from tests.packaging.checkout import ROOT
@@ -208,7 +207,9 @@ async def test_a_dev_whose_controllers_can_not_be_compiled_ends_with_the_reason(
 @pytest.mark.slow
 async def test_dev_ends_with_0_when_every_example_is_ready_and_leaves_nothing(tmp_path: Path) -> None:
     state = {"SSA_OPERATOR_STATE_DIR": str(tmp_path / "state")}
-    port = free_port()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     code, out, err = await run("dev", "--until-ready", f"--listen=127.0.0.1:{port}", **state)
     assert code == 0, err
     assert "export KUBECONFIG=" in out
