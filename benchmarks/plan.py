@@ -30,7 +30,7 @@ from benchmarks.process import environment
 from benchmarks.server import in_parallel
 from ssa_operator.kube.api.request import Request
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.folder.loaded_folders import Folder
 
 NAMESPACE = "plan"
 

@@ -49,7 +49,7 @@ from ssa_operator.reconcile.recreate.rules import TrialManifest, refusal_is_abou
 from ssa_operator.reconcile.render_moment import RenderMoment
 from ssa_operator.reconcile.render_turns import RenderTurns
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord, is_counted_as_change, is_same_apply
-from ssa_operator.rendering.folder.sources import Folder, load_all
+from ssa_operator.rendering.folder.loaded_folders import Folder, load_all
 from ssa_operator.rendering.render import render
 from ssa_operator.schema.string_formats import is_format
 from tests.cli.process import started

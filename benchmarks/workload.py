@@ -21,7 +21,7 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Rules, group_kind, manifest
-from ssa_operator.rendering.folder.sources import Folder, load
+from ssa_operator.rendering.folder.loaded_folders import Folder, load
 from ssa_operator.rendering.render import render
 
 ROOT = Path(__file__).parent.parent

@@ -33,7 +33,7 @@ from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.live_object import LiveObject, orphans_children
-from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.schema.crd_schema import declared, has_status, status_schema, undeclared_reports, unreported
 
 

@@ -40,7 +40,7 @@ from ssa_operator.operator.shards.rules import own_lease_needs
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.shards.selection import kept_parents
 from ssa_operator.rendering.folder.folder_snapshot import FilesState, files_state
-from ssa_operator.rendering.folder.sources import Folder, Sources, load_all, no_folder_message
+from ssa_operator.rendering.folder.loaded_folders import Folder, Sources, load_all, no_folder_message
 
 log = logging.getLogger("ssa_operator")
 

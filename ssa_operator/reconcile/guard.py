@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.generated_values.requests import ValueKeeper
+from ssa_operator.reconcile.kept_values.requests import ValueKeeper
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.prune.requests import ViewCheck
 from ssa_operator.reconcile.replicas.rules import OthersReplicas

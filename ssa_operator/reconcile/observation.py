@@ -23,7 +23,7 @@ from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.settings import ApplyMode, ReconcileSettings
 from ssa_operator.reconcile.status.previous_status import reported_children, reported_successors
-from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.folder.loaded_folders import Folder
 
 RECONCILE_AT = f"{PREFIX}reconcile-at"
 """The annotation whose new value, whatever it is, has everything applied now. It confirms a held prune."""

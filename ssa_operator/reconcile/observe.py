@@ -31,7 +31,7 @@ from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import Stage, stage
 from ssa_operator.reconcile.field_conflicts.memory import observe_conflicts
 from ssa_operator.reconcile.field_conflicts.requests import applied_children, observe_foreign_changes
-from ssa_operator.reconcile.generated_values.requests import restore_kept_values
+from ssa_operator.reconcile.kept_values.requests import restore_kept_values
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observation import ClusterState, ProcessState, is_confidential, is_renewed, make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents

@@ -26,8 +26,8 @@ from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.executor import Executor, Outcomes
 from ssa_operator.reconcile.finalization.finalizer import finalize
-from ssa_operator.reconcile.generated_values.requests import delete_kept_values, obsolete_replicas
 from ssa_operator.reconcile.idle_reports import idle_verdict, report_bug, report_forbidden, report_idle
+from ssa_operator.reconcile.kept_values.requests import delete_kept_values, obsolete_replicas
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observe import Observer
 from ssa_operator.reconcile.orphaning.requests import leave_children

@@ -38,7 +38,7 @@ from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render
 
 if TYPE_CHECKING:
-    from ssa_operator.rendering.folder.sources import Folder
+    from ssa_operator.rendering.folder.loaded_folders import Folder
 
 _REMEDY = "a manifest must always be the same; remove the expression whose result varies"
 

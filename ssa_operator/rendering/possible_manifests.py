@@ -29,7 +29,7 @@ from ssa_operator.objects.template_contents import (
     TemplateContents,
     UnknownPart,
 )
-from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.jinja.expansion import Condition, Expansion, ExpansionError
 from ssa_operator.rendering.jinja.possible_values import Branch, Entries, Piece, PossibleItems, Texts, Value
 from ssa_operator.rendering.values.line_marks import StaticText

@@ -54,7 +54,7 @@ from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, f
 from ssa_operator.rendering.yaml.validation import dependencies_of, manifests, merge_dependencies
 
 if TYPE_CHECKING:
-    from ssa_operator.rendering.folder.sources import Folder
+    from ssa_operator.rendering.folder.loaded_folders import Folder
 
 
 _ANNOTATION_ROUNDS = 16

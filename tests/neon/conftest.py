@@ -9,7 +9,7 @@ import pytest
 
 from ssa_operator.operator import folder_controllers
 from ssa_operator.rendering.folder.installation import Installation
-from ssa_operator.rendering.folder.sources import Sources, load_all
+from ssa_operator.rendering.folder.loaded_folders import Sources, load_all
 from tests.operator.fixtures import client, desk, options
 from tests.operator.harness import ROOT
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ssa_operator.objects.dependency_graph import graph_of
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.rendering.folder.sources import load
+from ssa_operator.rendering.folder.loaded_folders import load
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.render import render, render_status
 from tests.rendering.template_files import FakeClusterView

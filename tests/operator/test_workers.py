@@ -30,7 +30,7 @@ from ssa_operator.reconcile.status.child_status import ChildStatus
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.status.verdict import Verdict
 from ssa_operator.reconcile.step import Action, Step
-from ssa_operator.rendering.folder.sources import Folder, load
+from ssa_operator.rendering.folder.loaded_folders import Folder, load
 from tests.kube.fakes import StillClock
 
 KEY = ParentKey("echoes.example.com", "default", "x")

@@ -14,7 +14,7 @@ from ssa_operator.reconcile.observed import ApplyScope, Observed, ObservedChildr
 from ssa_operator.reconcile.parent_records.rules import AppliedRecord, ParentRecords
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.settings import ApplyMode, ReconcileSettings
-from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from tests.objects.example_objects import parent
 from tests.packaging.checkout import ROOT
 

@@ -13,7 +13,7 @@ import pytest
 
 from ssa_operator.operator import folder_controllers
 from ssa_operator.reconcile import renderer
-from ssa_operator.rendering.folder.sources import load_all
+from ssa_operator.rendering.folder.loaded_folders import load_all
 from ssa_operator.rendering.jinja import predicates
 from ssa_operator.rendering.values import limits
 from tests.operator.harness import (

@@ -7,7 +7,7 @@ import pytest
 from ssa_operator.objects.built_in_kinds import ApiKind
 from ssa_operator.objects.cluster_view import Unknown
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.rendering.render import render_status
 from tests.rendering.template_files import FakeClusterView, manifest, parent, render_with, templates

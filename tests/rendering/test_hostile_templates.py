@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jinja2.lexer import Lexer
 
-from ssa_operator.rendering.folder.sources import load
+from ssa_operator.rendering.folder.loaded_folders import load
 from ssa_operator.rendering.jinja.compilation import NODES_LIMIT, TOKENS_LIMIT
 from tests.rendering.template_files import HEAD
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ssa_operator.objects.template_contents import PARENT_NAMESPACE, RoleReference, TemplateContents
-from ssa_operator.rendering.folder.sources import load
+from ssa_operator.rendering.folder.loaded_folders import load
 from ssa_operator.rendering.possible_manifests import template_contents
 from tests.packaging.checkout import ROOT
 

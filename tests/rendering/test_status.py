@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.render import render_status
 from tests.rendering.template_files import HEAD, FakeClusterView, live, parent, render_with, rendered, status, templates
 

@@ -117,7 +117,7 @@ def render(
         target = cluster_target(kubeconfig, context)
         found = connection.run(rendered_live(given, options, namespace, target), code=1)
     else:
-        from ssa_operator.rendering.folder.sources import load_all
+        from ssa_operator.rendering.folder.loaded_folders import load_all
         from ssa_operator.tools.offline.rendered_parents import rendered_offline
 
         sources = load_all(templates, installation=installation_of(values, namespace=""))

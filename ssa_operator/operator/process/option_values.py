@@ -28,7 +28,7 @@ def check_folders(templates: Sequence[Path], *, note_empty: bool = True) -> None
     """Raises CommandError if a folder does not exist. With `note_empty`, a note says how to begin if all are empty."""
     for folder in templates:
         if not folder.is_dir():
-            from ssa_operator.rendering.folder.sources import FIRST_FOLDER
+            from ssa_operator.rendering.folder.loaded_folders import FIRST_FOLDER
 
             raise CommandError(
                 f"there is no folder {folder}; name the folder of your templates with --templates, or begin with "
@@ -37,7 +37,7 @@ def check_folders(templates: Sequence[Path], *, note_empty: bool = True) -> None
             )
     if note_empty and not any(each.is_dir() for folder in templates for each in folder.iterdir()):
         from ssa_operator.operator.process import streams
-        from ssa_operator.rendering.folder.sources import no_folder_advice
+        from ssa_operator.rendering.folder.loaded_folders import no_folder_advice
 
         streams.error(f"note: {no_folder_advice(templates)}")
 

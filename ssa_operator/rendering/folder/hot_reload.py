@@ -2,7 +2,8 @@
 
 Promises:
 - `changes` yields after each burst of changes, so that a load at each yield misses no change. It yields no state that
-  may be half of a copy of any folder, whichever folder or file changed (`standstill.py`).
+  may be half of a copy of any folder, whichever folder or file changed (`Standstill`).
+- What a file that does not load does is in `loaded_folders.py`.
 - A load during which a copy begins is recognized, and `changes` yields again once the files stand still.
 - No folder has to exist. It may vanish, return, or be replaced by another one. So may a file, a link to it, or a folder
   above it.

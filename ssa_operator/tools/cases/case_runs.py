@@ -24,7 +24,7 @@ from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, ContentFie
 from ssa_operator.reconcile.secrets.masked_object import Mask
 from ssa_operator.rendering.folder.contained_files import remove, write_bytes
 from ssa_operator.rendering.folder.installation import Installation
-from ssa_operator.rendering.folder.sources import NO_INSTALLATION, Sources, load_all
+from ssa_operator.rendering.folder.loaded_folders import NO_INSTALLATION, Sources, load_all
 from ssa_operator.rendering.jinja.coverage import TemplateCoverage
 from ssa_operator.tools.cases.golden_cases import (
     EXPECTED,

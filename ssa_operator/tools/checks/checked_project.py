@@ -9,7 +9,7 @@ from msgspec import Struct
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.rendering.folder.sources import Sources
+from ssa_operator.rendering.folder.loaded_folders import Sources
 from ssa_operator.schema.crd_schema import reports_status
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.crd_rules import accepts_no_object

@@ -26,7 +26,7 @@ from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.rendering.folder.contained_files import read_given, write_bytes
 from ssa_operator.rendering.folder.installation import Installation
-from ssa_operator.rendering.folder.sources import load_all
+from ssa_operator.rendering.folder.loaded_folders import load_all
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.crd_rules import check_crds

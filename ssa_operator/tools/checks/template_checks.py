@@ -31,7 +31,7 @@ from ssa_operator.reconcile.status.child_status import kept_text
 from ssa_operator.reconcile.step import Action
 from ssa_operator.rendering.folder.folder_settings import SETTINGS
 from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
-from ssa_operator.rendering.folder.sources import Folder, no_folder_message
+from ssa_operator.rendering.folder.loaded_folders import Folder, no_folder_message
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.schema.crd_schema import object_schema, status_schema
 from ssa_operator.schema.variants import variants

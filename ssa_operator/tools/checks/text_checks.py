@@ -19,7 +19,7 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document
-from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.schema.crd_schema import object_schema

@@ -19,7 +19,7 @@ from ssa_operator.kube.api.openapi import read_group_version
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import GroupKind, split_api_version
 from ssa_operator.objects.template_contents import TemplateContents
-from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.schema.crd_schema import Schema, kind_schema, object_schema
 from ssa_operator.schema.variants import sample_object
 from ssa_operator.tools.offline.template_folders import CRDKind, read_version

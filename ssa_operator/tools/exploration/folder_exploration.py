@@ -25,7 +25,7 @@ from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.objects.template_contents import TemplateContents
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.schema.spec_changes import SpecChange, draw_change
 from ssa_operator.tools.cases.case_runs import CaseProject

@@ -23,8 +23,8 @@ from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.contained_files import yaml_files
 from ssa_operator.rendering.folder.installation import Installation
+from ssa_operator.rendering.folder.loaded_folders import Folder, Sources, load_all
 from ssa_operator.rendering.folder.object_files import SUFFIXES
-from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
 from ssa_operator.rendering.render import render, render_traced
 from ssa_operator.schema.crd_schema import version_priority
 from ssa_operator.schema.variants import sample_object

@@ -31,7 +31,7 @@ from ssa_operator.reconcile.parent_records.rules import identity_key
 from ssa_operator.reconcile.plan import steps_of
 from ssa_operator.reconcile.step import Step
 from ssa_operator.rendering.determinism import verified
-from ssa_operator.rendering.folder.sources import Folder, Sources
+from ssa_operator.rendering.folder.loaded_folders import Folder, Sources
 from ssa_operator.rendering.render import render, render_status
 from ssa_operator.tools.offline.offline_parent import OFFLINE_UID, RefusedParentError, ReturnedParent, created_parent
 from ssa_operator.tools.offline.template_folders import CRDKind, cluster_scoped, custom_kinds, find_folder

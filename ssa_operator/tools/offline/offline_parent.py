@@ -20,7 +20,7 @@ from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.status.conditions import timestamp
-from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.field_errors import error_field
 from ssa_operator.tools.offline.template_folders import CRDKind, as_served, cluster_scoped

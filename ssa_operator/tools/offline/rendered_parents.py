@@ -21,7 +21,7 @@ from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.step import Action, Step
-from ssa_operator.rendering.folder.sources import Sources
+from ssa_operator.rendering.folder.loaded_folders import Sources
 from ssa_operator.tools.offline.offline_cluster import OfflineCluster, live_objects
 from ssa_operator.tools.offline.offline_parent import RefusedParentError, ReturnedParent
 from ssa_operator.tools.offline.parent_documents import read_objects

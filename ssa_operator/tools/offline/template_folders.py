@@ -22,7 +22,7 @@ from ssa_operator.objects.source_location import field_text
 from ssa_operator.operator.permissions.rules import ParentKind
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder import object_files
-from ssa_operator.rendering.folder.sources import Folder, Sources
+from ssa_operator.rendering.folder.loaded_folders import Folder, Sources
 from ssa_operator.schema.crd_schema import has_status, object_schema, version_priority, wrong_parts
 from ssa_operator.schema.new_object import NewObject, defaulted, new_object, prune
 

@@ -39,8 +39,8 @@ from ssa_operator.operator.permissions.rules import (
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.operator.shards.rules import shard_lease_needs
 from ssa_operator.rendering.folder.installation import Installation
+from ssa_operator.rendering.folder.loaded_folders import Folder, Sources, load_all
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
-from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.rendering.render import render, render_status
 from ssa_operator.schema.crd_schema import field_options

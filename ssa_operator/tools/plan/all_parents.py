@@ -24,7 +24,7 @@ from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile.status.conditions import timestamp
 from ssa_operator.rendering.folder.contained_files import write_output
-from ssa_operator.rendering.folder.sources import load_all
+from ssa_operator.rendering.folder.loaded_folders import load_all
 from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.changes import ParentChanges, parent_changes
 from ssa_operator.tools.plan.plan_summary import PlanSummary

@@ -45,7 +45,7 @@ from ssa_operator.reconcile.replicas.rules import ScalePaths
 from ssa_operator.reconcile.secrets.parent_secrets import secrets_of
 from ssa_operator.reconcile.suspension.rules import outcomes_while_suspended
 from ssa_operator.rendering.determinism import verified
-from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.render import render
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.plan.preview import Planned

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ssa_operator.rendering.folder.sources import load
+from ssa_operator.rendering.folder.loaded_folders import load
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.tools.exploration.folder_exploration import looked_up_objects
 from ssa_operator.tools.offline.parent_documents import read_objects

@@ -25,8 +25,8 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Document, WaitTarget
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.reconcile.step import Action
+from ssa_operator.rendering.folder.loaded_folders import Folder, Sources, load
 from ssa_operator.rendering.folder.object_files import load_objects
-from ssa_operator.rendering.folder.sources import Folder, Sources, load
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.tools.checks.manifest_rules import check_manifests
 from ssa_operator.tools.checks.ready_objects import ready_object

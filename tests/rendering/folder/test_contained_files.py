@@ -24,8 +24,8 @@ from ssa_operator.rendering.folder.contained_files import (
 )
 from ssa_operator.rendering.folder.folder_snapshot import folder_state, read_snapshot
 from ssa_operator.rendering.folder.installation import Installation
+from ssa_operator.rendering.folder.loaded_folders import load, load_all
 from ssa_operator.rendering.folder.object_files import DefinitionError, FileError, load_crds, load_objects
-from ssa_operator.rendering.folder.sources import load, load_all
 from tests.rendering.template_files import HEAD
 
 ECHOES = "echoes.example.com"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ssa_operator.rendering.folder.folder_settings import DEFAULT, read_resource_settings
-from ssa_operator.rendering.folder.sources import load_all
+from ssa_operator.rendering.folder.loaded_folders import load_all
 from tests.operator.harness import ROOT
 
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from ssa_operator.rendering.folder.folder_snapshot import FolderState, files_state
 from ssa_operator.rendering.folder.hot_reload import LIMIT, SETTLED, VANISHED, Burst, Standstill, changes
-from ssa_operator.rendering.folder.sources import load
-from tests.rendering.folder.test_sources import ECHOES, config_map_mount, write
+from ssa_operator.rendering.folder.loaded_folders import load
+from tests.rendering.folder.test_loaded_folders import ECHOES, config_map_mount, write
 from tests.rendering.template_files import HEAD
 
 PATIENCE = 30

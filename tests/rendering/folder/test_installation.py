@@ -11,11 +11,11 @@ from ssa_operator import __version__
 from ssa_operator.objects.cluster_view import OFFLINE
 from ssa_operator.objects.template_contents import TemplateContents
 from ssa_operator.rendering.folder.installation import Installation
-from ssa_operator.rendering.folder.sources import Folder, Sources, load_all
+from ssa_operator.rendering.folder.loaded_folders import Folder, Sources, load_all
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.rendering.render import render, render_traced
 from ssa_operator.rendering.yaml.to_yaml import yaml_text
-from tests.rendering.folder.test_sources import ECHOES, echoes, problems, write
+from tests.rendering.folder.test_loaded_folders import ECHOES, echoes, problems, write
 from tests.rendering.hostile_values import HOSTILE_VALUES
 from tests.rendering.template_files import HEAD, parent
 

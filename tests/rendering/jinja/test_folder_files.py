@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.rendering.folder.sources import load
+from ssa_operator.rendering.folder.loaded_folders import load
 from ssa_operator.rendering.render import render
-from tests.rendering.folder.test_sources import ECHOES, config_map_mount, echoes, write
+from tests.rendering.folder.test_loaded_folders import ECHOES, config_map_mount, echoes, write
 from tests.rendering.hostile_values import HOSTILE_VALUES
 from tests.rendering.template_files import HEAD, parent
 

@@ -9,7 +9,7 @@ import pytest
 
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.objects.json_codec import encode
-from ssa_operator.rendering.folder.sources import load_all
+from ssa_operator.rendering.folder.loaded_folders import load_all
 from ssa_operator.rendering.jinja import environment
 from ssa_operator.rendering.jinja.filters import FILTERS
 from ssa_operator.tools.checks.checked_project import CheckedProject

@@ -12,7 +12,7 @@ import pytest
 from ssa_operator.kube.api import request
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_codec import encode
-from ssa_operator.rendering.folder.sources import Folder
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.tools.offline.template_folders import as_served, read_crd_kinds
 from tests.operator.harness import Desk, definition
 

@@ -12,7 +12,7 @@ import pytest
 from ssa_operator.rendering.folder import contained_files
 from ssa_operator.rendering.folder import folder_snapshot as reading
 from ssa_operator.rendering.folder.folder_settings import Settings
-from ssa_operator.rendering.folder.sources import Folder, Sources, load, load_all
+from ssa_operator.rendering.folder.loaded_folders import Folder, Sources, load, load_all
 from ssa_operator.rendering.render import render
 from tests.rendering.template_files import HEAD, parent
 

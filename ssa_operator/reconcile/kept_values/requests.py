@@ -24,7 +24,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.cluster_access import ClusterAccess
-from ssa_operator.reconcile.generated_values.rules import obsolete_values, read_secret, secret_body, secret_identity
+from ssa_operator.reconcile.kept_values.rules import obsolete_values, read_secret, secret_body, secret_identity
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.requests import save_parent_records
 from ssa_operator.reconcile.parent_records.rules import MANAGER

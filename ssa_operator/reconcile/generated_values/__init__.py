@@ -1,1 +1,0 @@
-"""A generated value is drawn once. It outlives restarts, crashes and recreations, and only a Secret holds it."""
