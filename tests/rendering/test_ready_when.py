@@ -11,7 +11,7 @@ from tests.rendering.template_files import FakeClusterView, live, manifest, pare
 
 
 def annotated(expression: str, kind: str = "ConfigMap", name: str = "a", rest: str = "") -> str:
-    annotations = f"  annotations:\n    x: y\n    ssa-operator.dev/ready-when: {expression}\n"
+    annotations = f"  annotations:\n    x: z\n    ssa-operator.dev/ready-when: {expression}\n"
     return manifest(kind, name, annotations + rest)
 
 
@@ -67,7 +67,7 @@ def test_an_expression_replaces_the_built_in_rule() -> None:
 
 
 def test_wait_false_and_ready_when_together() -> None:
-    text = annotated(RUNNING).replace("    x: y\n", '    ssa-operator.dev/wait: "false"\n')
+    text = annotated(RUNNING).replace("    x: z\n", '    ssa-operator.dev/wait: "false"\n')
     cluster = FakeClusterView(children=(live("ConfigMap", "a", data={"phase": "Pending"}),))
     result = render_with({"a.yaml.j2": text, "b.yaml.j2": READER + "---\n" + ASKS}, cluster)
     assert result.waits == ()

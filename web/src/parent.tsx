@@ -249,7 +249,9 @@ const WRITERS: Record<string, string> = { template: "w1", operator: "w1", "earli
 function Manifest({ path, child, version, node }: { path: string; child: string; version: string; node: TreeNode }) {
   const [lines, setLines] = useState<ManifestLine[] | null>(null);
   const [note, setNote] = useState("");
+  const exists = node.uid !== undefined || node.depth > 1;
   useEffect(() => {
+    if (!exists) return;
     let left = false;
     read<{ lines: ManifestLine[]; note?: string }>(`${path}/manifest?child=${encodeURIComponent(child)}`).then(
       (found) => {
@@ -266,8 +268,8 @@ function Manifest({ path, child, version, node }: { path: string; child: string;
     return () => {
       left = true;
     };
-  }, [path, child, version]);
-  if (node.uid === undefined && node.depth === 1) return <p class="empty">It does not exist yet.</p>;
+  }, [path, child, version, exists]);
+  if (!exists) return <p class="empty">It does not exist yet.</p>;
   if (lines === null) return <p class="empty">Reading it …</p>;
   const managers = [...new Set(lines.flatMap((line) => (line.writer === "manager" && line.manager ? [line.manager] : [])))];
   const colour = (line: ManifestLine): string =>

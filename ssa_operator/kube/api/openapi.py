@@ -40,7 +40,9 @@ async def read_openapi(client: Client) -> tuple[str, list[dict[str, Any]]]:
     async def read(path: str) -> dict[str, Any] | None:
         try:
             async with limit:
-                return await _read(client, f"{_ROOT}/{path}", dict[str, Any])
+                # While the first or the last CRD of a group comes or goes, its document is empty for a moment.
+                body = (await client.send(calls.raw_get(f"{_ROOT}/{path}"))).body
+                return _decoded(path, body, dict[str, Any]) if body else None
         except ApiError as error:
             if error.unknown_resource:
                 return None
@@ -61,7 +63,10 @@ _Document = TypeVar("_Document")
 
 
 async def _read(client: Client, path: str, type_: type[_Document]) -> _Document:
-    body = (await client.send(calls.raw_get(path))).body
+    return _decoded(path, (await client.send(calls.raw_get(path))).body, type_)
+
+
+def _decoded(path: str, body: bytes, type_: type[_Document]) -> _Document:
     try:
         return decoder(type_)(body)
     except msgspec.DecodeError as error:

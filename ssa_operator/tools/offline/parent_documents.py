@@ -31,11 +31,17 @@ def given_files(arguments: Sequence[str] | None, filename: Sequence[str] | None,
 
 
 def are_files(arguments: Sequence[str]) -> bool:
-    """Whether a command's arguments are files and not objects of the cluster. Raises CommandError for a mixture."""
+    """Whether a command's arguments are files and not objects of the cluster. A folder that is named as an object is
+    one only among other files. Raises CommandError for a mixture.
+    """
+    if all(Path(argument).is_dir() for argument in arguments):
+        return True
     files = [
-        argument == "-" or argument.endswith((".yaml", ".yml", ".json")) or Path(argument).exists()
+        argument == "-" or argument.endswith((".yaml", ".yml", ".json")) or Path(argument).is_file()
         for argument in arguments
     ]
+    if any(files):
+        files = [file or Path(argument).is_dir() for file, argument in zip(files, arguments, strict=True)]
     if any(files) and not all(files):
         named = arguments[files.index(False)]
         raise CommandError(f"{named} is no file; name files only, or objects of the cluster only", code=2)

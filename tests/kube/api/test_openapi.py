@@ -24,3 +24,13 @@ async def test_a_group_whose_last_crd_is_deleted_meanwhile_is_left_out() -> None
 
     async with scripted(script) as client:
         assert await read_openapi(client) == ("1.36", [{"components": {}}])
+
+
+async def test_a_group_whose_document_is_empty_for_a_moment_is_left_out() -> None:
+    """A real API server answers so while the first or the last CRD of a group comes or goes."""
+
+    async def script(request: web.BaseRequest) -> web.Response:
+        return web.Response(text=ANSWERS.get(request.path, ""))
+
+    async with scripted(script) as client:
+        assert await read_openapi(client) == ("1.36", [{"components": {}}])
