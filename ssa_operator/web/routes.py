@@ -45,7 +45,7 @@ from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.listings import Lists, Watches
 from ssa_operator.web.event_stream import PAUSE, EventStreams, Values, paced
 from ssa_operator.web.figures import INTERVAL, FigureSamples
-from ssa_operator.web.manifest import manifest_of
+from ssa_operator.web.manifest_lines import manifest_of
 from ssa_operator.web.overview import MAX_PAGE, PAGE, json_value, make_overview
 from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree
 from ssa_operator.web.parent_rows import Filter, ParentRows

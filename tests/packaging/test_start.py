@@ -49,7 +49,7 @@ def test_help_imports_nothing_that_only_the_work_needs(arguments: list[str]) -> 
 
 def workshop(modules: Iterable[str]) -> list[str]:
     """Those of the imported modules that a running operator has no use for."""
-    rooms = ("ssa_operator.tools", "ssa_operator.devcluster")
+    rooms = ("ssa_operator.web", "ssa_operator.tools", "ssa_operator.devcluster")
     others = set(MODULES.values()) - {MODULES["run"]}
     return sorted(name for name in modules if name in others or name.startswith(rooms))
 

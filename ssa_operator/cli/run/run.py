@@ -7,6 +7,7 @@ Promises:
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -237,9 +238,9 @@ def run(
 
 
 def _web_view(operator: Operator) -> Pages:
-    from ssa_operator.web.routes import WebView
-
-    return WebView(operator)
+    # By its name, as the command line loads its commands: `run` itself needs none of it.
+    view: Pages = importlib.import_module("ssa_operator.web.routes").WebView(operator)
+    return view
 
 
 def _configure_logging(log_format: LogFormat, log_level: LogLevel) -> None:

@@ -71,6 +71,21 @@ async def test_the_operator_becomes_ready_reconciles_and_stops_in_order_at_sigte
     assert not any("Traceback" in line for line in command.lines)
 
 
+async def test_with_ui_it_shows_the_web_view_and_an_open_page_does_not_hold_up_its_end(
+    desk: Desk, templates: Path
+) -> None:
+    more = (f"--kubeconfig={desk.kubeconfig}", "--listen=127.0.0.1:0", "--ui")
+    async with started(*operator(desk, templates, *more)) as command:
+        url = (await command.says("the web view is at ")).split("the web view is at ")[1].strip()
+        async with aiohttp.ClientSession() as http, http.get(url) as answer:
+            assert answer.content_type == "text/html"
+            async with http.get(url.replace("/ui/", "/api/v1/overview?stream=1")) as stream:
+                assert await stream.content.readline() == b"event: state\n"
+                command.process.send_signal(signal.SIGTERM)
+                assert await command.ended() == 0
+    assert not any("Traceback" in line for line in command.lines)
+
+
 async def test_a_running_operator_has_loaded_no_other_command_and_nothing_that_commands_are_made_of(
     desk: Desk, templates: Path
 ) -> None:
