@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -162,7 +163,9 @@ def _format_parameters(command: BareCommand, ctx: Context, formatter: HelpFormat
     """Write the arguments, and the options by topic."""
     shown = [(each, record) for each in command.get_params(ctx) if (record := each.get_help_record(ctx)) is not None]
     arguments = [record for each, record in shown if each.param_type_name == "argument"]
-    options = {str(each.name): record for each, record in shown if each.param_type_name != "argument"}
+    options = {
+        str(each.name): _without_variable(record) for each, record in shown if each.param_type_name != "argument"
+    }
     if arguments:
         with formatter.section("Arguments"):
             formatter.write_dl(arguments)
@@ -171,8 +174,22 @@ def _format_parameters(command: BareCommand, ctx: Context, formatter: HelpFormat
             formatter.write_dl([options[name] for name in names])
 
 
+_VARIABLE = re.compile(r"\s*\[env var: SSA_OPERATOR_\w+\]|env var: SSA_OPERATOR_\w+; ")
+
+
+def _without_variable(record: tuple[str, str]) -> tuple[str, str]:
+    """The help of an option without its environment variable: the end of the help says how all of them are named."""
+    return record[0], _VARIABLE.sub("", record[1])
+
+
 def _format_epilog(command: BareCommand, ctx: Context, formatter: HelpFormatter) -> None:
-    """Write the examples with the name under which the user started the command."""
+    """Write how variables are named, and the examples with the name under which the user started the command."""
+    with_variable = [each for each in command.get_params(ctx) if getattr(each, "envvar", None)]
+    for option in with_variable[:1]:
+        name = next(each for each in option.opts if each.startswith("--"))
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(f"Each option is an environment variable, too: {name} is {option.envvar}.")
     if command.epilog:
         name = ctx.find_root().info_name or "ssa-operator"
         formatter.write_paragraph()

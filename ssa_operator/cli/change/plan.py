@@ -120,7 +120,8 @@ def _print(summary: PlanSummary, output: PlanFormat) -> None:
     match output:
         case PlanFormat.TEXT:
             streams.lines(f"{summary.headline}\n\n")
-            printing.table(*plan_summary.table(summary))
+            if summary.rows:
+                printing.table(*plan_summary.table(summary))
             if streams.is_terminal():
                 console = streams.console(soft_wrap=True)
                 for line, style in plan_summary.styled_lines(summary):

@@ -50,13 +50,14 @@ class Counts:
     def add(self, name: str) -> None:
         self.by_name[name] += 1
 
-    @property
-    def cells(self) -> list[str]:
-        return [str(self.by_name[name]) for name in COUNTS]
+    def cells(self, names: Iterable[str]) -> list[str]:
+        """The cells of a row; nothing where there is none."""
+        return [str(self.by_name[name] or "") for name in names]
 
     @property
-    def total(self) -> int:
-        return sum(self.by_name.values())
+    def unchanged(self) -> bool:
+        """Whether nothing happens to any of the objects."""
+        return not any(count for name, count in self.by_name.items() if name != _COUNTED[Result.UNCHANGED])
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +133,18 @@ class PlanSummary:
         return f"{parents}, {self.changed_parents} of them with changes; objects: {counts or 'none'}"
 
     @property
+    def shown_counts(self) -> list[str]:
+        """The results that some object has."""
+        return [name for name in COUNTS if self.totals.by_name[name]]
+
+    @property
     def rows(self) -> list[list[str]]:
-        """A row of counts for each kind, and the totals."""
-        rows = [[str(kind), *self.kinds[kind].cells] for kind in sorted(self.kinds)]
-        return [*rows, ["total", *self.totals.cells]]
+        """A row of `shown_counts` for each kind to which something happens, and the totals; no row without objects."""
+        names = self.shown_counts
+        rows = [
+            [str(kind), *counts.cells(names)] for kind, counts in sorted(self.kinds.items()) if not counts.unchanged
+        ]
+        return [*rows, ["total", *self.totals.cells(names)]] if names else []
 
     @property
     def details(self) -> list[Detail]:
@@ -207,8 +216,8 @@ def _remarks(summary: PlanSummary) -> list[str]:
 
 def markdown(summary: PlanSummary) -> str:
     """A comment for a pull request."""
-    head = ["kind", *COUNTS]
-    table = [head, ["---", *("---:" for _ in COUNTS)], *summary.rows]
+    names = summary.shown_counts
+    table = [["kind", *names], ["---", *("---:" for _ in names)], *summary.rows] if names else []
     lines = [
         "### ssa-operator plan",
         "",
@@ -267,4 +276,4 @@ def _object(parent: Identity, change: ObjectChange) -> dict[str, Any]:
 
 def table(summary: PlanSummary) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """The head and the rows of the table by kind."""
-    return ("KIND", *(name.upper() for name in COUNTS)), summary.rows
+    return ("KIND", *(name.upper() for name in summary.shown_counts)), summary.rows

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.reconcile.field_changes import ChangeCause, ChangedFieldOwner
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.tools.plan.object_changes import ChangedField, ObjectChange
-from ssa_operator.tools.plan.plan_summary import NAMES, PlanSummary, data, markdown, styled_lines, text
+from ssa_operator.tools.plan.plan_summary import NAMES, PlanSummary, data, markdown, styled_lines, table, text
 
 PARENT = Identity("example.com", "Echo", "default", "web")
 
@@ -69,3 +69,14 @@ def test_a_plan_mentions_nobody() -> None:
 
 def test_the_counts_of_the_data_keep_their_names() -> None:
     assert {"created", "changed", "recreated", "pruned", "unchanged", "waiting", "failed"} <= data(summary()).keys()
+
+
+def test_the_table_has_kinds_to_which_something_happens_and_results_that_there_are() -> None:
+    found = PlanSummary()
+    for kind, name in (("ConfigMap", "changed"), ("ConfigMap", "unchanged"), ("Secret", "unchanged")):
+        found._count(GroupKind("", kind), name)
+    assert table(found) == (
+        ("KIND", "CHANGED", "UNCHANGED"),
+        [["ConfigMap", "1", "1"], ["total", "1", "2"]],
+    )
+    assert table(PlanSummary()) == (("KIND",), [])
