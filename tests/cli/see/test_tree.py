@@ -129,7 +129,7 @@ async def test_a_tree_tells_what_each_object_waits_for_and_since_when(
     assert (pod["name"], pod["state"]) == (job_pods[0].identity.name, "InProgress")
     assert "Unschedulable" in pod["message"]
     text = await shown(desk, "echo/web")
-    assert re.search(rf"ConfigMap {desk.namespace}/waits  Waiting  waiting for ConfigMap .*url \(for \d+s\)\n", text)
+    assert re.search(rf"ConfigMap {desk.namespace}/waits  Waiting  waiting for ConfigMap .* \(for \d+s\)\n", text)
 
 
 @pytest.mark.slow
