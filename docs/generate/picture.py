@@ -11,6 +11,7 @@ import io
 import itertools
 import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyte
@@ -40,20 +41,29 @@ async def taken() -> str:
         async with terminal(*arguments, columns=COLUMNS, lines=LINES, **environment) as shown:
             for words in _TREE:  # each may take as long as a test waits
                 await shown.shows(words)
-            picture = svg(shown.screen)
+            picture = svg(shown.screen, instead={state: _USUAL_STATE})
             shown.press("q")
             await shown.ended()
     return picture
 
 
-def svg(screen: pyte.Screen, title: str = "ssa-operator dev", name: str = "dev") -> str:
-    """What a terminal shows, as SVG. The names of its styles begin with `name`."""
+_USUAL_STATE = "~/.local/state/ssa-operator"
+"""Where users have the state of local clusters, in place of the folder of this session."""
+
+
+def svg(
+    screen: pyte.Screen, title: str = "ssa-operator dev", name: str = "dev", instead: Mapping[str, str] | None = None
+) -> str:
+    """What a terminal shows, as SVG. The names of its styles begin with `name`; `instead` has texts for others."""
     console = Console(record=True, width=screen.columns, file=io.StringIO(), force_terminal=True)
     for number in range(screen.lines):
         line = Text(no_wrap=True)
         cells = (screen.buffer[number][column] for column in range(screen.columns))
         for style, same in itertools.groupby(cells, _style):
-            line.append("".join(cell.data for cell in same), style)
+            text = "".join(cell.data for cell in same)
+            for shown, usual in (instead or {}).items():
+                text = text.replace(shown, usual)
+            line.append(text, style)
         console.print(line)
     drawn = console.export_svg(title=title, unique_id=name)
     # Some programs drop the blanks at the beginning of a text, which indent the tree.
