@@ -81,7 +81,7 @@ function Figures({ shown }: { shown: Overview }) {
         <h2>Parents</h2>
         <b>{number(shown.parents)}</b> <span class="dim">in {plural(folders, "folder")}</span>
         <p class="small states">
-          {(["failed", "working", "unknown", "ready"] as const).map((group) => sum(shown, group) > 0 && <State key={group} group={group} word={`${number(sum(shown, group))} ${GROUPS[group]}`} />)}
+          {(["failed", "working", "unknown", "ready"] as const).map((group) => sum(shown, group) > 0 && <State key={group} group={group} word={`${number(sum(shown, group))} ${sum(shown, group) === 1 && group === "failed" ? "needs a change" : GROUPS[group]}`} />)}
         </p>
       </div>
       <div><h2>Reconciles a minute <span>{last(reconciles)}</span></h2><Line values={reconciles} /></div>

@@ -288,7 +288,7 @@ function Manifest({ path, child, version, node }: { path: string; child: string;
         {lines.map((line, at) => (
           <div key={at}>
             <span class="g" title={writer(line, false)}>{writer(line, true)}</span><i class={colour(line)} aria-hidden="true" />
-            <span>{text(line.text)}{line.origin && <span class="from">{line.origin}</span>}</span>
+            <span>{text(line.text)}{line.origin && line.origin !== "literal" && <span class="from">{line.origin}</span>}</span>
           </div>
         ))}
       </div>
