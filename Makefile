@@ -167,7 +167,7 @@ diagrams: $(INSTALLED) ## Draw docs/diagrams/*.svg from the .dot files beside th
 	$(BIN)/python -m docs.generate diagrams
 
 # Where the site links to sources: the address of the clone's origin, as browsers open it
-site: export REPOSITORY_URL := $(or $(REPOSITORY_URL),$(shell git config remote.origin.url | sed 's|^git@\([^:]*\):|https://\1/|; s|\.git$$||'),https://github.com/OWNER/NAME)
+site: export REPOSITORY_URL := $(or $(REPOSITORY_URL),$(shell git config remote.origin.url | sed -n 's|^git@\([^:]*\):|https://\1/|; s|\.git$$||; /^https*:/p'),https://github.com/OWNER/NAME)
 site: ## Build the documentation site in build/html; REPOSITORY_URL=ADDRESS for links to sources
 	$(PYTHON) -m docs.generate.site
 	$(PYTHON) -m venv build/site

@@ -91,7 +91,7 @@ patches:
         ("console", "$ kubectl get echo\nnone\n", "no test types this: $ kubectl get echo"),
         ("sh", "ssa-operator chekc", "there is no command chekc"),
         ("sh", "ssa-operator check --srtict", "No such option: --srtict"),
-        ("sh", "ssa-operator render", "Missing argument"),
+        ("sh", "ssa-operator capture", "Missing argument"),
         ("sh", "ssa-operator check --output xml", "'xml' is not one of"),
         ("sh", "ssa-operator check --templates templtaes", "there is no templtaes"),
         ("sh", "kubectl ssa tere echo/hello", "there is no command tere"),

@@ -32,6 +32,7 @@ def _named(value: object = "web") -> SimpleNamespace:
 SAMPLES: Mapping[str, Mapping[str, Any]] = {
     "tools.cases.captured_case": {"name": "now"},
     "tools.checks.project_checks": {"edit": _named()},
+    "tools.checks.scalar_rules": {"text": "0644"},
     "tools.scaffold.instance_names": {
         "bound": r"(?<![A-Za-z0-9_.-]){}(?![A-Za-z0-9_])",
         "before": r"(?:(?<=://)|(?<=@)|(?<![A-Za-z0-9_./-]))",

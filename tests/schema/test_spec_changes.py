@@ -31,7 +31,7 @@ from tests.packaging.checkout import ROOT
 CRDS = [*sorted(ROOT.glob("crds/*.yaml")), *sorted(ROOT.glob("examples/*/crds/*.yaml"))]
 EXAMPLES = {
     body["kind"]: body
-    for path in (*ROOT.glob("examples/*.yaml"), *ROOT.glob("examples/*/*.yaml"))
+    for path in (*ROOT.glob("examples/*.yaml"), *ROOT.glob("examples/*/examples/*.yaml"))
     for body in yaml.safe_load_all(path.read_text())
 }
 

@@ -223,11 +223,13 @@ async def test_dev_ends_with_0_when_every_example_is_ready_and_leaves_nothing(tm
 @pytest.mark.slow
 async def test_dev_fails_with_the_reason_if_an_example_is_not_ready_in_time(tmp_path: Path, templates: Path) -> None:
     state = {"SSA_OPERATOR_STATE_DIR": str(tmp_path / "state")}
-    (templates / "echoes.example.com/bad.yaml.j2").write_text("a: {{ spec.nothing }}\n")
+    (templates / "echoes.example.com/bad.yaml.j2").write_text(
+        map_template("late", x="lookup('v1', 'ConfigMap', 'missing').data.x")
+    )
     code, _, err = await run("dev", f"--templates={templates}", "--until-ready", "--timeout=5", "--listen=", **state)
     assert code == 1
     assert "not ready after 5 s" in err
-    assert "bad.yaml.j2:1" in err
+    assert "waiting for ConfigMap default/missing .data.x" in err
 
 
 async def test_a_second_dev_names_the_running_one_before_it_starts_anything(tmp_path: Path) -> None:
