@@ -174,7 +174,7 @@ def _format_parameters(command: BareCommand, ctx: Context, formatter: HelpFormat
             formatter.write_dl([options[name] for name in names])
 
 
-_VARIABLE = re.compile(r"\s*\[env var: SSA_OPERATOR_\w+\]|env var: SSA_OPERATOR_\w+; ")
+_VARIABLE = re.compile(r"  \[env var: SSA_OPERATOR_\w+\]|env var: SSA_OPERATOR_\w+; ")
 
 
 def _without_variable(record: tuple[str, str]) -> tuple[str, str]:

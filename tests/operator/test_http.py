@@ -375,7 +375,7 @@ HOSTILE_REQUESTS = {
     "many headers": b"GET /objects HTTP/1.1\r\n" + b"X: a\r\n" * 5000 + b"\r\n",
     "a large body": b"POST /objects HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n",
     "two lengths": b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcd",
-    "a wrong encoding": b"GET /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
+    "a wrong encoding": b"GET /x HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\na",
     "a wrong chunk": b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
     "TLS": b"\x16\x03\x01",
     "another version": b"GET / HTTP/9.9\r\n\r\n",

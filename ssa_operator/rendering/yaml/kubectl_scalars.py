@@ -21,7 +21,7 @@ _WORDS = {
     **{form: True for word in ("y", "yes", "on") for form in (word, word.capitalize(), word.upper())},
     **{form: False for word in ("n", "no", "off") for form in (word, word.capitalize(), word.upper())},
 }
-_CANDIDATE = re.compile(r"[-+]?(?:[0-9][0-9]*_[0-9_]*.*|0[0-9bBoOxX_].*|[0-9]+_.*)", re.ASCII)
+_CANDIDATE = re.compile(r"[-+]?(?:0[0-9bBoOxX_]|[0-9]+_).*", re.ASCII)
 _INT = re.compile(r"([-+]?)(0[xX]|0[oO]|0[bB]|0(?=[0-7])|)([0-9a-fA-F]+)", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _BASES = {"0x": 16, "0o": 8, "0b": 2, "0": 8, "": 10}

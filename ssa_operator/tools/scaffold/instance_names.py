@@ -280,7 +280,7 @@ def _at(value: Any, path: tuple[str, ...]) -> Any:
     return value
 
 
-_PROSE = r"(?:[A-Za-z]{{2,}} {0}(?![\w.:/-])|(?<![\w.:/-]){0} [A-Za-z]{{2,}})"
+_PROSE = r"(?:(?<=[A-Za-z][A-Za-z]) {0}(?![\w.:/-])|(?<![\w.:/-]){0} [A-Za-z][A-Za-z])"
 """A word beside another one."""
 
 
