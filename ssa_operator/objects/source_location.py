@@ -35,6 +35,11 @@ class SourceLocation(Struct, frozen=True):
         return f"{visible_line(self.file)}:{self.line}{chain}"
 
 
+def location_data(location: SourceLocation | None) -> dict[str, Any]:
+    """The file and line for JSON, nothing without a location."""
+    return {} if location is None else {"file": location.file, "line": location.line}
+
+
 def field_text(path: FieldPath) -> str:
     """The field as Kubernetes' messages write it: `spec.containers[0].image`, `metadata.labels[a.b/c]`."""
     text = ""

@@ -38,8 +38,10 @@ from yarl import URL
 from ssa_operator.kube.api.access_reviews import Subject, authenticate, is_allowed, may_get_path
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.objects.annotations import LAST_APPLIED
 from ssa_operator.objects.kinds import Permission
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.http_connections import Connections, track_request
@@ -104,6 +106,11 @@ class AccessControl:
             (account, permission), lambda: is_allowed(self._client, permission, account)
         ):
             raise web.HTTPForbidden(text=f"{account.user} may not {permission}\n")
+
+    async def authorize_parent(self, operator: Operator, request: web.Request) -> None:
+        """Raise as `authorize_read` unless the request's account may get the parent in the request's path."""
+        resource = parents_of(operator, request).served.resource
+        await self.authorize_read(request, read_permission(resource, "get", *_named(request)))
 
     def _is_trusted(self, request: web.Request) -> bool:
         # A web page can make its own name resolve to this host (DNS rebinding); the browser sends that name.
@@ -300,25 +307,13 @@ class Server:
         return _json(folders | waiting)
 
     async def _objects(self, request: web.Request) -> web.Response:
-        parents = self._parents(request)
-        await self._access.authorize_read(request, _permission(parents, "list"))
+        parents = parents_of(self._operator, request)
+        await self._access.authorize_read(request, read_permission(parents.served.resource, "list"))
         return _json({"items": {_name(live): _view(parents, live) for live in parents}})
 
     async def _object(self, request: web.Request) -> web.Response:
-        parents = self._parents(request)
-        namespace, name = request.match_info.get("namespace", ""), request.match_info["name"]
-        await self._access.authorize_read(request, _permission(parents, "get", namespace, name))
-        live = parents.find(namespace, name)
-        if live is None:
-            raise web.HTTPNotFound(text=f"{request.match_info['folder']}: there is no {namespace}/{name}\n")
-        return _json(_view(parents, live))
-
-    def _parents(self, request: web.Request) -> Parents:
-        folder = request.match_info["folder"]
-        if folder in self._operator.folders:
-            return self._operator.folders[folder]
-        reason = self._operator.missing.get(folder, "there is no such template folder")
-        raise web.HTTPNotFound(text=f"{folder}: {reason}\n")
+        await self._access.authorize_parent(self._operator, request)
+        return _json(_view(*parent_of(self._operator, request)))
 
 
 def _log() -> logging.Logger:
@@ -330,8 +325,32 @@ def _log() -> logging.Logger:
     return log
 
 
-def _permission(parents: Parents, verb: str, namespace: str = "", name: str = "") -> Permission:
-    resource = parents.served.resource
+def parents_of(operator: Operator, request: web.Request) -> Parents:
+    """The parents of the folder in a request's path. Raises HTTPNotFound."""
+    folder = request.match_info["folder"]
+    if folder in operator.folders:
+        return operator.folders[folder]
+    reason = operator.missing.get(folder, "there is no such template folder")
+    raise web.HTTPNotFound(text=f"{folder}: {reason}\n")
+
+
+def parent_of(operator: Operator, request: web.Request) -> tuple[Parents, LiveObject]:
+    """The parent that a request's path names, and those of its folder. Raises HTTPNotFound."""
+    parents, (namespace, name) = parents_of(operator, request), _named(request)
+    live = parents.find(namespace, name)
+    if live is None:
+        where = f"{namespace}/{name}" if namespace else name
+        raise web.HTTPNotFound(text=f"{parents.folder.name}: there is no {where}\n")
+    return parents, live
+
+
+def _named(request: web.Request) -> tuple[str, str]:
+    """The namespace and name in a request's path."""
+    return request.match_info.get("namespace", ""), request.match_info["name"]
+
+
+def read_permission(resource: Resource, verb: str, namespace: str = "", name: str = "") -> Permission:
+    """What a reader of some objects, or of one, needs."""
     return Permission(group=resource.group, resource=resource.plural, namespace=namespace, name=name, verb=verb)
 
 
@@ -361,9 +380,7 @@ def redacted(body: Mapping[str, Any]) -> Mapping[str, Any]:
         if isinstance(body.get(field), Mapping)
     }
     annotations = body["metadata"].get("annotations", {})
-    shown = {
-        key: value for key, value in annotations.items() if key != "kubectl.kubernetes.io/last-applied-configuration"
-    }
+    shown = {key: value for key, value in annotations.items() if key != LAST_APPLIED}
     return {**body, **emptied, "metadata": {**body["metadata"], "annotations": shown}}
 
 

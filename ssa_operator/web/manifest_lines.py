@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ssa_operator.objects.field_attribution import Attribution, Writer
-from ssa_operator.objects.source_location import field_text
+from ssa_operator.objects.field_attribution import Attribution
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.tools.blame.annotated_yaml import yaml_lines
 from ssa_operator.tools.blame.blamed_object import BlamedObject, blamed_children
@@ -34,18 +33,10 @@ def _lines(blamed: BlamedObject) -> Iterator[dict[str, Any]]:
     fields = {field.path: field for field in blamed.fields}
     for line in yaml_lines(blamed.body):
         field = None if line.field is None else fields.get(line.field)
-        yield {"text": line.text} if field is None else {"text": line.text, **_writer(blamed, field)}
+        yield {"text": line.text} if field is None else {"text": line.text, **_written(blamed, field)}
 
 
-def _writer(blamed: BlamedObject, field: Attribution) -> dict[str, Any]:
-    data: dict[str, Any] = {"path": field_text(field.path), "writer": field.writer.value}
-    if field.writer is Writer.TEMPLATE and field.location is not None:
-        data |= {"file": field.location.file, "line": field.location.line}
-        if origin := blamed.origin(field):
-            data["origin"] = origin
-    elif field.writer is Writer.MANAGER:
-        owner = field.owners[0]
-        data |= {"manager": owner.manager, "time": owner.time}
-        if owner.subresource:
-            data["subresource"] = owner.subresource
-    return data
+def _written(blamed: BlamedObject, field: Attribution) -> dict[str, Any]:
+    """Who wrote a field. Its value is in the text."""
+    data = {name: value for name, value in blamed.field_data(field).items() if name != "value"}
+    return {"writer": field.writer.value, **data}

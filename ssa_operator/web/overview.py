@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from ssa_operator import __version__
 from ssa_operator.objects.render_result import RenderProblem
+from ssa_operator.objects.source_location import location_data
 from ssa_operator.operator.operator import Operator
 from ssa_operator.web.figures import Figures
 from ssa_operator.web.parent_rows import Filter, ParentRow, ParentRows
@@ -124,13 +124,4 @@ def _folders(operator: Operator, rows: ParentRows, visible: Collection[str]) -> 
 
 def problem_data(problem: RenderProblem) -> Mapping[str, Any]:
     """A problem of a template as JSON."""
-    location = problem.location
-    data: dict[str, Any] = {"message": problem.message}
-    if location is not None:
-        data |= {"file": location.file, "line": location.line}
-    return data
-
-
-def json_value(value: Any) -> Any:
-    """A value of these types as JSON's own types."""
-    return msgspec.to_builtins(value)
+    return {"message": problem.message} | location_data(problem.location)

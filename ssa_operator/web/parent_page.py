@@ -1,4 +1,4 @@
-"""One parent: the tree below it, what its children wait for, its conditions and Events.
+"""One parent: the tree below it, its conditions, and what its children wait for.
 
 Promises:
 - The tree is the one of `ssa-operator tree`: states, reasons and messages are those that the operator reports.
@@ -15,16 +15,16 @@ from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kinds import Permission
 from ssa_operator.objects.labelled_graph import NodeKey, labelled_graph
+from ssa_operator.objects.source_location import location_data
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.tools.connection.object_reference import FoundObject
+from ssa_operator.tools.graph.live_graph import is_hidden
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.listings import Listings
 from ssa_operator.tools.tree.object_tree import object_tree
 
 MayList = Callable[[Permission], Awaitable[bool]]
 """Whether the reader of a page has a permission."""
-
-EVENTS_LIMIT = 50
 
 
 async def parent_tree(
@@ -105,22 +105,16 @@ async def parent_edges(preview: Preview, parents: Parents, found: FoundObject) -
     """
     planned = await preview.plan(parents.parent(found.live))
     graph = labelled_graph(preview.render_traced(planned), preview.placed(planned))
-    secrets = planned.secrets
-
-    def shown(key: NodeKey) -> str | None:
-        if isinstance(key, Identity):
-            return None if secrets.of(key).name_object else key_of(key)
-        return None if key in secrets.queries else str(key)
-
-    edges = []
-    for edge in graph.edges:
-        source, target = shown(edge.source), shown(edge.target)
-        if source is None or target is None:
-            continue
-        data: dict[str, Any] = {"source": source, "target": target, "label": edge.label}
-        if edge.in_cycle:
-            data["cycle"] = True
-        if edge.location is not None:
-            data |= {"file": edge.location.file, "line": edge.location.line}
-        edges.append(data)
+    edges = [
+        {"source": _end(edge.source), "target": _end(edge.target), "label": edge.label}
+        | ({"cycle": True} if edge.in_cycle else {})
+        | location_data(edge.location)
+        for edge in graph.edges
+        if not any(is_hidden(end, planned.secrets) for end in (edge.source, edge.target))
+    ]
     return {"edges": edges, "problems": [str(problem) for problem in planned.rendered.problems]}
+
+
+def _end(key: NodeKey) -> str:
+    """An end of an edge: the key of a node, or the words for what only a query names."""
+    return key_of(key) if isinstance(key, Identity) else str(key)

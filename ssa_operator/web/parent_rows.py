@@ -186,11 +186,6 @@ class ParentRows:
             if not waiting:
                 del self._waiting[uid]
 
-    def find(self, folder: str, namespace: str, name: str) -> ParentRow | None:
-        """The row of a parent, None without one."""
-        found = self._rows.get(folder, {}).get((namespace, name))
-        return None if found is None else found.row
-
     def select(self, wanted: Filter, visible: Collection[str]) -> list[ParentRow]:
         """The rows of the `visible` folders that a filter selects, in order."""
         words = wanted.words

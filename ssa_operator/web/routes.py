@@ -6,7 +6,7 @@ Promises:
   answer shows, and `get` of a child whose manifest it shows.
 - No answer has a Secret's content.
 - The pages load nothing from elsewhere and run no inline script (Content-Security-Policy), and no page may frame them.
-- The API server is asked only while somebody looks at a parent.
+- The view asks the API server only while a page shows a parent.
 
 The routes:
 - `/api/v1/overview` with `folder`, `namespace`, `group`, `text`, `suspended`, `conflict`, `offset` and `limit`;
@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,11 +32,10 @@ from msgspec import Struct
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.kinds import Permission
-from ssa_operator.operator.http import AccessControl
+from ssa_operator.operator.http import AccessControl, parent_of, read_permission
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.parent_state import Parents
@@ -46,7 +45,7 @@ from ssa_operator.tools.tree.listings import Lists, Watches
 from ssa_operator.web.event_stream import PAUSE, EventStreams, Values, paced
 from ssa_operator.web.figures import INTERVAL, FigureSamples
 from ssa_operator.web.manifest_lines import manifest_of
-from ssa_operator.web.overview import MAX_PAGE, PAGE, json_value, make_overview
+from ssa_operator.web.overview import MAX_PAGE, PAGE, make_overview
 from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree
 from ssa_operator.web.parent_rows import Filter, ParentRows
 
@@ -96,10 +95,10 @@ class WebView:
     """The web view of a running operator, as an async context manager."""
 
     def __init__(self, operator: Operator) -> None:
-        self._operator = operator
+        self.operator = operator
         self._rows = ParentRows(operator.folders)
         self._samples = FigureSamples()
-        self._streams = EventStreams()
+        self.streams = EventStreams()
         self._assets = read_assets()
         client = operator.client
         self._client = DryRunClient(client.credentials)
@@ -117,7 +116,7 @@ class WebView:
 
     async def _sample(self) -> None:
         while True:
-            self._samples.take(self._operator.metrics, len(self._operator.queue))
+            self._samples.take(self.operator.metrics, len(self.operator.queue))
             await asyncio.sleep(INTERVAL)
 
     def routes(self, access: AccessControl) -> Iterable[web.RouteDef]:
@@ -148,15 +147,15 @@ class WebView:
         """The overview as JSON."""
         self._rows.follow()
         found = make_overview(
-            self._operator, self._rows, self._samples.figures(), wanted, visible, offset=offset, limit=limit
+            self.operator, self._rows, self._samples.figures(), wanted, visible, offset=offset, limit=limit
         )
-        value: dict[str, Any] = json_value(found)
+        value: dict[str, Any] = msgspec.to_builtins(found)
         return value
 
     def overview_version(self) -> object:
         """What changes with each overview."""
         self._rows.follow()
-        operator = self._operator
+        operator = self.operator
         leads = operator.leadership is not None and operator.leadership.leads
         return (
             self._rows.version,
@@ -168,34 +167,21 @@ class WebView:
 
     def folders(self) -> Mapping[str, Permission | None]:
         """The template folders, each with what a reader of its parents needs, None where the cluster serves none."""
-        running = self._operator.folders
+        running = self.operator.folders
         return {
-            name: _permission(running[name].served.resource, "list") if name in running else None
-            for name in self._operator.controllers.sources.folders
+            name: read_permission(running[name].served.resource, "list") if name in running else None
+            for name in self.operator.controllers.sources.folders
         }
-
-    def parents(self, request: web.Request) -> Parents:
-        """The informer of a request's folder. Raises HTTPNotFound."""
-        folder = request.match_info["folder"]
-        if folder in self._operator.folders:
-            return self._operator.folders[folder]
-        reason = self._operator.missing.get(folder, "there is no such template folder")
-        raise web.HTTPNotFound(text=f"{folder}: {reason}\n")
 
     def find(self, request: web.Request) -> tuple[Parents, FoundObject]:
         """The parent of a request. Raises HTTPNotFound."""
-        parents = self.parents(request)
-        namespace, name = request.match_info.get("namespace", ""), request.match_info["name"]
-        live = parents.find(namespace, name)
-        if live is None:
-            where = f"{namespace}/{name}" if namespace else name
-            raise web.HTTPNotFound(text=f"{parents.folder.name}: there is no {where}\n")
+        parents, live = parent_of(self.operator, request)
         return parents, FoundObject(resource=parents.served.resource, live=live)
 
     async def tree(self, request: web.Request, may: MayList) -> dict[str, Any]:
         """The tree of a request's parent, read once. Raises ApiError and CommandError."""
         parents, found = self.find(request)
-        return await parent_tree(Lists(self._client), self._operator.mapper, parents, found, may, SYSTEM.now())
+        return await parent_tree(Lists(self._client), self.operator.mapper, parents, found, may, SYSTEM.now())
 
     async def trees(self, request: web.Request, may: MayList) -> Values:
         """The tree of a request's parent, again after each change. It ends when the parent is gone."""
@@ -210,7 +196,7 @@ class WebView:
                         yield {"error": (error.text or "").strip(), "gone": True}
                         return
                     async with watches.round():
-                        value = await parent_tree(watches, self._operator.mapper, parents, found, may, SYSTEM.now())
+                        value = await parent_tree(watches, self.operator.mapper, parents, found, may, SYSTEM.now())
                     yield {**value, "notes": [*value["notes"], *watches.problems]}
                     await asyncio.sleep(PAUSE)
                     await _first(watches.change(), changed.wait())
@@ -230,15 +216,10 @@ class WebView:
         """What a reader of a child needs. Raises HTTPNotFound."""
         group, kind, namespace, name = _child_parts(child)
         try:
-            resource = await self._operator.mapper.resource(GroupKind(group, kind))
+            resource = await self.operator.mapper.resource(GroupKind(group, kind))
         except UnknownKind as error:
             raise web.HTTPNotFound(text=f"{error}\n") from error
-        return _permission(resource, "get", namespace, name)
-
-    async def send(
-        self, request: web.Request, values: Values, review: Callable[[], Awaitable[None]]
-    ) -> web.StreamResponse:
-        return await self._streams.send(request, values, review)
+        return read_permission(resource, "get", namespace, name)
 
 
 class _Requests:
@@ -265,7 +246,7 @@ class _Requests:
                 lambda: self._view.overview(wanted, visible, offset, limit),
                 lambda: (self._view.overview_version(), tuple(sorted(visible))),
             )
-            return await self._view.send(request, values, review)
+            return await self._view.streams.send(request, values, review)
         return _json(self._view.overview(wanted, visible, offset, limit))
 
     async def parent(self, request: web.Request) -> web.StreamResponse:
@@ -273,7 +254,7 @@ class _Requests:
         if "stream" in request.query:
             self._view.find(request)
             values = self._view.trees(request, self._may(request))
-            return await self._view.send(request, values, lambda: self._review(request))
+            return await self._view.streams.send(request, values, lambda: self._review(request))
         return _json(await _answered(self._view.tree(request, self._may(request))))
 
     async def edges(self, request: web.Request) -> web.StreamResponse:
@@ -287,9 +268,7 @@ class _Requests:
         return _json(await _answered(self._view.manifest(request, child)))
 
     async def _review(self, request: web.Request) -> None:
-        resource = self._view.parents(request).served.resource
-        namespace, name = request.match_info.get("namespace", ""), request.match_info["name"]
-        await self._access.authorize_read(request, _permission(resource, "get", namespace, name))
+        await self._access.authorize_parent(self._view.operator, request)
 
     def _may(self, request: web.Request) -> MayList:
         async def may(permission: Permission) -> bool:
@@ -300,10 +279,6 @@ class _Requests:
             return True
 
         return may
-
-
-def _permission(resource: Resource, verb: str, namespace: str = "", name: str = "") -> Permission:
-    return Permission(group=resource.group, resource=resource.plural, namespace=namespace, name=name, verb=verb)
 
 
 async def _answered(work: Awaitable[dict[str, Any]]) -> dict[str, Any]:

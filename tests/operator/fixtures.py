@@ -17,6 +17,7 @@ from ssa_operator.operator import operator as operator_module
 from ssa_operator.operator.operator_options import Options
 from tests.installed_crds import install_crds
 from tests.operator.harness import ECHOES, ROOT, Desk, MakeOptions, Operate, administrator, operating
+from tests.operator.lagging_client import Lag, LaggingClient
 from tests.operator.wall_clock import SteppingClock
 
 
@@ -24,6 +25,16 @@ from tests.operator.wall_clock import SteppingClock
 async def client(cluster: Cluster) -> AsyncIterator[Client]:
     async with Client(await administrator(cluster)) as client:
         yield client
+
+
+@pytest.fixture
+async def lagging(cluster: Cluster) -> AsyncIterator[LaggingClient]:
+    """A client whose view of the parents can lag. It is not behind yet."""
+    async with LaggingClient(await administrator(cluster)) as client:
+        client.lag = Lag(frozenset({"echoes"}))
+        client.lag.end()
+        yield client
+        client.lag.end()
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,13 +12,12 @@ from playwright.async_api import Page, async_playwright, expect
 
 from ssa_operator.operator.http import Server
 from ssa_operator.web.routes import WebView
+from tests.docs.browser import BROWSER
 from tests.operator.harness import Desk, Operate, echo, map_template, only
-
-BROWSER = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.skipif(BROWSER is None, reason="needs chromium, which Debian's package of that name has"),
+    pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome"),
 ]
 
 PATIENCE = 30_000

@@ -286,7 +286,7 @@ class Cache:
 
     def _notify(self, changes: Iterable[Change], own_versions: Collection[str] = ()) -> None:
         """Call every listener for every change, even if one of them raises. A change to one of the `own_versions` is an
-        echo that came before its answer: only listeners for own writes get it, whom `written` has not told of it.
+        echo that came before its answer. `written` did not report it, so the listeners for own writes get it here.
         Raises the first error at the end.
         """
         failures: list[Exception] = []

@@ -23,7 +23,7 @@ from ssa_operator.objects.identity import Identity, split_api_version
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.managed_fields import is_in_version
 from ssa_operator.objects.secret_fields import HIDDEN
-from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, location_data
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process.connection import Target
 from ssa_operator.operator.process.streams import CommandError
@@ -72,10 +72,11 @@ class BlamedObject(Struct, frozen=True, kw_only=True):
         identity = self.identity
         named = {"apiVersion": self.body["apiVersion"], "kind": identity.kind}
         named |= {"namespace": identity.namespace, "name": identity.name}
-        found: dict[str, Any] = {"object": named, "fields": [self._field(each) for each in self.fields]}
+        found: dict[str, Any] = {"object": named, "fields": [self.field_data(each) for each in self.fields]}
         return found | ({"note": self.note} if self.note else {})
 
-    def _field(self, field: Attribution) -> dict[str, Any]:
+    def field_data(self, field: Attribution) -> dict[str, Any]:
+        """One field of the data."""
         entry: dict[str, Any] = {"path": field_text(field.path), "value": field.value}
         if field.writer is Writer.TEMPLATE and field.location is not None:
             entry |= _location(field.location) | self._origin(field)
@@ -96,9 +97,8 @@ class BlamedObject(Struct, frozen=True, kw_only=True):
 
 
 def _location(location: SourceLocation) -> dict[str, Any]:
-    found: dict[str, Any] = {"file": location.file, "line": location.line}
-    chain = [{"file": each.file, "line": each.line} for each in location.included_from]
-    return found | ({"includedFrom": chain} if chain else {})
+    chain = [location_data(each) for each in location.included_from]
+    return location_data(location) | ({"includedFrom": chain} if chain else {})
 
 
 def _owner(owner: FieldOwner) -> dict[str, str]:

@@ -28,6 +28,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.objects.annotations import LAST_APPLIED
 from ssa_operator.objects.identity import split_api_version
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.manifest import group_kind
@@ -47,7 +48,6 @@ running requests (crdHandler.tearDown in apiextensions-apiserver/pkg/apiserver/c
 """
 
 _OPTIONS = request.ApplyOptions(manager=AS_DEV)
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 log = logging.getLogger("ssa_operator")
 
@@ -186,4 +186,4 @@ def _example_files(paths: Sequence[Path]) -> Iterator[Path]:
 def _as_kubectl(body: Mapping[str, Any], namespace: str) -> dict[str, Any]:
     metadata = {**body["metadata"], "namespace": namespace} if namespace else dict(body["metadata"])
     last = encode({**body, "metadata": metadata}).decode() + "\n"
-    return {**body, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), _LAST_APPLIED: last}}}
+    return {**body, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), LAST_APPLIED: last}}}

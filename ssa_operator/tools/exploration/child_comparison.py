@@ -20,7 +20,7 @@ from ssa_operator.objects.annotations import PREFIX, ApplyPolicy
 from ssa_operator.objects.field_attribution import Writer, attribute
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import HIDDEN
-from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, location_data
 from ssa_operator.reconcile.secrets.content_fields import ContentFields, hidden_in_live, prefix_of
 
 ABSENT = "(absent)"
@@ -68,8 +68,8 @@ class ChildDifference(Struct, frozen=True, kw_only=True):
 
     def data(self) -> dict[str, Any]:
         """The data for `--output json`."""
-        at = {} if self.location is None else {"file": self.location.file, "line": self.location.line}
-        return {"child": self.child, "field": self.field, "found": self.found, "expected": self.expected, **at}
+        data = {"child": self.child, "field": self.field, "found": self.found, "expected": self.expected}
+        return data | location_data(self.location)
 
 
 class Names(Struct, frozen=True):

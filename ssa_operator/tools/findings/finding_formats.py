@@ -16,6 +16,7 @@ import msgspec
 
 from ssa_operator import __version__
 from ssa_operator.objects.messages import escaped_json, visible_line, without_controls
+from ssa_operator.objects.source_location import location_data
 from ssa_operator.operator.process import streams
 from ssa_operator.tools.findings.codes import CODES, Severity
 from ssa_operator.tools.findings.findings import Finding
@@ -51,9 +52,7 @@ def _json(findings: Sequence[Finding]) -> str:
 def finding_data(finding: Finding) -> dict[str, Any]:
     """A finding as JSON."""
     data: dict[str, Any] = {"code": finding.code, "severity": finding.severity.value, "message": finding.text}
-    if finding.location is not None:
-        data |= {"file": finding.location.file, "line": finding.location.line}
-    return data | ({"fix": finding.fix} if finding.fix else {})
+    return data | location_data(finding.location) | ({"fix": finding.fix} if finding.fix else {})
 
 
 def _sarif(findings: Sequence[Finding]) -> str:

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from rich.text import Text
 
 from ssa_operator.objects.labelled_graph import GraphNode, LabelledEdge, LabelledGraph, NodeKey
-from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.objects.source_location import SourceLocation, location_data
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
 from ssa_operator.tools.terminal import printing
@@ -118,22 +118,18 @@ def graph_data(drawn: DrawnGraph) -> dict[str, Any]:
     names = _names(drawn.graph)
     nodes = []
     for node in drawn.graph.nodes:
-        data = {"id": names[node.key], "label": node.label, "manifest": node.manifest} | _place(node.location)
+        data = {"id": names[node.key], "label": node.label, "manifest": node.manifest} | location_data(node.location)
         state = drawn.state(node)
         found = {"finalizeHook": node.finalize_hook, "state": state.state, "message": state.message}
         nodes.append(data | {name: value for name, value in found.items() if value})
     edges = [
         {"from": names[edge.source], "to": names[edge.target], "label": edge.label, "awaited": edge.awaited}
         | ({"inCycle": True} if edge.in_cycle else {})
-        | _place(edge.location)
+        | location_data(edge.location)
         for edge in drawn.graph.edges
     ]
     note = {"note": drawn.note} if drawn.note else {}
     return {"parent": drawn.title, **note, "nodes": nodes, "edges": edges, "cycles": list(drawn.graph.cycles)}
-
-
-def _place(location: SourceLocation | None) -> dict[str, Any]:
-    return {} if location is None else {"file": location.file, "line": location.line}
 
 
 def mermaid(drawn: DrawnGraph) -> str:

@@ -57,7 +57,7 @@ def _redacted(graph: LabelledGraph, secrets: ParentSecrets) -> LabelledGraph:
     """The graph without the names that are a Secret's content."""
     if not secrets.name_objects:
         return graph
-    hidden = {node.key for node in graph.nodes if _is_hidden(node.key, secrets)}
+    hidden = {node.key for node in graph.nodes if is_hidden(node.key, secrets)}
     return LabelledGraph(
         nodes=tuple(replace(node, label=HIDDEN) if node.key in hidden else node for node in graph.nodes),
         edges=graph.edges,
@@ -65,7 +65,8 @@ def _redacted(graph: LabelledGraph, secrets: ParentSecrets) -> LabelledGraph:
     )
 
 
-def _is_hidden(key: NodeKey, secrets: ParentSecrets) -> bool:
+def is_hidden(key: NodeKey, secrets: ParentSecrets) -> bool:
+    """Whether the name of a node is a Secret's content."""
     if isinstance(key, Identity):
         return secrets.of(key).name_object
     return not isinstance(key, SourceLocation) and key in secrets.queries

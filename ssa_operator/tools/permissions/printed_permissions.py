@@ -18,6 +18,7 @@ from typing import Any
 from ssa_operator.kube.api.access_reviews import Subject
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.objects.messages import counted
+from ssa_operator.objects.source_location import location_data
 from ssa_operator.operator.permissions.rbac_roles import (
     Account,
     PolicyRule,
@@ -153,9 +154,7 @@ def _need_entry(need: PermissionNeed) -> dict[str, Any]:
         "purpose": need.purpose,
         "folder": need.folder,
     }
-    if need.location is not None:
-        entry |= {"file": need.location.file, "line": need.location.line}
-    return entry
+    return entry | location_data(need.location)
 
 
 # Manifests.

@@ -18,7 +18,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
-from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.objects.source_location import location_data
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process.connection import Target
 from ssa_operator.reconcile.field_changes import ChangeCause, ChangedFieldOwner, content
@@ -278,7 +278,7 @@ def object_data(change: ObjectChange) -> dict[str, Any]:
         "name": identity.name,
         "result": change.result.value,
         "message": "; ".join(filter(None, (change.message, change.notice))),
-        **_location_data(change.location),
+        **location_data(change.location),
         "adopted": change.adopted,
         "adoptedFrom": list(change.adopted_from),
         "fields": [
@@ -288,7 +288,7 @@ def object_data(change: ObjectChange) -> dict[str, Any]:
                 "after": each.after,
                 "cause": each.cause.value,
                 "managers": [_owner_data(owner) for owner in each.owners],
-                **_location_data(each.location),
+                **location_data(each.location),
             }
             for each in change.fields
         ],
@@ -315,7 +315,3 @@ def _owner_data(owner: ChangedFieldOwner) -> dict[str, str]:
         "subresource": owner.subresource,
         "time": owner.time,
     }
-
-
-def _location_data(location: SourceLocation | None) -> dict[str, Any]:
-    return {"file": location.file, "line": location.line} if location is not None else {}

@@ -18,12 +18,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ssa_operator.objects.annotations import LAST_APPLIED
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, POD_SPECS
+from ssa_operator.objects.source_location import value_at
 from ssa_operator.tools.scaffold.helm_hooks import replace_hooks, without_event
 from ssa_operator.tools.scaffold.notes import Notes
 from ssa_operator.tools.scaffold.secret_values import DRAWN, GIVEN, is_drawable
-from ssa_operator.tools.scaffold.server_fields import LAST_APPLIED, shows_cluster, without_server_fields
+from ssa_operator.tools.scaffold.server_fields import shows_cluster, without_server_fields
 
 _HELM = ("Helm", "Tiller")
 _HELM_LABELS = ("chart", "helm.sh/chart", "heritage")
@@ -142,7 +144,7 @@ def _remove_labels(bodies: Sequence[dict[str, Any]], notes: Notes) -> None:
     removed: dict[str, list[Mapping[str, Any]]] = {}
     for body in bodies:
         pod = POD_SPECS.get(GroupKind.of(body["apiVersion"], body["kind"]), ())
-        template = _at(body, (*pod[:-1], "metadata")) if len(pod) > 1 else None
+        template = value_at(body, (*pod[:-1], "metadata")) if len(pod) > 1 else None
         for metadata in (body["metadata"], template):
             if not isinstance(metadata, dict) or not isinstance(labels := metadata.get("labels"), dict):
                 continue
@@ -184,9 +186,3 @@ def _texts(value: Any, path: tuple[Any, ...]) -> Iterator[str]:
             yield from _texts(item, path)
     elif isinstance(value, str):
         yield value
-
-
-def _at(value: Any, path: tuple[str, ...]) -> Any:
-    for part in path:
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value

@@ -55,13 +55,17 @@ def replace_hooks(bodies: Sequence[dict[str, Any]], notes: Notes) -> None:
         _remove(body, notes)
 
 
+def _annotations(body: Mapping[str, Any]) -> dict[str, Any]:
+    return body["metadata"].get("annotations") or {}
+
+
 def _events(body: Mapping[str, Any]) -> list[str]:
-    hook = str((body["metadata"].get("annotations") or {}).get(_HOOK, ""))
+    hook = str(_annotations(body).get(_HOOK, ""))
     return [each.strip() for each in hook.split(",") if each.strip()]
 
 
 def _weight(body: Mapping[str, Any]) -> int:
-    text = str((body["metadata"].get("annotations") or {}).get(_WEIGHT, "0"))
+    text = str(_annotations(body).get(_WEIGHT, "0"))
     return int(text) if text.lstrip("+-").isdecimal() else 0
 
 
@@ -90,17 +94,17 @@ def _instruct(body: dict[str, Any], after: Sequence[Mapping[str, Any]], notes: N
         notes.add(f"Kubernetes deletes it when it has finished, so it runs once for each object ({PREFIX}apply)", body)
     if after:
         found["after"] = ", ".join(f"{each['kind']}/{each['metadata']['name']}" for each in after)
-    if (body["metadata"].get("annotations") or {}).get(_POLICY) == "keep":
+    if _annotations(body).get(_POLICY) == "keep":
         found["prune"] = "false"
         notes.add(f'the policy keep of Helm: the object stays when its parent goes ({PREFIX}prune: "false")', body)
     if found:
-        annotations = body["metadata"].get("annotations") or {}
+        annotations = _annotations(body)
         body["metadata"]["annotations"] = {**annotations, **{f"{PREFIX}{key}": text for key, text in found.items()}}
 
 
 def _remove(body: dict[str, Any], notes: Notes) -> None:
     """Remove Helm's annotations."""
-    annotations = body["metadata"].get("annotations") or {}
+    annotations = _annotations(body)
     removed = [key for key in annotations if key.startswith(HELM)]
     for key in removed:
         del annotations[key]

@@ -13,6 +13,7 @@ from typing import Any
 
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.manifest import POD_SPECS
+from ssa_operator.objects.source_location import value_at
 from ssa_operator.tools.scaffold.instance_names import InstanceNames
 from ssa_operator.tools.scaffold.notes import Notes
 
@@ -75,6 +76,5 @@ def _selector(body: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _mapping(value: Any, path: Sequence[str]) -> dict[str, Any] | None:
-    for part in path:
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value if isinstance(value, dict) else None
+    found = value_at(value, tuple(path))
+    return found if isinstance(found, dict) else None

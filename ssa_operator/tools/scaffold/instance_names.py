@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from ssa_operator.objects.source_location import FieldPath, field_text
+from ssa_operator.objects.source_location import FieldPath, field_text, value_at
 from ssa_operator.tools.offline.template_folders import possible_plurals
 from ssa_operator.tools.scaffold.escaped_text import TemplateText
 from ssa_operator.tools.scaffold.named_texts import NamedTexts
@@ -97,7 +97,7 @@ class InstanceNames:
         self._labels = frozenset(pair for body in self.bodies for pair in _labels_in(body))
         for body in self.bodies:
             self._add(body["kind"], body["metadata"]["name"], body["metadata"].get("namespace") or "")
-            produced = _at(body, _PRODUCED.get(body["kind"], ("",)))
+            produced = value_at(body, _PRODUCED.get(body["kind"], ("",)))
             if isinstance(produced, str):
                 self._add("Secret", produced, "")
         sets = {body["metadata"]["name"]: body for body in self.bodies if body["kind"] == "StatefulSet"}
@@ -272,12 +272,6 @@ def _labels_in(value: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for item in value:
             yield from _labels_in(item)
-
-
-def _at(value: Any, path: tuple[str, ...]) -> Any:
-    for part in path:
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
 
 
 _PROSE = r"(?:(?<=[A-Za-z][A-Za-z]) {0}(?![\w.:/-])|(?<![\w.:/-]){0} [A-Za-z][A-Za-z])"

@@ -13,13 +13,13 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
+from ssa_operator.objects.annotations import LAST_APPLIED
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.manifest import POD_SPECS, SERVER_OWNED
+from ssa_operator.objects.source_location import value_at
 
 Defaults: TypeAlias = Mapping[str, Any]
 """Values by the path of their field. `*` is every item of a list or field of a mapping."""
-
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 _ANNOTATIONS = (
     LAST_APPLIED,
@@ -187,7 +187,7 @@ def without_server_fields(body: Mapping[str, Any]) -> dict[str, Any]:
     spec = result.get("spec")
     if isinstance(spec, dict):
         _clean_spec(kind, spec, body)
-    pod = _at(result, POD_SPECS.get(kind, ("",)))
+    pod = value_at(result, POD_SPECS.get(kind, ("",)))
     if isinstance(pod, dict):
         _clean_pod(kind, pod)
     for path, value in {**_ROOTS.get(kind, {}), **_under(("spec",), _SPECS.get(kind, {}))}.items():
@@ -202,12 +202,6 @@ def without_server_fields(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def _under(path: tuple[str, ...], defaults: Defaults) -> Defaults:
     return {".".join((*path, inner)): value for inner, value in defaults.items()}
-
-
-def _at(value: Any, path: tuple[str, ...]) -> Any:
-    for part in path:
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
 
 
 def _clean_spec(kind: GroupKind, spec: dict[str, Any], body: Mapping[str, Any]) -> None:
@@ -276,7 +270,7 @@ def _drop_empty(holder: dict[str, Any], *fields: str) -> None:
 
 def _remove_from_template(kind: GroupKind, body: dict[str, Any]) -> None:
     """Remove what kubectl and the Job controller write into the metadata of a pod template."""
-    template = _at(body, POD_SPECS[kind][:-1])
+    template = value_at(body, POD_SPECS[kind][:-1])
     metadata = template.get("metadata")
     if not isinstance(metadata, dict) or kind.kind == "Pod":
         return

@@ -72,15 +72,21 @@ class Listings(ABC):
 
 
 class Lists(Listings):
-    """Lists each scope when it is read."""
+    """Lists each scope once, when it is first read: several parents of a command have their children in one scope."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self._listed: dict[Scope, Listing] = {}
 
     async def read(self, scopes: Iterable[Scope]) -> Mapping[Scope, Listing]:
-        wanted = list(dict.fromkeys(scopes))
+        wanted = dict.fromkeys(scopes)
+        new = [scope for scope in wanted if scope not in self._listed]
         # Metadata is small, so it comes in one page.
         answers = await gather_limited(
-            lambda scope: self.client.list_scope(scope, 0 if scope.metadata_only else PAGE), wanted
+            lambda scope: self.client.list_scope(scope, 0 if scope.metadata_only else PAGE), new
         )
-        return dict(zip(wanted, map(_listing, answers), strict=True))
+        self._listed |= zip(new, map(_listing, answers), strict=True)
+        return {scope: self._listed[scope] for scope in wanted}
 
 
 class Watches(Listings):

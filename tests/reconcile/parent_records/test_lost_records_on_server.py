@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from tests.devcluster.waiting import until
 from tests.operator.harness import (
@@ -19,7 +17,6 @@ from tests.operator.harness import (
     Desk,
     MakeOptions,
     Operate,
-    administrator,
     echo,
     is_ready,
     map_template,
@@ -27,7 +24,7 @@ from tests.operator.harness import (
     operating,
     uid,
 )
-from tests.operator.lagging_client import Lag, LaggingClient
+from tests.operator.lagging_client import LaggingClient
 from tests.operator.test_burst import held
 from tests.reconcile.apply_once.test_once import MADE_ONCE, ONCE, record
 from tests.reconcile.finalization.test_deletion import CLEANUP, finalizers, inventory
@@ -47,16 +44,6 @@ rules: []
 """
 
 TWO_MAPS = map_template("plain", x="spec.replicas")
-
-
-@pytest.fixture
-async def lagging(cluster: Cluster) -> AsyncIterator[LaggingClient]:
-    """A client that is not behind yet."""
-    async with LaggingClient(await administrator(cluster)) as client:
-        client.lag = Lag(frozenset({"echoes"}))
-        client.lag.end()
-        yield client
-        client.lag.end()
 
 
 @pytest.fixture

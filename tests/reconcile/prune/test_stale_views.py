@@ -5,13 +5,12 @@ view, and comes to the same result as any other when it catches up.
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.objects.causes import Cause
@@ -26,7 +25,6 @@ from tests.operator.harness import (
     PATIENCE,
     Desk,
     MakeOptions,
-    administrator,
     config_map,
     echo,
     holds,
@@ -44,16 +42,6 @@ pytestmark = pytest.mark.cluster
 MAPS = "configmaps"
 
 ROLES = "clusterroles.rbac.authorization.k8s.io"
-
-
-@pytest.fixture
-async def lagging(cluster: Cluster) -> AsyncIterator[LaggingClient]:
-    """A client that is not behind yet."""
-    async with LaggingClient(await administrator(cluster)) as client:
-        client.lag = Lag(frozenset({"echoes"}))
-        client.lag.end()
-        yield client
-        client.lag.end()
 
 
 @pytest.fixture
