@@ -144,7 +144,9 @@ export function useKeys(keys: Record<string, (event: KeyboardEvent) => void>): v
         target.blur();
         return;
       }
-      if (event.metaKey || event.ctrlKey || event.altKey || field || help.value) return;
+      // The dialog itself tells, because its `close` event comes later than the key that closes it.
+      const inDialog = document.querySelector("dialog[open]") !== null;
+      if (event.metaKey || event.ctrlKey || event.altKey || field || inDialog) return;
       if (event.key === "Enter" && target.matches("a, button, summary")) return;
       const action = latest.current[event.key];
       if (action !== undefined) {
