@@ -2,6 +2,7 @@
 
 Promises:
 - `yes`, `on`, `y` and their opposites are booleans; `0644` is octal, `0b101` binary, `1_000` a number.
+- An integer beyond 64 bits is a float, as in the API server.
 - Dates and `1:30` are texts, as in YAML 1.2.
 
 kubectl, Helm and the API server read YAML by `sigs.k8s.io/yaml`; the rules are in its `goyaml.v2/resolve.go`.
@@ -21,10 +22,11 @@ _WORDS = {
     **{form: True for word in ("y", "yes", "on") for form in (word, word.capitalize(), word.upper())},
     **{form: False for word in ("n", "no", "off") for form in (word, word.capitalize(), word.upper())},
 }
-_CANDIDATE = re.compile(r"[-+]?(?:0[0-9bBoOxX_]|[0-9]+_).*", re.ASCII)
+_CANDIDATE = re.compile(r"[-+]?(?:0[0-9bBoOxX_].*|[0-9]+_.*|[0-9]{19,})", re.ASCII)
 _INT = re.compile(r"([-+]?)(0[xX]|0[oO]|0[bB]|0(?=[0-7])|)([0-9a-fA-F]+)", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 _BASES = {"0x": 16, "0o": 8, "0b": 2, "0": 8, "": 10}
+_SIGNED_END, _UNSIGNED_END = 2**63, 2**64
 
 
 def kubectl_scalar(text: str) -> Any:
@@ -43,9 +45,11 @@ def kubectl_scalar(text: str) -> Any:
         else:
             if number in INTEGERS:
                 return number
+            if 0 < number < _UNSIGNED_END:
+                return float(number)
     if not _FLOAT.fullmatch(plain):
         return SAME
     value = float(plain)
     if value in (float("inf"), float("-inf")):
         return SAME
-    return int(value) if value.is_integer() and int(value) in INTEGERS else value
+    return int(value) if value.is_integer() and abs(value) < _SIGNED_END else value

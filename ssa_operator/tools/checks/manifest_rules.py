@@ -1,4 +1,4 @@
-"""Rules about the manifests of one parent: images, selectors, ports, volumes and readiness.
+"""Rules about the manifests of one parent: images, selectors, ports, volumes, Jobs and readiness.
 
 Promises:
 - A rule reads nothing but manifests. Each finding has the line of the field that causes it.
@@ -27,6 +27,8 @@ _HANDLERS = ("startupProbe", "readinessProbe", "livenessProbe")
 
 _SELECTING = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 """The workloads whose selector must match their pod template."""
+
+_JOB = GroupKind("batch", "Job")
 
 _NEVER_WRITTEN = frozenset(
     GroupKind(f"{group}.istio.io", kind)
@@ -192,6 +194,21 @@ def _statuses_never_written(documents: Sequence[Document], not_awaited: Containe
             )
 
 
+def _repeated_jobs(documents: Sequence[Document]) -> Iterable[Finding]:
+    for document in documents:
+        body = _ManifestField(document, (), document.body)
+        annotations = body["metadata"]["annotations"].mapping
+        limit = body["spec"]["ttlSecondsAfterFinished"]
+        if document.identity.group_kind != _JOB or limit.value is None or f"{PREFIX}on" in annotations:
+            continue
+        if annotations.get(f"{PREFIX}apply") != "Once":
+            yield limit.finding(
+                "repeated-job",
+                "lets Kubernetes delete the Job after it finished, and the operator runs it again each time",
+                f"set the annotation {PREFIX}apply: Once, or leave out the field",
+            )
+
+
 def _unknown(name: str, known: Iterable[Any], owner: str) -> tuple[str, str]:
     """The message and the fix for a name that doesn't exist."""
     names = ", ".join(sorted(each for each in known if isinstance(each, str)))
@@ -204,6 +221,7 @@ _RULES: tuple[Callable[[Sequence[Document]], Iterable[Finding]], ...] = (
     _unknown_ports,
     _unknown_volumes,
     _selects_nothing,
+    _repeated_jobs,
 )
 
 

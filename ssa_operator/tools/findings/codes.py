@@ -280,6 +280,15 @@ CODES: Mapping[str, Code] = {
             "endpoints. Write the labels of the pod template into the selector."
         ),
     ),
+    "repeated-job": Code(
+        severity=Severity.WARNING,
+        title="a Job with a TTL that the operator runs again and again",
+        explanation=(
+            "Kubernetes deletes a Job with ttlSecondsAfterFinished when it has finished. The operator then finds that "
+            "a child is missing, and creates it again. A Job that runs once for each parent has the annotation "
+            "ssa-operator.dev/apply: Once."
+        ),
+    ),
     "plain-password": Code(
         severity=Severity.WARNING,
         title="a password in the text of a template",

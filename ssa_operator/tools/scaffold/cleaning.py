@@ -128,8 +128,9 @@ def _remove_content(
     for key, value in plain.items():
         found[key] = DRAWN if is_drawable(key, value, names) else GIVEN
         first = drawn.setdefault(value, (secret["metadata"]["name"], key)) if found[key] == DRAWN else None
-        if first is not None and first[0] != secret["metadata"]["name"]:
-            found[key] = "/".join(first)
+        own = secret["metadata"]["name"]
+        if first is not None and first != (own, key):
+            found[key] = f"/{first[1]}" if first[0] == own else "/".join(first)
     given = [key for key, word in secret["stringData"].items() if word == GIVEN]
     if len(given) < len(plain):
         notes.add("its values are drawn for each object by generated()", secret)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.tools.blame.annotated_yaml import yaml_lines
 
 _SYNTAX = re.compile(r"\{\{|\{%|\{#")
@@ -59,6 +60,12 @@ class TemplateText:
         """Data with marks as the text of a template."""
         text = yaml_document(self._escaped(value))
         return self._mark.sub(lambda found: self._expressions[self._number(found[0])], text)
+
+    def line(self, value: Any, path: FieldPath) -> int:
+        """The line of a field in the text of `write`."""
+        escaped = tuple(self._escaped(part) for part in path)
+        lines = enumerate(yaml_lines(self._escaped(value)), 1)
+        return next((at for at, each in lines if (each.field or ())[: len(path)] == escaped), 1)
 
     def _make(self, text: str) -> str:
         if text not in self._expressions:

@@ -1,66 +1,108 @@
 """Adds the label of the instance where two parents would select each other's pods.
 
 Promises:
-- A selector of a workload, a Service or a disruption budget that is the same for all parents, and the pods of the set,
-  get the label `app.kubernetes.io/instance` with the name of the parent.
+- A selector that is the same for all parents, and the pods of the set that it selects, get the label
+  `app.kubernetes.io/instance` with the name of the parent. That holds for workloads, Services, disruption budgets,
+  network policies, affinities and topology spread constraints.
 - Selectors that differ for each parent, and those of pods that are not in the set, stay.
+- A selector that selects all pods of its namespace, or pods of other namespaces, stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.label_selectors import selects
 from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.source_location import value_at
-from ssa_operator.tools.scaffold.instance_names import InstanceNames
+from ssa_operator.tools.scaffold.instance_names import NAMESPACE_LABEL, InstanceNames
 from ssa_operator.tools.scaffold.notes import Notes
 
 LABEL = "app.kubernetes.io/instance"
 """The label that tells the pods of two parents apart."""
 
 _SELECTING = ("DaemonSet", "Deployment", "PodDisruptionBudget", "ReplicaSet", "StatefulSet")
+_PLAIN = (GroupKind("", "Service"), GroupKind("", "ReplicationController"))
+_POLICY = GroupKind("networking.k8s.io", "NetworkPolicy")
+_POSITIVE = ("In", "Exists")
+
+
+class _Selector(Struct, frozen=True):
+    """A selector of pods in a manifest."""
+
+    body: Mapping[str, Any]
+    holder: dict[str, Any]
+    """The LabelSelector, or the labels themselves."""
+    plain: bool = False
+    """Whether it has labels only, as that of a Service."""
+
+    def selects(self, labels: Mapping[str, Any]) -> bool:
+        return selects({"matchLabels": self.holder} if self.plain else self.holder, labels)
+
+    def is_positive(self) -> bool:
+        """Whether it names a label that the pods must have."""
+        labels = self.holder if self.plain else self.holder.get("matchLabels")
+        return bool(labels) or any(each.get("operator") in _POSITIVE for each in self.expressions())
+
+    def is_same(self, names: InstanceNames) -> bool:
+        """Whether it is the same for all parents."""
+        labels = self.holder if self.plain else self.holder.get("matchLabels") or {}
+        return all(names.label(key, value) == value for key, value in labels.items()) and all(
+            names.label(str(each.get("key")), value) == value
+            for each in self.expressions()
+            for value in each.get("values") or ()
+        )
+
+    def expressions(self) -> list[Mapping[str, Any]]:
+        found = None if self.plain else self.holder.get("matchExpressions")
+        return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+
+    def labels(self) -> dict[str, Any]:
+        """Where the label is added."""
+        found: dict[str, Any] = self.holder
+        if not self.plain:
+            found = self.holder["matchLabels"] = self.holder.get("matchLabels") or {}
+        return found
 
 
 def add_instance_labels(bodies: Sequence[dict[str, Any]], names: InstanceNames, notes: Notes) -> None:
     """Add the label to selectors and pods. No object exists yet, so that immutable selectors can change."""
-    pods = [labels for body in bodies if (labels := _pod_labels(body)) is not None]
-    shared = [
-        (body, selector)
-        for body in bodies
-        if (selector := _selector(body))
-        and all(names.label(key, value) == value for key, value in selector.items())
-        and any(_selects(selector, labels) for labels in pods)
-    ]
-    fixed = [(body, selector) for body, selector in shared if _has_label(selector, pods)]
-    notes.add(f"the selector is the same for all objects, because the pods have a label {LABEL} of their own", *[
-        body for body, _ in fixed
-    ])  # fmt: skip
-    free = [(body, selector) for body, selector in shared if not _has_label(selector, pods)]
-    if not free:
-        return
-    changed = [body for body, _ in free]
-    mark = names.text.mark("name")
+    pods = [(body, labels) for body in bodies if (labels := _pod_labels(body)) is not None]
+    values = [_value(labels, names) for _, labels in pods]
+    changes: list[tuple[Mapping[str, Any], dict[str, Any], str]] = []
     for body in bodies:
-        labels = _pod_labels(body)
-        if labels is not None and any(_selects(selector, labels) for _, selector in free):
-            changed.append(body)
-    for labels in pods:
-        if any(_selects(selector, labels) for _, selector in free):
-            labels.setdefault(LABEL, mark)
-    for _, selector in free:
-        selector[LABEL] = mark
+        for selector in _selectors(body, names.namespace):
+            if not selector.is_positive():
+                notes.add("a selector selects pods of other objects in the namespace, too", body)
+                continue
+            chosen = [at for at, (_, labels) in enumerate(pods) if selector.selects(labels)]
+            if not chosen or not selector.is_same(names):
+                continue
+            value = values[chosen[0]]
+            if value is None or any(values[at] != value for at in chosen):
+                notes.add(
+                    f"the selector is the same for all objects, because the pods have a label {LABEL} of their own",
+                    body,
+                )
+                continue
+            changes.append((body, selector.labels(), value))
+            changes += [(*pods[at], value) for at in chosen if LABEL not in pods[at][1]]
+    for _, labels, value in changes:
+        labels[LABEL] = value
+    changed = [body for body in bodies if any(body is each for each, _, _ in changes)]
     notes.add(f"the label {LABEL} is added to selectors and pods, so that two objects don't share them", *changed)
 
 
-def _selects(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    return selector.items() <= labels.items()
-
-
-def _has_label(selector: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the pods of a selector have the label with a value of their own."""
-    return any(LABEL in labels for labels in pods if _selects(selector, labels))
+def _value(labels: Mapping[str, Any], names: InstanceNames) -> str | None:
+    """The label's value for pods: the parent's name, or their own one; None if that is the same for all parents."""
+    if LABEL not in labels:
+        return names.text.mark("name")
+    value = names.label(LABEL, labels[LABEL])
+    return value if value != labels[LABEL] else None
 
 
 def _pod_labels(body: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -69,10 +111,51 @@ def _pod_labels(body: Mapping[str, Any]) -> dict[str, Any] | None:
     return None if path is None else _mapping(body, (*path[:-1], "metadata", "labels"))
 
 
-def _selector(body: Mapping[str, Any]) -> dict[str, Any] | None:
-    if body["kind"] == "Service":
-        return _mapping(body, ("spec", "selector"))
-    return _mapping(body, ("spec", "selector", "matchLabels")) if body["kind"] in _SELECTING else None
+def _selectors(body: Mapping[str, Any], namespace: str) -> Iterator[_Selector]:
+    """The selectors of a manifest that select pods of its own namespace."""
+    kind = GroupKind.of(body["apiVersion"], body["kind"])
+    own = _mapping(body, ("spec", "selector"))
+    if own is not None and body["kind"] in _SELECTING:
+        yield _Selector(body, own)
+    elif own and kind in _PLAIN:
+        yield _Selector(body, own, plain=True)
+    elif kind == _POLICY:
+        yield from (_Selector(body, each) for each in _policy_selectors(body, namespace))
+    pod = _mapping(body, POD_SPECS.get(kind, ("",)))
+    if pod is not None:
+        yield from (_Selector(body, each) for each in _pod_selectors(pod))
+
+
+def _policy_selectors(body: Mapping[str, Any], namespace: str) -> Iterator[dict[str, Any]]:
+    own = _mapping(body, ("spec", "podSelector"))
+    if own is not None:
+        yield own
+    for direction, field in (("ingress", "from"), ("egress", "to")):
+        for rule in _items(body, ("spec", direction)):
+            for peer in _items(rule, (field,)):
+                found = _mapping(peer, ("podSelector",))
+                spaces = peer.get("namespaceSelector")
+                if found and (spaces is None or spaces == {"matchLabels": {NAMESPACE_LABEL: namespace}}):
+                    yield found
+
+
+def _pod_selectors(pod: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The selectors of affinities and of topology spread constraints."""
+    terms = list(_items(pod, ("topologySpreadConstraints",)))
+    for affinity in ("podAffinity", "podAntiAffinity"):
+        terms += _items(pod, ("affinity", affinity, "requiredDuringSchedulingIgnoredDuringExecution"))
+        preferred = _items(pod, ("affinity", affinity, "preferredDuringSchedulingIgnoredDuringExecution"))
+        terms += [term for each in preferred if (term := _mapping(each, ("podAffinityTerm",))) is not None]
+    for term in terms:
+        if not term.get("namespaces") and term.get("namespaceSelector") is None:
+            found = _mapping(term, ("labelSelector",))
+            if found:
+                yield found
+
+
+def _items(value: Any, path: Sequence[str]) -> list[dict[str, Any]]:
+    found = value_at(value, tuple(path))
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _mapping(value: Any, path: Sequence[str]) -> dict[str, Any] | None:

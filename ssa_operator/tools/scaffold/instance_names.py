@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from ssa_operator.objects.source_location import FieldPath, field_text, value_at
+from ssa_operator.objects.source_location import FieldPath, value_at
 from ssa_operator.tools.offline.template_folders import possible_plurals
 from ssa_operator.tools.scaffold.escaped_text import TemplateText
 from ssa_operator.tools.scaffold.named_texts import NamedTexts
-from ssa_operator.tools.scaffold.notes import title
 from ssa_operator.tools.scaffold.reference_fields import FieldPlace, metadata_place, place_of
 
 _NAME = "name"
@@ -31,9 +30,13 @@ _FIXED_LABELS = frozenset({
 """Labels that are the same for all instances."""
 
 _LABEL_FIELDS = frozenset({"labels", "matchLabels", "selector"})
-_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+_POD_LABEL = "statefulset.kubernetes.io/pod-name"
 _IDENTITIES = frozenset({"APIService", "CSIDriver", "CSINode", "Namespace", "Node"})
 """Kinds whose names mean something by themselves."""
+
+_OF_SETS = frozenset({"PersistentVolumeClaim", "Pod"})
+"""Kinds whose objects a StatefulSet makes, with names of its own."""
 
 _PRODUCED: Mapping[str, tuple[str, ...]] = {"Certificate": ("spec", "secretName")}
 """Fields of custom kinds with the name of a Secret that their controller creates."""
@@ -79,8 +82,8 @@ class InstanceNames:
     """The namespace of the manifests, '' if they name none."""
     bodies: Sequence[Mapping[str, Any]]
     text: TemplateText
-    kept: dict[tuple[str, str], None] = field(default_factory=dict)
-    """Texts in which the name of an object stayed, because it is an ordinary word: title and field."""
+    kept: list[FieldPath] = field(default_factory=list)
+    """Texts of the last manifest in which the name of an object stayed, because it is an ordinary word."""
     _instance: re.Pattern[str] = field(init=False)
     _bounded: re.Pattern[str] = field(init=False)
     _objects: dict[tuple[str, str], set[str]] = field(init=False, default_factory=dict)
@@ -144,6 +147,7 @@ class InstanceNames:
 
     def replaced(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """A manifest with all names replaced."""
+        self.kept = []
         return _Renaming(self, body).mapping(body, place_of(body), ())
 
     def label(self, key: str, value: Any) -> Any:
@@ -152,8 +156,10 @@ class InstanceNames:
         """
         if not isinstance(value, str) or key in _FIXED_LABELS:
             return value
-        if key == _NAMESPACE_LABEL:
+        if key == NAMESPACE_LABEL:
             return self.text.mark("namespace") if value == self.namespace else value
+        if key == _POD_LABEL:
+            return self._texts.pod(value)
         if (key, value) not in self._labels and not (value in self._names and self.contains(value)):
             return value
         if value in self._names:
@@ -173,9 +179,13 @@ class InstanceNames:
         """Whether any object of the set has this name."""
         return name in self._names
 
-    def in_text(self, value: str) -> tuple[str, bool]:
-        """A free text with new names, and whether a name stayed in it."""
-        found = self._texts.replaced(value)
+    def pod(self, name: str) -> str:
+        """The new name of a pod of a StatefulSet of the set, or of its claim; the name itself for any other."""
+        return self._texts.pod(name)
+
+    def in_text(self, value: str, before: str = "") -> tuple[str, bool]:
+        """A free text with new names, and whether a name stayed in it. `before` names the value."""
+        found = self._texts.replaced(value, before)
         return found, bool(self._texts.kept)
 
 
@@ -202,16 +212,17 @@ class _Renaming:
                 result[key] = self._inner(item, below, (*path, key))
         return result
 
-    def _inner(self, value: Any, place: FieldPlace, path: FieldPath) -> Any:
+    def _inner(self, value: Any, place: FieldPlace, path: FieldPath, before: str = "") -> Any:
         if isinstance(value, Mapping):
             return self.mapping(value, place, path)
         if isinstance(value, list):
-            return [self._inner(item, place.item(), (*path, at)) for at, item in enumerate(value)]
+            words = ["", *(item if isinstance(item, str) else "" for item in value)]
+            return [self._inner(item, place.item(), (*path, at), words[at]) for at, item in enumerate(value)]
         if not isinstance(value, str) or not place.free:
             return value
         if place.custom and place.field == "matchNames" and value == self.names.namespace:
             return self.names.text.mark("namespace")
-        return self._free(value, path)
+        return self._free(value, path, before)
 
     def _field(self, key: str, text: str, holder: Mapping[str, Any], place: FieldPlace, path: FieldPath) -> str:
         if path[:-1] == ("metadata",) and key in (_NAME, "namespace"):
@@ -222,9 +233,12 @@ class _Renaming:
         kind = place.kind_named_by(key, holder)
         if kind is not None and self._is_in_set(kind, text, holder):
             return self.names.renamed(text)
+        if kind in _OF_SETS:
+            return self.names.pod(text)
         if not place.below(key).free or (kind is not None and self.names.has_name(text)):
             return text
-        return self._free(text, path)
+        name = holder.get(_NAME)
+        return self._free(text, path, name if key == "value" and isinstance(name, str) else key)
 
     def _follows(self, namespace: str, holder: Mapping[str, Any], place: FieldPlace) -> bool:
         """Whether a namespace is that of an object of the set."""
@@ -243,6 +257,8 @@ class _Renaming:
     def _resource(self, name: Any, rule: Mapping[str, Any]) -> Any:
         """The name of an object in a rule of a role."""
         resources = {str(each).partition("/")[0] for each in rule.get("resources") or ()}
+        if isinstance(name, str) and resources & {"pods", "persistentvolumeclaims"} and self.names.pod(name) != name:
+            return self.names.pod(name)
         own = self.body["metadata"].get("namespace") or ""
         for kind in {body["kind"] for body in self.names.bodies}:
             is_meant = resources & {*possible_plurals(kind), "*"}
@@ -254,10 +270,10 @@ class _Renaming:
                 return self.names.renamed(name)
         return name
 
-    def _free(self, text: str, path: FieldPath) -> str:
-        found, kept = self.names.in_text(text)
+    def _free(self, text: str, path: FieldPath, before: str = "") -> str:
+        found, kept = self.names.in_text(text, before)
         if kept:
-            self.names.kept[title(self.body), field_text(path)] = None
+            self.names.kept.append(path)
         return found
 
 

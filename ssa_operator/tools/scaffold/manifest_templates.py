@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.source_location import field_text
 from ssa_operator.tools.scaffold.cleaning import clean
 from ssa_operator.tools.scaffold.escaped_text import TemplateText
 from ssa_operator.tools.scaffold.given_crds import given_crds, scopes_of
@@ -64,6 +66,7 @@ def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, si
     notes.add("replicas are left to its HorizontalPodAutoscaler", *without_scaled_replicas(bodies))
     parameters = Parameters(text, instance)
     files: dict[str, str] = {}
+    kept: list[str] = []
     for body in bodies:
         component = component_of(body, instance, bodies)
         written = renamed.replaced(body)
@@ -71,12 +74,19 @@ def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, si
         wired = copy.deepcopy(body)
         parameters.wire(wired, component)
         merged = _merged(written, wired, text)
+        head = ""
         if body["kind"] == "Secret" and "stringData" in merged:
-            for key, word in body["stringData"].items():
-                merged["stringData"][key] = _secret_value(word, renamed, text) or merged["stringData"][key]
-        files[_file_name(body, instance, bodies, files)] = text.write(merged)
+            words = body["stringData"]
+            head = "".join(f"{{% set {_variable(key)} = generated() %}}\n" for key in words if _is_read(key, words))
+            for key in words:
+                merged["stringData"][key] = _secret_value(key, words, renamed, text) or merged["stringData"][key]
+        name = _file_name(body, instance, bodies, files)
+        files[name] = head + text.write(merged)
+        kept += [f"{name}:{text.line(merged, path)} ({field_text(path)} of {title(body)})" for path in renamed.kept]
     _refuse_equal_names(bodies, renamed)
     _note_names(bodies, renamed, notes)
+    if kept:
+        notes.say(f"these texts have names of objects that are ordinary words, too, and stay: {', '.join(kept)}")
     files |= _settings(bodies, crds, notes)
     return ManifestTemplates(
         files=files,
@@ -87,13 +97,26 @@ def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, si
     )
 
 
-def _secret_value(word: str, renamed: InstanceNames, text: TemplateText) -> str | None:
+def _is_read(key: str, words: Mapping[str, str]) -> bool:
+    """Whether another value of the same Secret is the drawn value of this key."""
+    return words[key] == DRAWN and f"/{key}" in words.values()
+
+
+def _variable(key: str) -> str:
+    """The variable with the drawn value of a key."""
+    return f"generated_{re.sub('[^a-z0-9]+', '_', key.lower()).strip('_')}"
+
+
+def _secret_value(key: str, words: Mapping[str, str], renamed: InstanceNames, text: TemplateText) -> str | None:
     """The mark of a Secret's value, None for that of a field."""
+    word = words[key]
     if word == DRAWN:
-        return text.mark("generated()")
+        return text.mark(_variable(key) if _is_read(key, words) else "generated()")
     if word == GIVEN:
         return None
     name, _, key = word.partition("/")
+    if not name:
+        return text.mark(_variable(key))
     parts = renamed.renamed(name).split(text.mark("name"))
     pieces = [json.dumps(part) if part else None for part in parts]
     written = " ~ name ~ ".join(piece or '""' for piece in pieces).removeprefix('"" ~ ').removesuffix(' ~ ""')
@@ -169,6 +192,3 @@ def _note_names(bodies: Sequence[Mapping[str, Any]], renamed: InstanceNames, not
             notes.add("the name has a meaning of its own and stays, so only one object can have it", body)
         elif renamed.instance and not renamed.contains(name):
             notes.add(f"a name without {renamed.instance}, so the name of the object comes before it", body)
-    if renamed.kept:
-        fields = ", ".join(f"{field} of {owner}" for owner, field in renamed.kept)
-        notes.say(f"these texts have names of objects that are ordinary words, too, and stay: {fields}")

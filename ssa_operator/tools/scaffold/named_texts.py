@@ -4,6 +4,7 @@ Promises:
 - Only a whole name is one: it ends where a character is that no name holds.
 - The host of a Service, or of a pod of a StatefulSet, follows with its namespace. Hosts of other Services stay.
 - A name that is an ordinary word is one only within a host or an address.
+- The namespace of the manifests follows where a word says that it is one: `--namespace=web`, `kubectl -n web`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ _TOKEN = re.compile(r"(system:serviceaccount:)([a-z0-9-]+):([a-z0-9.-]+)|[A-Za-z
 
 _VARIABLE = re.compile(r"[A-Za-z0-9_]*", re.ASCII)
 _POD = re.compile(r"(.+)-([0-9]+)", re.ASCII)
+_NAMESPACE = r"""((?i:namespaces?)["']?(?:[ \t]?[=:][ \t]?|[ \t])["']?){0}(?![\w.-])"""
+_SHORT_OPTION = r"((?<![\w-])-n[ =]){0}(?![\w.-])"
+_NAMESPACE_WORD = re.compile(r"(?i:namespaces?)$")
+_CLIENTS = ("kubectl", "helm")
+"""Programs whose option -n names a namespace."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,10 +45,21 @@ class NamedTexts:
     """Whether a name is an ordinary word, too."""
     kept: set[str] = field(default_factory=set)
     """Names that the last text has, and that stayed."""
+    _namespaces: tuple[re.Pattern[str], re.Pattern[str]] = field(init=False)
 
-    def replaced(self, text: str) -> str:
-        """The text with new names."""
+    def __post_init__(self) -> None:
+        name = re.escape(self.namespace)
+        self._namespaces = (re.compile(_NAMESPACE.format(name)), re.compile(_SHORT_OPTION.format(name)))
+
+    def replaced(self, text: str, before: str = "") -> str:
+        """The text with new names. `before` is the field, the variable or the argument that names its value."""
         self.kept = set()
+        if text == self.namespace and _NAMESPACE_WORD.search(before):
+            return self.namespace_mark
+        after_word, after_option = self._namespaces
+        text = after_word.sub(lambda found: f"{found[1]}{self.namespace_mark}", text)
+        if any(each in text for each in _CLIENTS):
+            text = after_option.sub(lambda found: f"{found[1]}{self.namespace_mark}", text)
         return _TOKEN.sub(lambda found: self._account(found) if found[1] else self._token(found, text), text)
 
     def _account(self, found: re.Match[str]) -> str:
@@ -70,6 +87,12 @@ class NamedTexts:
             return f"{before}{self.names_of_pods(core[:-1])}-{after}"
         return f"{before}{self._host(core)}{after}"
 
+    def pod(self, name: str) -> str:
+        """The new name of a pod of a StatefulSet, or of its claim; the name itself for any other."""
+        found = _POD.fullmatch(name)
+        is_pod = found is not None and found[1] in self.sets
+        return f"{self.names_of_pods(found[1])}-{found[2]}" if found is not None and is_pod else name
+
     def names_of_pods(self, name: str) -> str:
         """The new name of a StatefulSet, or of its claims."""
         if name in self.names:
@@ -79,9 +102,8 @@ class NamedTexts:
 
     def _host(self, host: str) -> str:
         pod, dot, rest = host.partition(".")
-        is_pod = (found := _POD.fullmatch(pod)) is not None and found[1] in self.sets
-        if is_pod and found is not None:
-            renamed = f"{self.names_of_pods(found[1])}-{found[2]}"
+        renamed = self.pod(pod)
+        if renamed != pod:
             if not dot:
                 return renamed
             below = self.names.get(rest) if rest in self.services else self._service(rest)

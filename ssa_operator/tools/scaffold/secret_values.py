@@ -2,7 +2,7 @@
 
 Promises:
 - A text that means something is not drawn: a name of the set, an address, JSON, words, a user, a number, a format.
-- A value that several Secrets have is drawn in the first of them.
+- A value that several fields of Secrets have is drawn in the first of them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 
 DRAWN, GIVEN = "drawn", "given"
 """Stand for a value that `generated()` draws, and for one that the author of a parent gives. `Secret/key` stands for
-the value of another Secret.
+the value of another Secret, and `/key` for another one of the same Secret.
 """
 
 _MEANING = re.compile(

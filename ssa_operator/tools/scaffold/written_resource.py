@@ -26,6 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator import __version__
 from ssa_operator.operator.process import streams
@@ -33,7 +34,7 @@ from ssa_operator.operator.process.streams import CommandError, OutputFormat, wr
 from ssa_operator.rendering.folder.contained_files import read_text, write_bytes
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.tools.cases.case_runs import load_project, update_case
-from ssa_operator.tools.cases.golden_cases import CASES, PARENT
+from ssa_operator.tools.cases.golden_cases import CASES, PARENT, PROBLEMS
 from ssa_operator.tools.offline.parent_documents import read_objects
 from ssa_operator.tools.offline.template_folders import crd_kinds
 from ssa_operator.tools.permissions.needed_permissions import Files, OperatorSettings, needed_permissions
@@ -124,6 +125,9 @@ def write_resource(
     `given` may be a link.
     """
     files = _with_expected(_files(made, folders, from_crd), made, folders)
+    if problems := files.get(folders.case(made.names) / PROBLEMS):
+        note = f"the operator reports problems for the object of the golden case: {'; '.join(problems.splitlines())}"
+        made = replace(made, notes=[*made.notes, note])
     if project is not None:
         files = {**_project_files(project, made), **files}
     for name, each in made.given_crds.items():

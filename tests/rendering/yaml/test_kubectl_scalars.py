@@ -20,7 +20,8 @@ STARTS = ("", "-", "+")
 BODIES = (
     "0", "00", "07", "0644", "08", "089", "0o17", "0O17", "0o8", "0b101", "0B11", "0b2", "0x1F", "0X1f", "0xg", "1_000",
     "1_", "0_7", "0x_f", "1__0", "1_0.5", "1_0e1", "1e3", "08.5", "0.5", ".5", "1.", "1:30", "2024-01-31", "12-3", "1a",
-    "0_", "0b_1", "0777_",
+    "0_", "0b_1", "0777_", "9223372036854775807", "9223372036854775808", "9223372036854775809", "18446744073709551615",
+    "18446744073709551616", f"1{'0' * 30}", "0x7FFFFFFFFFFFFFFF", "0xFFFFFFFFFFFFFFFF",
 )  # fmt: skip
 SCALARS = (*WORDS, *map("".join, itertools.product(STARTS, BODIES)))
 HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
@@ -44,6 +45,8 @@ def read(text: str) -> Any:
         ("!!str 0644", "0644"),
         ("1:30", "1:30"),
         ("2024-01-31", "2024-01-31"),
+        ("9223372036854775807", 9223372036854775807),
+        ("18446744073709551615", 18446744073709551616.0),
     ],
 )
 def test_a_scalar_is_what_kubectl_sends(text: str, value: Any) -> None:
@@ -70,7 +73,7 @@ def test_every_scalar_is_read_as_kubectl_reads_it(kubectl: Kubectl) -> None:
     (found,) = objects(document, "in.yaml")
     for at, text in enumerate(SCALARS):
         ours, theirs = found.body["data"][f"k{at}"], sent["data"][f"k{at}"]
-        same = math.isclose(ours, theirs) if isinstance(theirs, float) else ours == theirs
+        same = math.isclose(ours, theirs) if float in (type(ours), type(theirs)) else ours == theirs
         assert same, (text, ours, theirs)
         assert [isinstance(ours, each) for each in (str, bool)] == [isinstance(theirs, each) for each in (str, bool)]
 

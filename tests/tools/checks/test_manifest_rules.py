@@ -210,3 +210,25 @@ def test_a_kind_that_is_known_better_has_no_finding() -> None:
     text = SILENT.format(group="networking.istio.io", kind="Sidecar", annotations="{}")
     written = frozenset({GroupKind("networking.istio.io", "Sidecar")})
     assert check_manifests(objects(text, "web.yaml"), written) == []
+
+
+JOB = """apiVersion: batch/v1
+kind: Job
+metadata: {name: seed}
+spec:
+  ttlSecondsAfterFinished: 60
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: seed, image: "seed:1"}]
+"""
+
+
+def test_a_job_that_its_ttl_deletes_runs_once() -> None:
+    (found,) = check(JOB)
+    assert (found.code, found.location and found.location.line) == ("repeated-job", line(JOB, "ttl"))
+    assert "ssa-operator.dev/apply: Once" in str(found)
+    for annotation in ("apply: Once", "on: finalize"):
+        annotated = JOB.replace("{name: seed}", f"{{name: seed, annotations: {{ssa-operator.dev/{annotation}}}}}")
+        assert check(annotated) == []
+    assert check(JOB.replace("  ttlSecondsAfterFinished: 60\n", "")) == []

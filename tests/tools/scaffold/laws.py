@@ -96,11 +96,24 @@ def _without_noted(body: dict[str, Any], notes: Sequence[str], key: Key) -> dict
             if not values:
                 holder.get("metadata", {}).pop(field, None)
     if f"label {LABEL} is added" in said:
-        selector = (body.get("spec") or {}).get("selector") or {}
-        for labels in (selector, selector.get("matchLabels"), template.get("metadata", {}).get("labels")):
-            (labels or {}).pop(LABEL, None)
+        (template.get("metadata", {}).get("labels") or {}).pop(LABEL, None)
+        _remove_label(body.get("spec"))
     if key[1] == "Secret" and "drawn for each object" in said:
         body.pop("data", None)
     if "replicas are left to" in said:
         body["spec"].pop("replicas", None)
     return body
+
+
+def _remove_label(value: Any) -> None:
+    """Remove the label of the instance from all selectors."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key in ("matchLabels", "selector") and isinstance(item, dict):
+                item.pop(LABEL, None)
+            _remove_label(item)
+        if value.get("matchLabels") == {}:
+            del value["matchLabels"]
+    elif isinstance(value, list):
+        for item in value:
+            _remove_label(item)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -135,8 +136,8 @@ def test_an_ordinary_word_stays_and_is_named() -> None:
     by_kind = {each["kind"]: each for each in renders(found, "two", "here").values()}
     assert by_kind["ConfigMap"]["data"] == {"a": "this is my text", "b": "http://two:80"}
     assert (
-        "these texts have names of objects that are ordinary words, too, and stay: data.a of ConfigMap my-conf"
-        in found.notes
+        "these texts have names of objects that are ordinary words, too, and stay: "
+        "configmap.yaml.j2:6 (data.a of ConfigMap my-conf)" in found.notes
     )
 
 
@@ -218,3 +219,117 @@ def test_the_namespace_of_hosts_follows_even_if_no_manifest_names_it() -> None:
     found = renders(made(service, texts, instance="shop"), "two", "here")
     (data,) = (body["data"] for key, body in found.items() if key[1] == "ConfigMap")
     assert data == {"a": "two-db.here.svc:80", "b": "dns.kube-system.svc"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "renamed"),
+    [
+        ("POD_NAMESPACE", "web", "here"),
+        ("A", "web", "web"),
+        ("A", "--namespace=web --watch-namespaces=web,other", "--namespace=here --watch-namespaces=here,other"),
+        ("A", "kubectl -n web get pods", "kubectl -n here get pods"),
+        ("A", "echo -n web", "echo -n web"),
+        ("A", 'namespace: "web"', 'namespace: "here"'),
+        ("A", "--namespace=web.example.com namespace web-2", "--namespace=web.example.com namespace web-2"),
+    ],
+)
+def test_a_text_follows_the_namespace_where_a_word_says_that_it_is_one(name: str, text: str, renamed: str) -> None:
+    container = {"name": "a", "image": "a:1", "env": [{"name": name, "value": text}], "args": [text]}
+    arguments = {"name": "b", "image": "a:1", "command": ["run", "--namespace", "web", "--user", "web"]}
+    deployment = follows(pods({"app": "x"}, "shop-test", containers=[container, arguments]))
+    first, second = deployment["spec"]["template"]["spec"]["containers"]
+    assert first["env"][0]["value"] == renamed
+    assert first["args"] == [text if name == "POD_NAMESPACE" else renamed]
+    assert second["command"] == ["run", "--namespace", "here", "--user", "web"]
+
+
+def test_what_names_a_pod_of_a_set_or_its_claim_follows() -> None:
+    rules = [
+        {"apiGroups": [""], "resources": ["pods", "pods/exec"], "resourceNames": ["shop-db-0", "other-0"]},
+        {"apiGroups": [""], "resources": ["persistentvolumeclaims"], "resourceNames": ["data-shop-db-1"]},
+    ]
+    role = follows(of(RBAC, "Role", "shop-test", rules=rules))
+    assert [rule["resourceNames"] for rule in role["rules"]] == [["two-db-0", "other-0"], ["data-two-db-1"]]
+    selector = {"app": "shop-db", "statefulset.kubernetes.io/pod-name": "shop-db-0"}
+    service = of("v1", "Service", "shop-test", spec={"selector": selector, "ports": [{"port": 80}]})
+    pod_name = follows(service)["spec"]["selector"]["statefulset.kubernetes.io/pod-name"]
+    assert pod_name == "two-db-0"
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "data-shop-db-0"}}
+    pod = follows(pods({"app": "x"}, "shop-test", volumes=[volume]))["spec"]["template"]["spec"]
+    assert pod["volumes"] == [{"name": "v", "persistentVolumeClaim": {"claimName": "data-two-db-0"}}]
+
+
+METADATA_NAME = "kubernetes.io/metadata.name"
+PEERS = {"app": "db", "part": "peer"}
+EXPRESSIONS = [{"key": "app", "operator": "In", "values": ["db"]}, {"key": "part", "operator": "Exists"}]
+
+
+def policy(selector: dict[str, Any], *peers: dict[str, Any]) -> dict[str, Any]:
+    spec = {"podSelector": selector, "policyTypes": ["Ingress"], "ingress": [{"from": list(peers)}]}
+    return of("networking.k8s.io/v1", "NetworkPolicy", "web", spec=spec)
+
+
+def test_policies_affinities_and_spreads_select_own_pods_only() -> None:
+    term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": EXPRESSIONS}}
+    elsewhere = {**copy.deepcopy(term), "namespaceSelector": {}}
+    affinity = {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [term, elsewhere],
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": copy.deepcopy(term)}],
+        }
+    }
+    spread = {"maxSkew": 1, "topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}
+    clients: list[dict[str, Any]] = [
+        {"podSelector": {"matchLabels": dict(PEERS)}},
+        {"podSelector": {"matchLabels": {"may-connect": "true"}}},
+        {"podSelector": {"matchLabels": dict(PEERS)}, "namespaceSelector": {}},
+        {"podSelector": {"matchLabels": dict(PEERS)}, "namespaceSelector": {"matchLabels": {METADATA_NAME: "web"}}},
+        {"podSelector": {}},
+    ]
+    database = pods(PEERS, "web", affinity=affinity, topologySpreadConstraints=[spread])
+    bodies = [database, policy({"matchLabels": {"app": "db"}}, *clients), SERVICE]
+    found = made(*bodies, instance="shop")
+    by_kind = {key[1]: body["spec"] for key, body in renders(found, "two", "here").items()}
+    own = {"app.kubernetes.io/instance": "two"}
+    assert by_kind["NetworkPolicy"]["podSelector"]["matchLabels"] == {"app": "db", **own}
+    peers = [each["podSelector"] for each in by_kind["NetworkPolicy"]["ingress"][0]["from"]]
+    assert peers == [
+        {"matchLabels": {**PEERS, **own}},
+        {"matchLabels": {"may-connect": "true"}},
+        {"matchLabels": PEERS},
+        {"matchLabels": {**PEERS, **own}},
+        {},
+    ]
+    pod = by_kind["Deployment"]["template"]["spec"]
+    required, other = pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (preferred,) = pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert required["labelSelector"] == {"matchExpressions": EXPRESSIONS, "matchLabels": own}
+    assert preferred["podAffinityTerm"] == required
+    assert other["labelSelector"] == {"matchExpressions": EXPRESSIONS}
+    assert pod["topologySpreadConstraints"][0]["labelSelector"] == {"matchLabels": {"app": "db", **own}}
+    assert by_kind["Deployment"]["template"]["metadata"]["labels"] == {**PEERS, **own}
+
+
+def test_a_selector_gets_the_label_of_the_instance_that_its_pods_have() -> None:
+    labels = {"app": "db", "app.kubernetes.io/instance": "shop"}
+    found = made(pods(labels, "shop"), policy({"matchLabels": {"app": "db"}}), instance="shop")
+    by_kind = {key[1]: body["spec"] for key, body in renders(found, "two", "here").items()}
+    assert by_kind["NetworkPolicy"]["podSelector"]["matchLabels"] == {"app": "db", "app.kubernetes.io/instance": "two"}
+    assert by_kind["Deployment"]["template"]["metadata"]["labels"]["app.kubernetes.io/instance"] == "two"
+
+
+def test_a_policy_of_all_pods_of_the_namespace_is_named() -> None:
+    found = made(policy({}), instance="web")
+    assert "NetworkPolicy web: a selector selects pods of other objects in the namespace, too" in found.notes
+
+
+def test_equal_values_of_secrets_are_drawn_once() -> None:
+    first = of("v1", "Secret", "shop-a", stringData={"password": "pw-1", "admin-password": "pw-1", "other": "pw-2"})
+    second = of("v1", "Secret", "shop-b", stringData={"root": "pw-1", "again": "pw-1"})
+    templates = made(first, second, instance="shop").templates
+    text = templates["secret-a.yaml.j2"]
+    assert text.startswith("{% set generated_password = generated() %}\napiVersion: v1\n")
+    assert "\n  password: {{ generated_password }}\n  admin-password: {{ generated_password }}\n" in text
+    assert "\n  other: {{ generated() }}\n" in text
+    read = '{{ child("Secret", name ~ "-a").data["password"] | b64decode }}'
+    assert templates["secret-b.yaml.j2"].endswith(f"stringData:\n  root: {read}\n  again: {read}\n")
