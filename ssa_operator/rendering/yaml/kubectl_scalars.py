@@ -45,7 +45,7 @@ def kubectl_scalar(text: str) -> Any:
         else:
             if number in INTEGERS:
                 return number
-            if 0 < number < _UNSIGNED_END:
+            if not found[1] and number < _UNSIGNED_END:
                 return float(number)
     if not _FLOAT.fullmatch(plain):
         return SAME
