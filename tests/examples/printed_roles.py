@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import uuid
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,9 +93,14 @@ def without(manifests: list[dict[str, Any]], removed: Grant) -> list[dict[str, A
 
 
 class MakeAccount(Protocol):
-    """`async with account(*arguments)`: a service account with the permissions that `rbac` prints for the arguments."""
+    """`async with account(*arguments)`: a service account with the permissions that `rbac` prints for the arguments.
 
-    def __call__(self, *arguments: str, removed: Grant | None = None) -> AbstractAsyncContextManager[Account]: ...
+    `added` are rules that it leaves to the administrator, for roles.
+    """
+
+    def __call__(
+        self, *arguments: str, removed: Grant | None = None, added: Sequence[dict[str, Any]] = ()
+    ) -> AbstractAsyncContextManager[Account]: ...
 
 
 async def token_of(desk: Desk, name: str) -> str:
@@ -165,12 +170,17 @@ def account(cluster: Cluster, desk: Desk, tmp_path: Path) -> MakeAccount:
     """Makes accounts in the test's namespace."""
 
     @contextlib.asynccontextmanager
-    async def make(*arguments: str, removed: Grant | None = None) -> AsyncIterator[Account]:
+    async def make(
+        *arguments: str, removed: Grant | None = None, added: Sequence[dict[str, Any]] = ()
+    ) -> AsyncIterator[Account]:
         name = f"op-{uuid.uuid4().hex[:8]}"
         identity = [f"--service-account={name}", f"--operator-namespace={desk.namespace}"]
         code, out, err = await run("rbac", *arguments, *identity)
         assert code == 0, err
         manifests = list(yaml.safe_load_all(out))
+        for body in manifests:
+            if any("roles" in rule["resources"] for rule in body.get("rules", ())):
+                body["rules"] += added
         if removed is not None:
             assert removed in grants(manifests)
             manifests = without(manifests, removed)

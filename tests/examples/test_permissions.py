@@ -40,6 +40,8 @@ class Story:
     """The specs that are merged into the parent, one after the other."""
     pruned: tuple[str, ...] = ()
     """Children (`services/greetings`) that are gone after the changes."""
+    granted: tuple[dict[str, Any], ...] = ()
+    """The rules that `rbac` leaves to the administrator, because the templates grant what only a render knows."""
     before: tuple[str, ...] = ()
     """The stories that are played before, up to the deletion of their parents, which follows after it."""
 
@@ -56,6 +58,17 @@ STORIES = {
         resource="viewers.gallery.example.com",
         parent=parent(GALLERY_API, "Viewer", "auditors", users=["ada"]),
         changes=({"users": ["ada", "grace"]},),
+    ),
+    "clustered-database": Story(
+        resource="databases.gallery.example.com",
+        parent=parent(
+            GALLERY_API,
+            "Database",
+            "orders",
+            secrets={"dbAuthUsername": "a", "dbBackupBucket": "s3://b"},
+        ),
+        changes=({"db": {"replicas": 2}},),
+        granted=({"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["bind", "escalate"]},),
     ),
     "config-rollout": Story(
         resource="sites.gallery.example.com",
@@ -193,7 +206,7 @@ async def test_an_example_runs_under_the_permissions_that_the_command_prints(
         await remove_echoes(desk)
     arguments += [f"--namespace={each}" for each in namespaces]
     async with (
-        account(*arguments) as operator,
+        account(*arguments, added=story.granted) as operator,
         operating(operator.client, options(root, *namespaces)) as running,
     ):
         await play(story, desk)

@@ -135,7 +135,9 @@ def _remove_content(
     if len(given) < len(plain):
         notes.add("its values are drawn for each object by generated()", secret)
     if given:
-        notes.add(f"{', '.join(given)} can't be drawn, because the text has a meaning: a required field", secret)
+        notes.add(
+            f"{', '.join(given)} can't be drawn, because the text has a meaning: a required field of the object", secret
+        )
 
 
 def _remove_labels(bodies: Sequence[dict[str, Any]], notes: Notes) -> None:
