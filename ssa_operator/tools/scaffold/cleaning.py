@@ -136,7 +136,8 @@ def _remove_content(
         notes.add("its values are drawn for each object by generated()", secret)
     if given:
         notes.add(
-            f"{', '.join(given)} can't be drawn, because the text has a meaning: a required field of the object", secret
+            f"{', '.join(given)} can't be drawn, because the text has a meaning: a required field, which all readers of the object see",
+            secret,
         )
 
 

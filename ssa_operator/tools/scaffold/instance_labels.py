@@ -3,7 +3,8 @@
 Promises:
 - A selector that is the same for all parents, and the pods of the set that it selects, get the label
   `app.kubernetes.io/instance` with the name of the parent. That holds for workloads, Services, disruption budgets,
-  network policies, affinities and topology spread constraints.
+  network policies, affinities and topology spread constraints, and for PodMonitors. A ServiceMonitor and the Services
+  that it selects get the label, too.
 - Selectors that differ for each parent, and those of pods that are not in the set, stay.
 - A selector that selects all pods of its namespace, or pods of other namespaces, stays.
 """
@@ -28,6 +29,8 @@ LABEL = "app.kubernetes.io/instance"
 _SELECTING = ("DaemonSet", "Deployment", "PodDisruptionBudget", "ReplicaSet", "StatefulSet")
 _PLAIN = (GroupKind("", "Service"), GroupKind("", "ReplicationController"))
 _POLICY = GroupKind("networking.k8s.io", "NetworkPolicy")
+_SERVICE_MONITOR = GroupKind("monitoring.coreos.com", "ServiceMonitor")
+_MONITORS = (GroupKind("monitoring.coreos.com", "PodMonitor"), _SERVICE_MONITOR)
 _POSITIVE = ("In", "Exists")
 
 
@@ -39,6 +42,8 @@ class _Selector(Struct, frozen=True):
     """The LabelSelector, or the labels themselves."""
     plain: bool = False
     """Whether it has labels only, as that of a Service."""
+    services: bool = False
+    """Whether it selects Services."""
 
     def selects(self, labels: Mapping[str, Any]) -> bool:
         return selects({"matchLabels": self.holder} if self.plain else self.holder, labels)
@@ -72,25 +77,30 @@ class _Selector(Struct, frozen=True):
 def add_instance_labels(bodies: Sequence[dict[str, Any]], names: InstanceNames, notes: Notes) -> None:
     """Add the label to selectors and pods. No object exists yet, so that immutable selectors can change."""
     pods = [(body, labels) for body in bodies if (labels := _pod_labels(body)) is not None]
-    values = [_value(labels, names) for _, labels in pods]
+    services = [
+        (body, labels)
+        for body in bodies
+        if body["kind"] == "Service" and (labels := _mapping(body, ("metadata", "labels"))) is not None
+    ]
     changes: list[tuple[Mapping[str, Any], dict[str, Any], str]] = []
     for body in bodies:
         for selector in _selectors(body, names.namespace):
             if not selector.is_positive():
                 notes.add("a selector selects pods of other objects in the namespace, too", body)
                 continue
-            chosen = [at for at, (_, labels) in enumerate(pods) if selector.selects(labels)]
+            chosen = [each for each in (services if selector.services else pods) if selector.selects(each[1])]
             if not chosen or not selector.is_same(names):
                 continue
-            value = values[chosen[0]]
-            if value is None or any(values[at] != value for at in chosen):
-                notes.add(
-                    f"the selector is the same for all objects, because the pods have a label {LABEL} of their own",
-                    body,
+            first, *others = [_value(labels, names) for _, labels in chosen]
+            if first is None or any(each != first for each in others):
+                subject = "Services" if selector.services else "pods"
+                text = (
+                    f"the selector is the same for all objects, because the {subject} have a label {LABEL} of their own"
                 )
+                notes.add(text, body)
                 continue
-            changes.append((body, selector.labels(), value))
-            changes += [(*pods[at], value) for at in chosen if LABEL not in pods[at][1]]
+            changes.append((body, selector.labels(), first))
+            changes += [(*each, first) for each in chosen if LABEL not in each[1]]
     for _, labels, value in changes:
         labels[LABEL] = value
     changed = [body for body in bodies if any(body is each for each, _, _ in changes)]
@@ -119,6 +129,8 @@ def _selectors(body: Mapping[str, Any], namespace: str) -> Iterator[_Selector]:
         yield _Selector(body, own)
     elif own and kind in _PLAIN:
         yield _Selector(body, own, plain=True)
+    elif own is not None and kind in _MONITORS and body["spec"].get("namespaceSelector") is None:
+        yield _Selector(body, own, services=kind == _SERVICE_MONITOR)
     elif kind == _POLICY:
         yield from (_Selector(body, each) for each in _policy_selectors(body, namespace))
     pod = _mapping(body, POD_SPECS.get(kind, ("",)))

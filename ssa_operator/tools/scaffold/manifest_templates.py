@@ -18,6 +18,7 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.source_location import field_text
 from ssa_operator.tools.scaffold.cleaning import clean
 from ssa_operator.tools.scaffold.escaped_text import TemplateText
+from ssa_operator.tools.scaffold.exclusive_values import note_exclusive_values
 from ssa_operator.tools.scaffold.given_crds import given_crds, scopes_of
 from ssa_operator.tools.scaffold.instance_labels import add_instance_labels
 from ssa_operator.tools.scaffold.instance_names import InstanceNames, find_instance, find_namespace
@@ -85,6 +86,7 @@ def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, si
         kept += [f"{name}:{text.line(merged, path)} ({field_text(path)} of {title(body)})" for path in renamed.kept]
     _refuse_equal_names(bodies, renamed)
     _note_names(bodies, renamed, notes)
+    note_exclusive_values(bodies, notes)
     if kept:
         notes.say(f"these texts have names of objects that are ordinary words, too, and stay: {', '.join(kept)}")
     files |= _settings(bodies, crds, notes)

@@ -333,3 +333,41 @@ def test_equal_values_of_secrets_are_drawn_once() -> None:
     assert "\n  other: {{ generated() }}\n" in text
     read = '{{ child("Secret", name ~ "-a").data["password"] | b64decode }}'
     assert templates["secret-b.yaml.j2"].endswith(f"stringData:\n  root: {read}\n  again: {read}\n")
+
+
+def test_monitors_select_own_services_and_pods_only() -> None:
+    labels = {"app": "db"}
+    selector = {"selector": {"matchLabels": dict(labels)}}
+    service = of("v1", "Service", "web", metadata={"labels": dict(labels)}, spec={"ports": [{"port": 80}]})
+    monitors = [of("monitoring.coreos.com/v1", kind, "web", spec=selector) for kind in ("ServiceMonitor", "PodMonitor")]
+    found = made(*copy.deepcopy([service, *monitors, pods(labels, "web")]), instance="shop")
+    by_kind = {key[1]: body for key, body in renders(found, "two", "here").items()}
+    own = {"app": "db", "app.kubernetes.io/instance": "two"}
+    assert by_kind["Service"]["metadata"]["labels"] == own
+    assert by_kind["Deployment"]["spec"]["template"]["metadata"]["labels"] == own
+    for kind in ("ServiceMonitor", "PodMonitor"):
+        assert by_kind[kind]["spec"]["selector"]["matchLabels"] == own
+
+
+def test_what_only_one_object_can_have_is_named() -> None:
+    spec = {"type": "NodePort", "clusterIP": "10.0.0.7", "ports": [{"port": 80, "nodePort": 30001}]}
+    rules = [{"host": "shop.example.com"}]
+    found = made(
+        of("v1", "Service", "shop-a", spec=spec),
+        of("v1", "Service", "shop-b", spec={"clusterIP": "None", "ports": [{"port": 80}]}),
+        of("v1", "PersistentVolumeClaim", "shop-c", spec={"volumeName": "disk"}),
+        of("networking.k8s.io/v1", "Ingress", "shop-d", spec={"rules": rules}),
+        of("v1", "ConfigMap", "shop-e", metadata={"namespace": "web"}),
+        of("v1", "ConfigMap", "shop-f", metadata={"namespace": "web"}),
+        of("v1", "ConfigMap", "shop-e", metadata={"namespace": "kube-system"}),
+        instance="shop",
+    )
+    notes = {note for note in found.notes if "namespace of its own" not in note}
+    assert notes >= {
+        "Service shop-a: spec.clusterIP can be that of one object only, so remove it for others",
+        "Service shop-a: spec.ports[].nodePort can be that of one object only, so remove it for others",
+        "PersistentVolumeClaim shop-c: spec.volumeName can be that of one object only, so remove it for others",
+        "Ingress shop-d: objects that don't set spec.host have the same host",
+        "ConfigMap shop-e is in two namespaces, so no object can be in the namespace kube-system",
+    }
+    assert not [note for note in notes if "shop-b" in note]
