@@ -135,10 +135,8 @@ def _remove_content(
     if len(given) < len(plain):
         notes.add("its values are drawn for each object by generated()", secret)
     if given:
-        notes.add(
-            f"{', '.join(given)} can't be drawn, because the text has a meaning: a required field, which all readers of the object see",
-            secret,
-        )
+        reason = "because the text has a meaning: a required field, which all readers of the object see"
+        notes.add(f"{', '.join(given)} can't be drawn, {reason}", secret)
 
 
 def _remove_labels(bodies: Sequence[dict[str, Any]], notes: Notes) -> None:

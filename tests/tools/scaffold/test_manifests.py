@@ -142,10 +142,8 @@ def test_a_secret_text_with_a_meaning_is_a_required_field(key: str, value: str) 
     (data,) = (body["data"] for identity, body in renders(found).items() if identity[1] == "Secret")
     assert base64.b64decode(data[key]).decode() == "change-me"
     assert base64.b64decode(data["password"]).decode() != "change-me"
-    assert (
-        f"Secret rel-auth: {key} can't be drawn, because the text has a meaning: a required field, which all readers of the object see"
-        in found.notes
-    )
+    meaning = "because the text has a meaning: a required field, which all readers of the object see"
+    assert f"Secret rel-auth: {key} can't be drawn, {meaning}" in found.notes
 
 
 def test_a_value_that_two_secrets_have_is_drawn_once(tmp_path: Path) -> None:
