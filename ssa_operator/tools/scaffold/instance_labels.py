@@ -5,6 +5,7 @@ Promises:
   `app.kubernetes.io/instance` with the name of the parent. That holds for workloads, Services, disruption budgets,
   network policies, affinities and topology spread constraints, and for PodMonitors. A ServiceMonitor and the Services
   that it selects get the label, too.
+- The label makes no other selector select more. Where it would, a note names the selector.
 - Selectors that differ for each parent, and those of pods that are not in the set, stay.
 - A selector that selects all pods of its namespace, or pods of other namespaces, stays.
 """
@@ -53,14 +54,14 @@ class _Selector(Struct, frozen=True):
         labels = self.holder if self.plain else self.holder.get("matchLabels")
         return bool(labels) or any(each.get("operator") in _POSITIVE for each in self.expressions())
 
-    def is_same(self, names: InstanceNames) -> bool:
-        """Whether it is the same for all parents."""
+    def renamed(self, names: InstanceNames) -> dict[str, Any]:
+        """The LabelSelector that a parent renders."""
         labels = self.holder if self.plain else self.holder.get("matchLabels") or {}
-        return all(names.label(key, value) == value for key, value in labels.items()) and all(
-            names.label(str(each.get("key")), value) == value
+        expressions = [
+            {**each, "values": [names.label(str(each.get("key")), value) for value in each.get("values") or ()]}
             for each in self.expressions()
-            for value in each.get("values") or ()
-        )
+        ]
+        return {"matchLabels": _renamed(labels, names), "matchExpressions": expressions}
 
     def expressions(self) -> list[Mapping[str, Any]]:
         found = None if self.plain else self.holder.get("matchExpressions")
@@ -82,37 +83,54 @@ def add_instance_labels(bodies: Sequence[dict[str, Any]], names: InstanceNames, 
         for body in bodies
         if body["kind"] == "Service" and (labels := _mapping(body, ("metadata", "labels"))) is not None
     ]
+    selectors = [each for body in bodies for each in _selectors(body, names.namespace)]
+    found = {id(each): each.renamed(names) for each in selectors}
     changes: list[tuple[Mapping[str, Any], dict[str, Any], str]] = []
-    for body in bodies:
-        for selector in _selectors(body, names.namespace):
-            if not selector.is_positive():
-                notes.add("a selector selects pods of other objects in the namespace, too", body)
-                continue
-            chosen = [each for each in (services if selector.services else pods) if selector.selects(each[1])]
-            if not chosen or not selector.is_same(names):
-                continue
-            first, *others = [_value(labels, names) for _, labels in chosen]
-            if first is None or any(each != first for each in others):
-                subject = "Services" if selector.services else "pods"
-                text = (
-                    f"the selector is the same for all objects, because the {subject} have a label {LABEL} of their own"
-                )
-                notes.add(text, body)
-                continue
-            changes.append((body, selector.labels(), first))
-            changes += [(*each, first) for each in chosen if LABEL not in each[1]]
+    for selector in selectors:
+        if not selector.is_positive():
+            notes.add("a selector selects pods of other objects in the namespace, too", selector.body)
+            continue
+        targets = services if selector.services else pods
+        chosen = [each for each in targets if selector.selects(each[1])]
+        if not chosen or not any(selects(found[id(selector)], _of_another(labels, names)) for _, labels in targets):
+            continue
+        rivals = [found[id(each)] for each in selectors if each.services == selector.services]
+        first, *others = [_value(labels, rivals, names) for _, labels in chosen]
+        if first is None or any(each != first for each in others):
+            subject = "Services" if selector.services else "pods"
+            reason = f"because {subject} or other selectors have the label {LABEL} already"
+            notes.add(f"the selector is the same for all objects, {reason}", selector.body)
+            continue
+        changes.append((selector.body, selector.labels(), first))
+        changes += [(*each, first) for each in chosen if LABEL not in each[1]]
     for _, labels, value in changes:
         labels[LABEL] = value
     changed = [body for body in bodies if any(body is each for each, _, _ in changes)]
     notes.add(f"the label {LABEL} is added to selectors and pods, so that two objects don't share them", *changed)
 
 
-def _value(labels: Mapping[str, Any], names: InstanceNames) -> str | None:
-    """The label's value for pods: the parent's name, or their own one; None if that is the same for all parents."""
-    if LABEL not in labels:
-        return names.text.mark("name")
-    value = names.label(LABEL, labels[LABEL])
-    return value if value != labels[LABEL] else None
+def _renamed(labels: Mapping[str, Any], names: InstanceNames) -> dict[str, Any]:
+    """The labels that a parent renders."""
+    return {key: names.label(key, value) for key, value in labels.items()}
+
+
+def _of_another(labels: Mapping[str, Any], names: InstanceNames) -> dict[str, Any]:
+    """The labels that another parent renders."""
+    mark = names.text.mark("name")
+    return {key: str(value).replace(mark, f"{mark}-of-another") for key, value in _renamed(labels, names).items()}
+
+
+def _value(labels: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]], names: InstanceNames) -> str | None:
+    """The label's value for pods: the parent's name, or their own one. None if their own is the same for all parents,
+    or if a selector would select them because of the label.
+    """
+    if LABEL in labels:
+        value = names.label(LABEL, labels[LABEL])
+        return value if value != labels[LABEL] else None
+    value = names.text.mark("name")
+    before = _renamed(labels, names)
+    after = {**before, LABEL: value}
+    return value if all(selects(each, before) == selects(each, after) for each in rivals) else None
 
 
 def _pod_labels(body: Mapping[str, Any]) -> dict[str, Any] | None:
