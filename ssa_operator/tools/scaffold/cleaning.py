@@ -120,10 +120,11 @@ def _remove_content(
     value that is drawn.
     """
     (secret["metadata"].get("annotations") or {}).pop(LAST_APPLIED, None)
-    plain = {key: base64.b64decode(str(value)).decode() for key, value in (secret.pop("data", None) or {}).items()}
-    plain |= {key: str(value) for key, value in (secret.pop("stringData", None) or {}).items()}
+    plain = {key: base64.b64decode(str(value)).decode() for key, value in (secret.get("data") or {}).items()}
+    plain |= {key: str(value) for key, value in (secret.get("stringData") or {}).items()}
     if not plain:
         return
+    secret.pop("data", None)
     found = secret["stringData"] = {}
     for key, value in plain.items():
         found[key] = DRAWN if is_drawable(key, value, names) else GIVEN

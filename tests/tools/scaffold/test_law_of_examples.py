@@ -129,24 +129,65 @@ POD_FIELDS = st.dictionaries(
 )
 
 
+RUN = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a:1"}]}
+TTL = st.sampled_from([{}, {"ttlSecondsAfterFinished": 60}])
+NAMES = st.sampled_from(["rel", "rel-web", "rel-web-0", "rel-db-1", "x"])
+ARGUMENTS = (
+    "--namespace=default", "--namespace", "default", "kubectl -n default get pods", "rel-web-0.rel-db.default.svc",
+    "rel-db-$i.rel-db", "namespace: 'default'",
+)  # fmt: skip
+
+
+@st.composite
+def plain(draw: st.DrawFn, name: str) -> dict[str, Any]:
+    """A manifest with labels, selectors and texts."""
+    match draw(st.integers(0, 4)):
+        case 0:
+            return pods(draw(LABELS), name, **draw(POD_FIELDS))
+        case 1:
+            return of("v1", "Service", name, spec={"selector": draw(LABELS), "ports": [{"port": 80}]})
+        case 2:
+            selector = {"podSelector": {"matchLabels": draw(LABELS)}, "policyTypes": ["Ingress"]}
+            return of("networking.k8s.io/v1", "NetworkPolicy", name, spec=selector)
+        case 3:
+            return of("v1", "ConfigMap", name, data={"a": draw(st.sampled_from(["rel", "rel-web", "chart", "x"]))})
+        case _:
+            return of("example.org/v1", "Setup", name, spec=draw(st.dictionaries(KEYS, VALUES, max_size=4)))
+
+
+@st.composite
+def of_clusters(draw: st.DrawFn, name: str) -> dict[str, Any]:
+    """A manifest of a clustered application: Secrets, hooks, peers and roles."""
+    match draw(st.integers(0, 3)):
+        case 0:
+            text = st.sampled_from(["pw-1", "pw-2", "rel-web", "https://rel", "two words"])
+            values = draw(st.dictionaries(st.sampled_from(["password", "a.b", "A-B", "url", "user"]), text))
+            return of("v1", "Secret", name, stringData=values)
+        case 1:
+            body = of("batch/v1", "Job", name, spec={"template": {"spec": RUN}, **draw(TTL)})
+            if hook := draw(st.sampled_from(["", "pre-install,pre-upgrade", "post-install", "post-delete"])):
+                weight = draw(st.sampled_from(["-5", "0", "5"]))
+                body["metadata"]["annotations"] = {"helm.sh/hook": hook, "helm.sh/hook-weight": weight}
+            return body
+        case 2:
+            term = {"topologyKey": "zone", "labelSelector": {"matchLabels": draw(LABELS)}}
+            affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+            arguments = draw(st.lists(st.sampled_from(ARGUMENTS), max_size=4))
+            container = {"name": "rel", "image": "a:1", "args": arguments}
+            body = pods(draw(LABELS), name, affinity=affinity, containers=[container])
+            return {**body, "kind": draw(st.sampled_from(["Deployment", "StatefulSet"]))}
+        case _:
+            rules = [{"apiGroups": [""], "resources": ["pods", "secrets"], "resourceNames": draw(st.lists(NAMES))}]
+            return of("rbac.authorization.k8s.io/v1", "Role", name, rules=rules)
+
+
 @st.composite
 def sets(draw: st.DrawFn) -> list[dict[str, Any]]:
     """Manifests of all sorts, with labels, selectors and references among them."""
     found: list[dict[str, Any]] = []
     for number in range(draw(st.integers(1, 4))):
         name = draw(st.sampled_from(["rel", "rel-web", "rel-db"])) + f"-{number}" * draw(st.integers(0, 1))
-        match draw(st.integers(0, 4)):
-            case 0:
-                body = pods(draw(LABELS), name, **draw(POD_FIELDS))
-            case 1:
-                body = of("v1", "Service", name, spec={"selector": draw(LABELS), "ports": [{"port": 80}]})
-            case 2:
-                selector = {"podSelector": {"matchLabels": draw(LABELS)}, "policyTypes": ["Ingress"]}
-                body = of("networking.k8s.io/v1", "NetworkPolicy", name, spec=selector)
-            case 3:
-                body = of("v1", "ConfigMap", name, data={"a": draw(st.sampled_from(["rel", "rel-web", "chart", "x"]))})
-            case _:
-                body = of("example.org/v1", "Setup", name, spec=draw(st.dictionaries(KEYS, VALUES, max_size=4)))
+        body = draw(st.one_of(plain(name), of_clusters(name)))
         if draw(st.booleans()):
             body["metadata"]["labels"] = draw(LABELS)
         if (body["kind"], name) not in [(each["kind"], each["metadata"]["name"]) for each in found]:

@@ -148,7 +148,10 @@ KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "Service": ("env", lambda name: {"name": "A", "value": f"http://{name}.web.svc:80/{name}"}),
     "PersistentVolumeClaim": ("volumes", lambda name: {"name": "v", "persistentVolumeClaim": {"claimName": name}}),
     "ServiceAccount": ("account", lambda name: name),
+    "StatefulSet": ("env", lambda name: {"name": "A", "value": f"peers={name}-0,{name}-$i"}),
+    "Role": ("env", lambda _: {"name": "POD_NAMESPACE", "value": "web"}),
 }
+"""How a pod names an object of each kind. Whatever the role, the namespace follows."""
 
 
 @settings(max_examples=60)
@@ -159,7 +162,8 @@ KINDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 def test_a_reference_resolves_among_the_rendered_manifests_if_it_did_among_the_given(
     objects: set[tuple[str, str]], references: list[tuple[str, str]]
 ) -> None:
-    bodies = [of("v1", kind, name, metadata={"namespace": "web"}) for kind, name in sorted(objects)]
+    apis = {"Role": RBAC, "StatefulSet": "apps/v1"}
+    bodies = [of(apis.get(kind, "v1"), kind, name, metadata={"namespace": "web"}) for kind, name in sorted(objects)]
     container: dict[str, Any] = {"name": "shop-a", "image": "shop-b:1", "env": [], "envFrom": []}
     pod: dict[str, Any] = {"containers": [container], "volumes": []}
     for kind, name in references:
@@ -184,6 +188,8 @@ def test_a_reference_resolves_among_the_rendered_manifests_if_it_did_among_the_g
             known = name in dict.fromkeys(each for _, each in objects) or name == "shop-pods"
             path = name.replace("shop", "two") if known else name
             expected["containers"][0]["env"].append({"name": "A", "value": f"http://{host}/{path}"})
+        elif kind == "Role":
+            expected["containers"][0]["env"].append({"name": "POD_NAMESPACE", "value": "here"})
         else:
             (expected["containers"][0] if field in container else expected)[field].append(reference(new))
     assert actual == expected
