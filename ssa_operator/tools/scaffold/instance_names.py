@@ -50,7 +50,7 @@ def find_instance(bodies: Sequence[Mapping[str, Any]]) -> str:
         )
         if found:
             return found.most_common(1)[0][0]
-    names = [str(body["metadata"]["name"]).split("-") for body in bodies]
+    names = [str(body["metadata"]["name"]).split("-") for body in bodies if body["kind"] not in _IDENTITIES]
     common: list[str] = []
     for parts in zip(*names, strict=False):
         if len(set(parts)) > 1:

@@ -26,14 +26,22 @@ from ssa_operator.reconcile.parent_records.rules import (
     unreadable_records_message,
 )
 from tests.cli.test_manners import COMMANDS
-from tests.docs import test_cookbook, test_gitops, test_readme, test_side_by_side, test_templates
+from tests.docs import test_cookbook, test_from_helm, test_gitops, test_readme, test_side_by_side, test_templates
 from tests.docs.blocks import command_outputs, page_templates, programs, quoted_messages, typed_commands, yaml_blocks
 from tests.docs.blocks.pages import Block
 from tests.docs.blocks.typed_commands import tracked, typed
 from tests.operator.admission import test_admission
 from tests.packaging.checkout import ROOT
 
-OTHER_TESTS = (test_admission, test_cookbook, test_gitops, test_readme, test_side_by_side, test_templates)
+OTHER_TESTS = (
+    test_admission,
+    test_cookbook,
+    test_from_helm,
+    test_gitops,
+    test_readme,
+    test_side_by_side,
+    test_templates,
+)
 """The tests of single pages."""
 
 READ_BY_OTHER_TESTS = frozenset(block for test in OTHER_TESTS for block in test.READ)

@@ -123,6 +123,7 @@ def test_classes_follow_and_those_of_the_cluster_stay() -> None:
     by_kind = {each["kind"]: each for each in renders(found, "two", "here").values()}
     pod = by_kind["Deployment"]["spec"]["template"]["spec"]
     assert (pod["priorityClassName"], pod["runtimeClassName"]) == ("two-high", "shop-high")
+    assert made(*bodies).example["metadata"]["name"] == "shop"
     assert by_kind["APIService"]["metadata"]["name"] == "v1.shop.example.com"
     assert any(note.startswith("APIService v1.shop.example.com: the name has a meaning") for note in found.notes)
 
@@ -368,7 +369,7 @@ def test_what_only_one_object_can_have_is_named() -> None:
         of("v1", "ConfigMap", "shop-e", metadata={"namespace": "kube-system"}),
         instance="shop",
     )
-    notes = {note for note in found.notes if "namespace of its own" not in note}
+    notes = {note for note in found.notes if "outside of the object" not in note}
     assert notes >= {
         "Service shop-a: spec.clusterIP can be that of one object only, so remove it for others",
         "Service shop-a: spec.ports[].nodePort can be that of one object only, so remove it for others",

@@ -98,7 +98,7 @@ def test_an_object_of_another_namespace_stays_there_and_is_named(tmp_path: Path)
     result = invoke(tmp_path, "new", "Thing", "--group=example.com", option, "--output=json")
     first, second = json.loads(result.stdout)["notes"]
     assert first == "the manifests were in the namespace prod, and go into that of the object"
-    assert second.startswith("ConfigMap rel-c is cluster-scoped, or has a namespace of its own; _settings.yaml allows")
+    assert second.startswith("ConfigMap rel-c is outside of the object's namespace; _settings.yaml allows")
     assert {each["metadata"].get("namespace") for each in rendered(tmp_path)} == {None, "system"}
 
 
