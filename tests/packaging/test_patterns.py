@@ -43,6 +43,7 @@ SAMPLES: Mapping[str, Mapping[str, Any]] = {
         "self": _named(),
     },
     "tools.scaffold.cleaning": {"label": "heritage"},
+    "tools.scaffold.named_texts": {"name": "web"},
     "tools.scaffold.escaped_text": {"self": _named()},
     "reconcile.recreate.rules": {"template": "data", "live": _named(_named())},
     "rendering.jinja.expansion": {"key": "kind"},
