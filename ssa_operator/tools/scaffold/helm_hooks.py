@@ -92,6 +92,9 @@ def _instruct(body: dict[str, Any], after: Sequence[Mapping[str, Any]], notes: N
     elif body["kind"] == "Job" and (body.get("spec") or {}).get("ttlSecondsAfterFinished") is not None:
         found["apply"] = "Once"
         notes.add(f"Kubernetes deletes it when it has finished, so it runs once for each object ({PREFIX}apply)", body)
+    lost = [each for each in events if each in _DELETE] if "on" not in found else []
+    if lost:
+        notes.add(f"not applied by {' and '.join(lost)} any more: add a copy with {PREFIX}on: finalize", body)
     if after:
         found["after"] = ", ".join(f"{each['kind']}/{each['metadata']['name']}" for each in after)
     if _annotations(body).get(_POLICY) == "keep":

@@ -154,8 +154,8 @@ def _settings(
     if not wide:
         return {}
     notes.add(
-        "is outside of the object's namespace; _settings.yaml allows that (clusterScope), and two objects must not have "
-        "such a child of one name",
+        "is outside of the object's namespace; _settings.yaml allows that (clusterScope), and two objects must not "
+        "have such a child of one name",
         *wide,
     )
     return {"_settings.yaml": "clusterScope: true\n"}

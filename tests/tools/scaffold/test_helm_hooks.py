@@ -62,5 +62,7 @@ def test_hooks_without_an_event_of_the_operator_are_left_out_and_all_is_noted() 
     notes = "\n".join(found.notes)
     assert "Job rel-convert is left out: it is a hook of Helm for post-upgrade, and the operator has no such" in notes
     assert "Job rel-test is left out: it is a test of Helm" in notes
+    both = "\n".join(made(job("rel-both", "post-install,pre-delete"), instance="rel").notes)
+    assert "Job rel-both: not applied by pre-delete any more: add a copy with ssa-operator.dev/on: finalize" in both
     assert "Job rel-migrate, rel-prepare, rel-seed: a hook of installations, which runs once" in notes
     assert differences(SET, found) == []
