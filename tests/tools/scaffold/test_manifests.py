@@ -290,3 +290,16 @@ def test_a_folder_without_usable_manifests_is_refused(tmp_path: Path, content: s
     result = invoke(tmp_path, "new", "Thing", "--group=example.com", f"--from-manifests={tmp_path / 'in.yaml'}")
     assert result.exit_code != 0
     assert words in str(result.exception)
+
+
+def test_problems_of_the_golden_case_are_a_note(tmp_path: Path) -> None:
+    """The object of the golden case is in the namespace `other`, where one of the manifests is, too."""
+    bodies = [manifest("ConfigMap", "rel-a", metadata={"namespace": each}) for each in ("web", "web", "other")]
+    bodies[1]["metadata"]["name"] = "rel-b"
+    source = written(tmp_path, *bodies)
+    result = invoke(tmp_path, "new", "Thing", "--group=example.com", source)
+    assert result.exit_code == 0
+    assert "note: the operator reports problems for the object of the golden case: things.example.com/" in result.output
+    assert "ConfigMap other/rel-two-a is rendered twice" in result.output
+    case = tmp_path / "tests" / "things.example.com" / "example"
+    assert "is rendered twice" in (case / "problems.txt").read_text()
