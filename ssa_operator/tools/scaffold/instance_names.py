@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.source_location import FieldPath, value_at
 from ssa_operator.tools.offline.template_folders import possible_plurals
 from ssa_operator.tools.scaffold.escaped_text import TemplateText
@@ -113,6 +115,12 @@ class InstanceNames:
             names=self._names,
             services=self._of_kind("Service"),
             sets=frozenset({*sets, *claims}),
+            workloads=frozenset(
+                body["metadata"]["name"]
+                for body in self.bodies
+                if GroupKind.of(body["apiVersion"], body["kind"]) in POD_SPECS
+            ),
+            label=lambda key, value: self.label(key, value) if (key, value) in self._labels else value,
             accounts=self._of_kind("ServiceAccount"),
             namespace=self.namespace or "default",
             namespace_mark=self.text.mark("namespace"),

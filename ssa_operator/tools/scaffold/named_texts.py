@@ -4,7 +4,10 @@ Promises:
 - Only a whole name is one: it ends where a character is that no name holds.
 - The host of a Service, or of a pod of a StatefulSet, follows with its namespace. Hosts of other Services stay.
 - A name that is an ordinary word is one only within a host or an address.
-- The namespace of the manifests follows where a word says that it is one: `--namespace=web`, `kubectl -n web`.
+- The namespace of the manifests follows where a word says that it is one: `--namespace=web`, `kubectl -n web`; or
+  where an object of the set is after it: `web/shop-cert`.
+- A label of the set follows where a text selects by it: `app.kubernetes.io/instance=shop`.
+- How the names of a workload's pods begin follows: `shop-web-.*`.
 """
 
 from __future__ import annotations
@@ -20,6 +23,10 @@ _VARIABLE = re.compile(r"[A-Za-z0-9_]*", re.ASCII)
 _POD = re.compile(r"(.+)-([0-9]+)", re.ASCII)
 _NAMESPACE = r"""((?i:namespaces?)["']?(?:[ \t]?[=:][ \t]?|[ \t])["']?){0}(?![\w.-])"""
 _SHORT_OPTION = r"((?<![\w-])-n[ =]){0}(?![\w.-])"
+_BEFORE_NAME = r"(?<![\w./@-]){0}/([A-Za-z0-9._-]+)"
+_LABEL = re.compile(
+    r"""(?<![\w./-])([A-Za-z0-9][\w./-]*)(["']?(?:==?|[ ]?:[ ])["']?)([A-Za-z0-9][\w.-]*+)(?!=)""", re.ASCII
+)
 _NAMESPACE_WORD = re.compile(r"(?i:namespaces?)$")
 _CLIENTS = ("kubectl", "helm")
 """Programs whose option -n names a namespace."""
@@ -35,6 +42,10 @@ class NamedTexts:
     """The names of Services in the namespace."""
     sets: frozenset[str]
     """The names of StatefulSets, and of them after those of their claims: `data-db`."""
+    workloads: frozenset[str]
+    """The names of all workloads: their pods' names begin with them."""
+    label: Callable[[str, str], str]
+    """The new value of a label of the set, the value itself for any other."""
     accounts: frozenset[str]
     """The names of service accounts in the namespace."""
     namespace: str
@@ -45,18 +56,26 @@ class NamedTexts:
     """Whether a name is an ordinary word, too."""
     kept: set[str] = field(default_factory=set)
     """Names that the last text has, and that stayed."""
-    _namespaces: tuple[re.Pattern[str], re.Pattern[str]] = field(init=False)
+    _namespaces: tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]] = field(init=False)
 
     def __post_init__(self) -> None:
         name = re.escape(self.namespace)
-        self._namespaces = (re.compile(_NAMESPACE.format(name)), re.compile(_SHORT_OPTION.format(name)))
+        self._namespaces = (
+            re.compile(_NAMESPACE.format(name)),
+            re.compile(_SHORT_OPTION.format(name)),
+            re.compile(_BEFORE_NAME.format(name)),
+        )
 
     def replaced(self, text: str, before: str = "") -> str:
         """The text with new names. `before` is the field, the variable or the argument that names its value."""
         self.kept = set()
         if text == self.namespace and _NAMESPACE_WORD.search(before):
             return self.namespace_mark
-        after_word, after_option = self._namespaces
+        after_word, after_option, before_name = self._namespaces
+        text = _LABEL.sub(lambda found: f"{found[1]}{found[2]}{self.label(found[1], found[3])}", text)
+        text = before_name.sub(
+            lambda found: f"{self.namespace_mark}/{found[1]}" if found[1].strip(".") in self.names else found[0], text
+        )
         text = after_word.sub(lambda found: f"{found[1]}{self.namespace_mark}", text)
         if any(each in text for each in _CLIENTS):
             text = after_option.sub(lambda found: f"{found[1]}{self.namespace_mark}", text)
@@ -82,8 +101,8 @@ class NamedTexts:
                 self.kept.add(core)
                 return token
             return f"{before}{self.names[core]}{after}"
-        if core.endswith("-") and core[:-1] in self.sets:
-            # The ordinal comes from a variable: db-$i, db-%d.
+        if core.endswith("-") and core[:-1] in self.sets | self.workloads:
+            # The rest comes from a variable or a pattern: db-$i, db-%d, web-.*.
             return f"{before}{self.names_of_pods(core[:-1])}-{after}"
         return f"{before}{self._host(core)}{after}"
 

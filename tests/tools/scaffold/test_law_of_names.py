@@ -30,7 +30,13 @@ SET = of(
     },
 )
 ACCOUNT = of("v1", "ServiceAccount", "shop-sa")
-OTHERS = [SERVICE, SET, ACCOUNT, of("v1", "Service", "shop-web", spec={"ports": [{"port": 80}]})]
+OTHERS = [
+    SERVICE,
+    SET,
+    ACCOUNT,
+    of("v1", "ConfigMap", "shop-labels", metadata={"labels": {"release": "shop"}}),
+    of("v1", "Service", "shop-web", spec={"ports": [{"port": 80}]}),
+]
 
 
 def follows(body: dict[str, Any]) -> dict[str, Any]:
@@ -53,6 +59,12 @@ def follows(body: dict[str, Any]) -> dict[str, Any]:
         ("user:pw@shop-web/x", "user:pw@two-web/x"),
         ("system:serviceaccount:web:shop-sa", "system:serviceaccount:here:two-sa"),
         ("shop-web.web", "two-web.here"),
+        ("--publish-service=web/shop-web", "--publish-service=here/two-web"),
+        ("http://web/shop-web /web/shop-web web/other", "http://web/two-web /web/two-web web/other"),
+        ('pod=~"shop-db-.*"', 'pod=~"two-db-.*"'),
+        ("kubectl get pods -l release=shop,app==shop-db", "kubectl get pods -l release=two,app==two-db"),
+        ('{"release": "shop"} release=shop-2 tier=shop', '{"release": "two"} release=shop-2 tier=shop'),
+        ("selector: release=shop selector=release=shop", "selector: release=two selector=release=two"),
         ("system:serviceaccount:other:shop-sa", "system:serviceaccount:other:shop-sa"),
         ("prometheus.web.svc", "prometheus.web.svc"),
         ("shop-web.other.svc", "shop-web.other.svc"),
