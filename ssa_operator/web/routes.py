@@ -9,7 +9,7 @@ Promises:
 - The view asks the API server only while a page shows a parent.
 
 The routes:
-- `/api/v1/overview` with `folder`, `namespace`, `group`, `text`, `suspended`, `conflict`, `offset` and `limit`;
+- `/api/v1/overview` with `folder`, `namespace`, `group`, `labels`, `text`, `suspended`, `conflict`, `offset` and `limit`;
 - `/api/v1/parents/FOLDER[/NAMESPACE]/NAME`, its tree;
 - `.../edges`, what its children wait for; `.../manifest?child=KEY`, a child's lines with their writers.
 
@@ -35,8 +35,10 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.kinds import Permission
+from ssa_operator.objects.label_selectors import label_selector
 from ssa_operator.operator.http import AccessControl, parent_of, read_permission
 from ssa_operator.operator.operator import Operator
+from ssa_operator.operator.process.option_values import check_selector
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.tools.connection.object_reference import FoundObject
@@ -312,11 +314,21 @@ def _page_of(request: web.Request) -> tuple[Filter, int, int]:
         folder=query.get("folder", ""),
         namespace=query.get("namespace", ""),
         group=query.get("group", ""),
+        selector=_selector(query.get("labels", "")),
         text=query.get("text", "")[:200],
         suspended="suspended" in query,
         conflict="conflict" in query,
     )
     return wanted, _number(query, "offset", 0, 10_000_000), _number(query, "limit", PAGE, MAX_PAGE)
+
+
+def _selector(text: str) -> Mapping[str, Any] | None:
+    """The LabelSelector of a text such as `app=web,!old`, None for ''."""
+    try:
+        check_selector(text[:200], "labels")
+    except CommandError as error:
+        raise web.HTTPBadRequest(text=f"{error}\n") from error
+    return label_selector(text[:200]) if text.strip() else None
 
 
 def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
