@@ -8,8 +8,8 @@ Promises:
 
 How it works:
 Each template folder has one informer of parents. It calls `_changed` with what a watch or an own write stored, and
-`_reported` after a reconcile, and each makes one row. `version` grows with each row that differs from the one before, so a page that has nothing to show costs
-one comparison of numbers.
+`reported` after a reconcile, and each makes one row. `version` grows with each row that differs from the one before, so
+a page that has nothing to show costs one comparison of numbers.
 """
 
 from __future__ import annotations

@@ -1,15 +1,18 @@
 """The routes of the web view: its pages below `/ui`, and below `/api/v1` the JSON that they are made of.
 
 Promises:
-- Every route answers GET alone. No request changes the operator or the cluster.
-- Beyond this host, a reader needs the permissions of `http_access.py`: the path, `list` or `get` of the parents that an
-  answer shows, and `get` of a child whose manifest it shows.
+- Every route but login and logout answers GET alone. No request changes the operator or the cluster.
+- Beyond this host, a reader needs the permissions of `operator/http.py`: the path, `list` or `get` of the parents that
+  an answer shows, and `get` of a child whose manifest it shows.
 - No answer has a Secret's content.
 - The pages load nothing from elsewhere and run no inline script (Content-Security-Policy), and no page may frame them.
 - The view asks the API server only while a page shows a parent.
+- At most MAX_WORKS requests that ask the API server are answered at once, and MAX_WAITING wait. Others are refused in
+  words, so that many readers hold up nothing but each other.
 
 The routes:
-- `/api/v1/overview` with `folder`, `namespace`, `group`, `labels`, `text`, `suspended`, `conflict`, `offset` and `limit`;
+- `/api/v1/reader`, the account that the reader's token has;
+- `/api/v1/overview` with `folder`, `namespace`, `group`, `labels`, `text`, `suspended`, `conflict`, `offset`, `limit`;
 - `/api/v1/parents/FOLDER[/NAMESPACE]/NAME`, its tree;
 - `.../edges`, what its children wait for; `.../manifest?child=KEY`, a child's lines with their writers.
 
@@ -21,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -46,6 +49,8 @@ from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.listings import Lists, Watches
 from ssa_operator.web.event_stream import PAUSE, EventStreams, Values, paced
 from ssa_operator.web.figures import INTERVAL, FigureSamples
+from ssa_operator.web.login import LOGOUT, OPEN_PATHS, Login, refused, token_of
+from ssa_operator.web.login import PAGE as LOGIN
 from ssa_operator.web.manifest_lines import manifest_of
 from ssa_operator.web.overview import MAX_PAGE, PAGE, make_overview
 from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree
@@ -65,6 +70,12 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+
+MAX_WORKS = 8
+"""Requests that ask the API server at once."""
+
+MAX_WAITING = 64
+"""Requests that wait for one of them to end."""
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
 
@@ -96,6 +107,8 @@ def read_assets(folder: Path = STATIC) -> Mapping[str, Asset]:
 class WebView:
     """The web view of a running operator, as an async context manager."""
 
+    open_paths = OPEN_PATHS
+
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
         self._rows = ParentRows(operator.folders)
@@ -123,18 +136,30 @@ class WebView:
 
     def routes(self, access: AccessControl) -> Iterable[web.RouteDef]:
         """The routes. `access` decides who may read."""
-        requests = _Requests(self, access)
+        requests, login = _Requests(self, access), Login(self._assets["login.html"].body.decode(), access)
         parent = "/api/v1/parents/{folder}"
         places = (f"{parent}/{{name}}", f"{parent}/{{namespace}}/{{name}}")
         return [
             web.get("/ui", _to_pages),
             web.get("/ui/assets/{file}", self._asset),
+            web.get(LOGIN, login.page),
+            web.post(LOGIN, login.login),
+            web.post(LOGOUT, login.logout),
             web.get("/ui/{page:.*}", self._page),
+            web.get("/api/v1/reader", requests.reader),
             web.get("/api/v1/overview", requests.overview),
             *(web.get(f"{place}/edges", requests.edges) for place in places),
             *(web.get(f"{place}/manifest", requests.manifest) for place in places),
             *(web.get(place, requests.parent) for place in places),
         ]
+
+    def token(self, request: web.Request) -> str:
+        """The token in the cookie of a request."""
+        return token_of(request)
+
+    def refused(self, request: web.Request, error: web.HTTPUnauthorized) -> web.StreamResponse:
+        """The way to the login page, for a browser."""
+        return refused(request, error)
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
         return _asset_response(request, self._assets["index.html"])
@@ -230,6 +255,11 @@ class _Requests:
     def __init__(self, view: WebView, access: AccessControl) -> None:
         self._view = view
         self._access = access
+        self._works = _Works()
+
+    async def reader(self, request: web.Request) -> web.StreamResponse:
+        account = await self._access.reader(request)
+        return _json({"user": "" if account is None else account.user})
 
     async def overview(self, request: web.Request) -> web.StreamResponse:
         wanted, offset, limit = _page_of(request)
@@ -237,6 +267,7 @@ class _Requests:
 
         async def review() -> None:
             """Find out which folders the reader may see."""
+            await self._access.authorize(request)  # again, while a stream is open
             may, needs = self._may(request), self._view.folders()
             allowed = {name for name, need in needs.items() if need is None or await may(need)}
             visible.clear()
@@ -248,7 +279,7 @@ class _Requests:
                 lambda: self._view.overview(wanted, visible, offset, limit),
                 lambda: (self._view.overview_version(), tuple(sorted(visible))),
             )
-            return await self._view.streams.send(request, values, review)
+            return await self._view.streams.send(request, values, review, await self._name(request))
         return _json(self._view.overview(wanted, visible, offset, limit))
 
     async def parent(self, request: web.Request) -> web.StreamResponse:
@@ -256,21 +287,29 @@ class _Requests:
         if "stream" in request.query:
             self._view.find(request)
             values = self._view.trees(request, self._may(request))
-            return await self._view.streams.send(request, values, lambda: self._review(request))
-        return _json(await _answered(self._view.tree(request, self._may(request))))
+            return await self._view.streams.send(
+                request, values, lambda: self._review(request), await self._name(request)
+            )
+        return _json(await self._works.do(lambda: self._view.tree(request, self._may(request))))
 
     async def edges(self, request: web.Request) -> web.StreamResponse:
         await self._review(request)
-        return _json(await _answered(self._view.edges(request)))
+        return _json(await self._works.do(lambda: self._view.edges(request)))
 
     async def manifest(self, request: web.Request) -> web.StreamResponse:
         await self._review(request)
         child = request.query.get("child", "")
         await self._access.authorize_read(request, await self._view.permission_of_child(child))
-        return _json(await _answered(self._view.manifest(request, child)))
+        return _json(await self._works.do(lambda: self._view.manifest(request, child)))
 
     async def _review(self, request: web.Request) -> None:
+        await self._access.authorize(request)
         await self._access.authorize_parent(self._view.operator, request)
+
+    async def _name(self, request: web.Request) -> str:
+        """What the open pages of a reader are counted by: the account, or the address if this host needs none."""
+        account = await self._access.reader(request)
+        return request.remote or "" if account is None else account.user
 
     def _may(self, request: web.Request) -> MayList:
         async def may(permission: Permission) -> bool:
@@ -283,11 +322,28 @@ class _Requests:
         return may
 
 
-async def _answered(work: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-    try:
-        return await work
-    except (ApiError, CommandError) as error:
-        raise web.HTTPBadGateway(text=f"{error}\n") from error
+class _Works:
+    """Bounds the requests that ask the API server."""
+
+    def __init__(self) -> None:
+        self._slots = asyncio.Semaphore(MAX_WORKS)
+        self._waiting = 0
+
+    async def do(self, work: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+        """The value of a piece of work. Raises HTTPServiceUnavailable and HTTPBadGateway."""
+        if self._waiting >= MAX_WAITING:
+            raise web.HTTPServiceUnavailable(text="too many readers wait for an answer; try again in a moment\n")
+        self._waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            return await work()
+        except (ApiError, CommandError) as error:
+            raise web.HTTPBadGateway(text=f"{error}\n") from error
+        finally:
+            self._slots.release()
 
 
 async def _first(*works: Awaitable[object]) -> None:
