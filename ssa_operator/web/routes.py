@@ -13,10 +13,11 @@ Promises:
 The routes:
 - `/api/v1/reader`, the account that the reader's token has;
 - `/api/v1/overview` with `folder`, `namespace`, `group`, `labels`, `text`, `suspended`, `conflict`, `offset`, `limit`;
+- `/api/v1/folders/FOLDER`, its files, problems and graph;
 - `/api/v1/parents/FOLDER[/NAMESPACE]/NAME`, its tree;
 - `.../edges`, what its children wait for; `.../manifest?child=KEY`, a child's lines with their writers.
 
-With `stream=1`, the first two are server-sent events (`event_stream.py`).
+With `stream=1`, the overview, a folder and a tree are server-sent events (`event_stream.py`).
 """
 
 from __future__ import annotations
@@ -44,11 +45,13 @@ from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.process.option_values import check_selector
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.parent_state import Parents
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.tools.connection.object_reference import FoundObject
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.listings import Lists, Watches
 from ssa_operator.web.event_stream import PAUSE, EventStreams, Values, paced
 from ssa_operator.web.figures import INTERVAL, FigureSamples
+from ssa_operator.web.folder_page import FolderGraph, folder_graph, make_folder_page, sample_parent
 from ssa_operator.web.login import LOGOUT, OPEN_PATHS, Login, refused, token_of
 from ssa_operator.web.login import PAGE as LOGIN
 from ssa_operator.web.manifest_lines import manifest_of
@@ -114,6 +117,7 @@ class WebView:
         self._rows = ParentRows(operator.folders)
         self._samples = FigureSamples()
         self.streams = EventStreams()
+        self._graphs: dict[str, tuple[object, FolderGraph]] = {}
         self._assets = read_assets()
         client = operator.client
         self._client = DryRunClient(client.credentials)
@@ -148,6 +152,7 @@ class WebView:
             web.get("/ui/{page:.*}", self._page),
             web.get("/api/v1/reader", requests.reader),
             web.get("/api/v1/overview", requests.overview),
+            web.get("/api/v1/folders/{folder}", requests.folder),
             *(web.get(f"{place}/edges", requests.edges) for place in places),
             *(web.get(f"{place}/manifest", requests.manifest) for place in places),
             *(web.get(place, requests.parent) for place in places),
@@ -199,6 +204,48 @@ class WebView:
             name: read_permission(running[name].served.resource, "list") if name in running else None
             for name in self.operator.controllers.sources.folders
         }
+
+    async def folder_page(self, name: str) -> dict[str, Any]:
+        """The page of a template folder. Raises HTTPNotFound and ApiError."""
+        folder, parents = self._folder(name), self.operator.folders.get(name)
+        waits = self.operator.missing.get(name, "")
+        page = make_folder_page(folder, parents, waits, await self._graph(folder, parents))
+        value: dict[str, Any] = msgspec.to_builtins(page)
+        return value
+
+    async def folder_pages(self, name: str) -> Values:
+        """The same, again after each load. It ends when the folder is gone."""
+        shown: tuple[Folder, Parents | None] | None = None
+        while True:
+            try:
+                loaded = self._folder(name), self.operator.folders.get(name)
+            except web.HTTPNotFound as error:
+                yield {"error": (error.text or "").strip(), "gone": True}
+                return
+            if shown is None or loaded[0] is not shown[0] or loaded[1] is not shown[1]:
+                shown = loaded
+                yield await self.folder_page(name)
+            await asyncio.sleep(PAUSE)
+
+    def _folder(self, name: str) -> Folder:
+        folder = self.operator.controllers.sources.folders.get(name)
+        if folder is None:
+            raise web.HTTPNotFound(text=f"{name}: there is no such template folder\n")
+        return folder
+
+    async def _graph(self, folder: Folder, parents: Parents | None) -> FolderGraph:
+        """The graph of a folder, drawn once for each change of it."""
+        if parents is None or folder.templates is None:
+            return FolderGraph()
+        key = (folder.digest, parents.served)
+        known = self._graphs.get(folder.name)
+        if known is None or known[0] != key:
+            resources = await self.operator.mapper.resources()
+            scoped = {resource.group_kind for resource in resources if not resource.namespaced}
+            sample = sample_parent(parents)
+            graph = await self.operator.renderer.turns.in_thread(lambda: folder_graph(folder, sample, scoped))
+            known = self._graphs[folder.name] = (key, graph)
+        return known[1]
 
     def find(self, request: web.Request) -> tuple[Parents, FoundObject]:
         """The parent of a request. Raises HTTPNotFound."""
@@ -281,6 +328,22 @@ class _Requests:
             )
             return await self._view.streams.send(request, values, review, await self._name(request))
         return _json(self._view.overview(wanted, visible, offset, limit))
+
+    async def folder(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["folder"]
+
+        async def review() -> None:
+            await self._access.authorize(request)
+            need = self._view.folders().get(name)
+            if need is not None:
+                await self._access.authorize_read(request, need)
+
+        await review()
+        if "stream" in request.query:
+            return await self._view.streams.send(
+                request, self._view.folder_pages(name), review, await self._name(request)
+            )
+        return _json(await self._works.do(lambda: self._view.folder_page(name)))
 
     async def parent(self, request: web.Request) -> web.StreamResponse:
         await self._review(request)

@@ -13,7 +13,7 @@ from playwright.async_api import Page, async_playwright, expect
 from ssa_operator.operator.http import Server
 from ssa_operator.web.routes import WebView
 from tests.docs.browser import BROWSER
-from tests.operator.harness import Desk, Operate, echo, map_template, only
+from tests.operator.harness import ECHOES, Desk, Operate, echo, map_template, only
 
 pytestmark = [
     pytest.mark.cluster,
@@ -90,6 +90,34 @@ async def test_a_waiting_child_names_what_it_needs_and_turns_when_that_is_there(
         await expect(page.locator(".code > div", has_text="replicas:")).to_contain_text("reader.yaml.j2:7")
         await desk.delete("echo", "web")
         await expect(page.get_by_role("alert")).to_contain_text("there is no")
+
+
+async def test_a_broken_template_shows_its_line_and_goes_on_when_it_is_repaired(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    plain = map_template("plain", x="spec.replicas")
+    only(templates, plain=plain, reader=WAITS)
+    async with browsing(operate) as page:
+        await desk.apply(echo("web"))
+        await page.goto("/ui/")
+        (templates / ECHOES / "plain.yaml.j2").write_text(plain + "  y: {% if %}\n")
+        await page.locator(".trouble").get_by_role("link", name="plain.yaml.j2").click()
+        wrong = page.locator(".wrong")
+        await expect(wrong).to_contain_text("y: {% if %}")
+        await expect(wrong).to_contain_text("Expected an expression")
+        await page.get_by_role("tab", name="Changes").click()
+        await expect(page.locator(".added")).to_contain_text("y: {% if %}")
+        (templates / ECHOES / "plain.yaml.j2").write_text(plain)
+        await expect(page.get_by_text("Loads")).to_be_visible()
+        await expect(wrong).to_have_count(0)
+        # The graph, and the same as a table; both lead to the line.
+        await page.keyboard.press("ArrowRight")
+        await expect(page.get_by_role("tab", name="Graph")).to_have_attribute("aria-selected", "true")
+        await expect(page.locator("svg .node")).to_have_count(2)
+        row = page.get_by_role("row", name="sample-reader")
+        await expect(row).to_contain_text("blocker")
+        await row.get_by_role("link", name="reader.yaml.j2:6").first.click()
+        await expect(page.locator(".marked")).to_contain_text("lookup('v1', 'ConfigMap', 'blocker')")
 
 
 async def test_all_of_it_works_by_keyboard(desk: Desk, operate: Operate, templates: Path) -> None:

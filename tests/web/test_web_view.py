@@ -133,6 +133,17 @@ async def test_a_template_that_does_not_load_is_named_with_its_line(
     async with viewing(operate) as page:
         (problem,) = (await page.json("overview"))["folders"][ECHOES]["problems"]
         assert (problem["file"], problem["line"]) == (f"{ECHOES}/broken.yaml.j2", 2)
+        async with page.stream(f"folders/{ECHOES}") as values:
+            first = await anext(values)
+            assert (first["loads"], first["kind"]) == (False, "Echo")
+            assert [each["line"] for each in first["files"][f"{ECHOES}/broken.yaml.j2"]["problems"]] == [2]
+            only(templates, plain=map_template("plain", x="spec.replicas"))
+            async for value in values:
+                if value["loads"]:
+                    break
+            (node,) = value["graph"]["nodes"]
+            assert (node["label"], node["file"]) == ("ConfigMap/sample-plain", f"{ECHOES}/plain.yaml.j2")
+        assert "no such template folder" in await page.json("folders/others.example.com", 404)
 
 
 async def test_the_tree_of_a_parent_follows_its_children(desk: Desk, operate: Operate, templates: Path) -> None:
@@ -176,6 +187,7 @@ async def test_edges_and_lines_name_template_lines_and_hide_contents_of_secrets(
 
 ANSWERS: Mapping[str, Sequence[str]] = {
     "/api/v1/reader": ("",),
+    "/api/v1/folders/{folder}": ("",),
     "/api/v1/overview": ("", "?text=web", "?group=unready"),
     "/api/v1/parents/{folder}/{namespace}/{name}": ("",),
     "/api/v1/parents/{folder}/{namespace}/{name}/edges": ("",),
@@ -251,6 +263,7 @@ async def test_a_reader_from_elsewhere_sees_what_it_may_read(desk: Desk, operate
         await desk.apply_until_ready(echo("web"))
         # It may get this parent, and not list those of all namespaces.
         assert (await page.json("overview"))["folders"] == {}
+        assert "echoes.example.com" in await page.json(f"folders/{ECHOES}", 403)
         assert len((await page.json(parent))["order"]) == 2
         assert await page.json(f"{parent}/manifest?child=/ConfigMap/{desk.namespace}/web-plain")
         assert "secrets" in await page.json(f"{parent}/manifest?child=/Secret/{desk.namespace}/web-password", 403)

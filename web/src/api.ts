@@ -90,6 +90,32 @@ export interface ManifestLine {
   time?: string;
 }
 
+export interface TemplateFile {
+  lines: string[];
+  problems?: { line: number; message: string }[];
+  difference?: { mark: string; text: string }[];
+  hidden?: boolean;
+  removed?: boolean;
+}
+
+export interface FolderGraph {
+  nodes?: { label: string; layer?: number; manifest?: boolean; hook?: boolean; file?: string; line?: number }[];
+  edges?: { source: number; target: number; label: string; awaited?: boolean; cycle?: boolean; file?: string; line?: number }[];
+  problems?: string[];
+}
+
+export interface FolderPage {
+  folder: string;
+  loads: boolean;
+  kind?: string;
+  parents?: number;
+  digest?: string;
+  waits?: string;
+  problems?: Problem[];
+  files?: Record<string, TemplateFile>;
+  graph: FolderGraph;
+}
+
 export type Connection = "connecting" | "live" | "lost" | "ended";
 
 export interface Stream<T> { value: Signal<T | null>; connection: Signal<Connection>; error: Signal<string>; close: () => void }

@@ -108,8 +108,8 @@ function Folders({ shown, chosen }: { shown: Overview; chosen: string }) {
       {broken.length > 0 && <h2>Does not load</h2>}
       {broken.map(([name, folder]) => (
         <div class="trouble" key={name}>
-          <State group="failed" word={name} />
-          {folder.problems!.map((problem) => <p class="small dim" key={problem.message}>{problem.file && <code>{problem.file}:{problem.line}</code>} {problem.message}</p>)}
+          <a href={folderAddress(name)}><State group="failed" word={name} /></a>
+          {folder.problems!.map((problem) => <p class="small dim" key={problem.message}>{problem.file && <a class="link" href={`${folderAddress(name)}?file=${encodeURIComponent(problem.file)}&line=${problem.line}`}><code>{problem.file}:{problem.line}</code></a>} {problem.message}</p>)}
           {folder.digest && <p class="small dim">The last good templates go on.</p>}
         </div>
       ))}
@@ -118,6 +118,8 @@ function Folders({ shown, chosen }: { shown: Overview; chosen: string }) {
     </nav>
   );
 }
+
+const folderAddress = (name: string): string => `/ui/folders/${encodeURIComponent(name)}`;
 
 function FolderLink({ name, label, folder, chosen }: { name: string; label: string; folder: Folder; chosen: string }) {
   const counts = folder.counts ?? {};
@@ -169,6 +171,7 @@ function Filters({ shown }: { shown: Overview }) {
       )}
       <input class="chip labels" aria-label="Labels" placeholder="labels: app=web" value={query.get("labels") ?? ""} autocomplete="off" spellcheck={false}
         onChange={(event) => go(withQuery({ labels: event.currentTarget.value.trim(), offset: "" }))} />
+      {folder !== undefined && <a class="chip" href={folderAddress(query.get("folder")!)}>templates</a>}
       {group && group !== "unready" && <a class="chip on" aria-label={`Show ${GROUPS[group as Group]} and all others`} href={`/ui/${withQuery({ group: "", offset: "" })}`}>{GROUPS[group as Group]} ×</a>}
       <span class="small faint end">
         {number(shown.matching)} of {number(shown.parents)} · <Copy quiet text={command("status", folder?.kind?.toLowerCase() ?? "", namespace && "-n", namespace, labels && "-l", labels)}>copy as command</Copy>
