@@ -214,17 +214,17 @@ class WebView:
         return value
 
     async def folder_pages(self, name: str) -> Values:
-        """The same, again after each load. It ends when the folder is gone."""
-        shown: tuple[Folder, Parents | None] | None = None
+        """The same, again after each load. A folder that is gone may come back."""
+        shown: tuple[Folder | None, Parents | None] | None = None
         while True:
-            try:
-                loaded = self._folder(name), self.operator.folders.get(name)
-            except web.HTTPNotFound as error:
-                yield {"error": (error.text or "").strip(), "gone": True}
-                return
+            loaded = self.operator.controllers.sources.folders.get(name), self.operator.folders.get(name)
             if shown is None or loaded[0] is not shown[0] or loaded[1] is not shown[1]:
                 shown = loaded
-                yield await self.folder_page(name)
+                try:
+                    value = await self.folder_page(name)
+                except web.HTTPNotFound as error:
+                    value = {"error": (error.text or "").strip()}
+                yield value
             await asyncio.sleep(PAUSE)
 
     def _folder(self, name: str) -> Folder:
