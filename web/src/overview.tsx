@@ -50,6 +50,7 @@ export function OverviewPage() {
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
       {shown === null ? <p class="empty">{stream.error.value ? "" : "Waiting for the operator …"}</p> : (
         <main class="overview">
+          <h1 class="hidden">Overview</h1>
           <Figures shown={shown} />
           <Folders shown={shown} chosen={query.get("folder") ?? ""} />
           <section class="list" aria-label="Parents">

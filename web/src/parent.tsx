@@ -284,7 +284,7 @@ function Manifest({ path, child, version, node }: { path: string; child: string;
           <span><i class="w4" />default or API server</span>
         </p>
       )}
-      <div class="code">
+      <div class="code" tabIndex={0}>
         {lines.map((line, at) => (
           <div key={at}>
             <span class="g" title={writer(line, false)}>{writer(line, true)}</span><i class={colour(line)} aria-hidden="true" />
