@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from ssa_operator.objects.label_selectors import selects
+from ssa_operator.objects.label_selectors import label_selector, selects
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness.rules import ReadinessState
 from ssa_operator.reconcile.parent_state import Parents, ParentState
@@ -31,6 +31,11 @@ from ssa_operator.tools.tree.tree_view import condition, conditions_of, entry, u
 
 READY, WORKING, FAILED, UNKNOWN = "ready", "working", "failed", "unknown"
 """The groups of states that a page counts: Ready, may become ready by itself, needs a change, not reported yet."""
+
+MAX_ANSWERS = 64
+"""Answers that are kept until a row changes."""
+
+_Answer = TypeVar("_Answer")
 
 
 class ParentRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -109,8 +114,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     namespace: str = ""
     group: str = ""
     """READY, WORKING, FAILED, UNKNOWN, or `unready` for all but READY."""
-    selector: Mapping[str, Any] | None = None
-    """A LabelSelector of labels of the parents, None for all."""
+    selector: str = ""
+    """Labels of the parents, as `app=web,!old`."""
     text: str = ""
     """Words that each occur in the kind, the namespace, the name, the reason or the message, in any case."""
     suspended: bool = False
@@ -130,12 +135,8 @@ class _Indexed(Struct, frozen=True):
     labels: Mapping[str, str]
     text: str
 
-    def fits(self, wanted: Filter, words: Sequence[str]) -> bool:
-        return (
-            _fits(self.row, wanted)
-            and all(word in self.text for word in words)
-            and (wanted.selector is None or selects(wanted.selector, self.labels))
-        )
+    def fits(self, wanted: Filter, words: Sequence[str], selector: Mapping[str, Any]) -> bool:
+        return _fits(self.row, wanted) and all(word in self.text for word in words) and selects(selector, self.labels)
 
 
 class ParentRows:
@@ -147,6 +148,7 @@ class ParentRows:
         self._folders = folders
         self._followed: dict[str, Parents] = {}
         self._rows: dict[str, dict[tuple[str, str], _Indexed]] = {}
+        self._answers: tuple[int, dict[Hashable, Any]] = (-1, {})
         self._sorted: tuple[int, list[_Indexed]] = (-1, [])
         self._waiting: dict[str, list[asyncio.Event]] = {}
 
@@ -218,17 +220,41 @@ class ParentRows:
 
     def select(self, wanted: Filter, visible: Collection[str]) -> list[ParentRow]:
         """The rows of the `visible` folders that a filter selects, in order."""
-        words = wanted.words
-        return [each.row for each in self._in_order() if each.row.folder in visible and each.fits(wanted, words)]
+        return self._kept(("rows", wanted, frozenset(visible)), lambda: self._select(wanted, visible))
+
+    def _select(self, wanted: Filter, visible: Collection[str]) -> list[ParentRow]:
+        words, selector = wanted.words, label_selector(wanted.selector)
+        return [
+            each.row for each in self._in_order() if each.row.folder in visible and each.fits(wanted, words, selector)
+        ]
 
     def namespaces(self, visible: Collection[str]) -> list[str]:
         """The namespaces of the parents of the `visible` folders."""
-        found = {namespace for folder in visible for namespace, _ in self._rows.get(folder, {})}
-        return sorted(found - {""})
+
+        def find() -> list[str]:
+            found = {namespace for folder in visible for namespace, _ in self._rows.get(folder, {})}
+            return sorted(found - {""})
+
+        return self._kept(("namespaces", frozenset(visible)), find)
 
     def counts(self, folder: str) -> Mapping[str, int]:
         """How many parents of a folder each group of states has."""
-        return Counter(each.row.group for each in self._rows.get(folder, {}).values())
+
+        def count() -> Counter[str]:
+            return Counter(each.row.group for each in self._rows.get(folder, {}).values())
+
+        return self._kept(("counts", folder), count)
+
+    def _kept(self, question: Hashable, answer: Callable[[], _Answer]) -> _Answer:
+        """The answer to a question. While no row changes, pages that ask the same share it."""
+        version, answers = self._answers
+        if version != self.version or len(answers) >= MAX_ANSWERS:
+            answers = {}
+            self._answers = (self.version, answers)
+        if question not in answers:
+            answers[question] = answer()
+        found: _Answer = answers[question]
+        return found
 
     def _in_order(self) -> list[_Indexed]:
         version, found = self._sorted

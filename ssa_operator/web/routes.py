@@ -39,7 +39,6 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.kinds import Permission
-from ssa_operator.objects.label_selectors import label_selector
 from ssa_operator.operator.http import AccessControl, parent_of, read_permission
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.process.option_values import check_selector
@@ -441,13 +440,12 @@ def _page_of(request: web.Request) -> tuple[Filter, int, int]:
     return wanted, _number(query, "offset", 0, 10_000_000), _number(query, "limit", PAGE, MAX_PAGE)
 
 
-def _selector(text: str) -> Mapping[str, Any] | None:
-    """The LabelSelector of a text such as `app=web,!old`, None for ''."""
+def _selector(text: str) -> str:
     try:
         check_selector(text[:200], "labels")
     except CommandError as error:
         raise web.HTTPBadRequest(text=f"{error}\n") from error
-    return label_selector(text[:200]) if text.strip() else None
+    return text[:200]
 
 
 def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int:

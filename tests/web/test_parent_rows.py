@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from ssa_operator.kube.watch.cache import Cache, Listener
-from ssa_operator.objects.label_selectors import label_selector
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.status.report import Report
@@ -126,9 +125,9 @@ def test_a_parent_whose_status_has_no_place_for_conditions_is_judged_by_the_last
     assert (row.group, row.reason, row.message, row.children) == ("working", "Progressing", "Job a runs", 1)
     # A change of the parent keeps it.
     informer.write({**namespace, "metadata": {**namespace["metadata"], "labels": {"tier": "db"}}})
-    (row,) = rows.select(Filter(selector=label_selector("tier=db")), {FOLDER})
+    (row,) = rows.select(Filter(selector="tier=db"), {FOLDER})
     assert row.reason == "Progressing"
-    assert rows.select(Filter(selector=label_selector("tier!=db")), {FOLDER}) == []
+    assert rows.select(Filter(selector="tier!=db"), {FOLDER}) == []
 
 
 def test_a_search_finds_words_of_names_and_messages_in_any_order() -> None:

@@ -21,14 +21,23 @@ export function FolderView({ folder }: { folder: string }) {
   const chosen = files.find(([name]) => name === query.get("file"))?.[0] ?? (files.find(([, file]) => file.problems?.length) ?? files[0])?.[0] ?? "";
   const select = (file: string) => go(withQuery({ file, line: "" }), { replace: true });
   const show = (id: Tab) => go(withQuery({ tab: id === "files" ? "" : id }), { replace: true });
+  const [node, setNode] = useState(-1);
   const move = (by: number) => {
+    if (tab === "graph") {
+      const drawn = (shown?.graph.nodes ?? []).flatMap((each, at) => (each.manifest ? [at] : []));
+      const next = drawn[Math.max(0, Math.min(drawn.length - 1, drawn.indexOf(node) + by))];
+      if (next !== undefined) setNode(next);
+      document.getElementById(`node-${next}`)?.scrollIntoView({ block: "nearest" });
+      return;
+    }
     const at = files.findIndex(([name]) => name === chosen) + by;
     const next = files[Math.max(0, Math.min(files.length - 1, at))];
     if (next) select(next[0]);
   };
   const turn = (by: number) => show(tabs[(tabs.findIndex(([id]) => id === tab) + by + tabs.length) % tabs.length]![0]);
   useKeys({
-    j: () => move(1), k: () => move(-1), ArrowRight: () => turn(1), ArrowLeft: () => turn(-1),
+    j: () => move(1), k: () => move(-1), ArrowDown: () => move(1), ArrowUp: () => move(-1), ArrowRight: () => turn(1), ArrowLeft: () => turn(-1),
+    Escape: () => setNode(-1),
   });
   useEffect(() => {
     document.title = `${folder} · ssa-operator`;
@@ -50,7 +59,7 @@ export function FolderView({ folder }: { folder: string }) {
           </div>
           <div id="part" class={`part ${tab === "files" ? "texts" : tab}`} role="tabpanel" aria-labelledby={`tab-${tab}`}>
             {tab === "files" && <Files files={files} chosen={chosen} onSelect={select} />}
-            {tab === "graph" && <Graph graph={shown.graph} folder={folder} served={shown.kind !== undefined} />}
+            {tab === "graph" && <Graph graph={shown.graph} folder={folder} served={shown.kind !== undefined} chosen={node} onChoose={setNode} />}
             {tab === "changes" && changed.map(([name, file]) => <Changes key={name} name={name} file={file} />)}
           </div>
         </main>
@@ -146,8 +155,9 @@ function Changes({ name, file }: { name: string; file: TemplateFile }) {
   );
 }
 
-function Graph({ graph, folder, served }: { graph: FolderGraph; folder: string; served: boolean }) {
-  const [chosen, setChosen] = useState(-1);
+interface GraphProps { graph: FolderGraph; folder: string; served: boolean; chosen: number; onChoose: (at: number) => void }
+
+function Graph({ graph, folder, served, chosen, onChoose }: GraphProps) {
   const nodes = graph.nodes ?? [], edges = graph.edges ?? [];
   const drawn = useMemo(() => layout(graph), [graph]);
   const alone = nodes.filter((_, at) => drawn.boxes[at] === undefined).length;
@@ -170,7 +180,7 @@ function Graph({ graph, folder, served }: { graph: FolderGraph; folder: string; 
             return <path key={at} class={`edge ${edge.cycle ? "cycle" : ""} ${edge.awaited ? "" : "loose"} ${on ? "on" : chosen >= 0 ? "off" : ""}`} d={path} marker-end="url(#arrow)" />;
           })}
           {drawn.boxes.map((box, at) => box && (
-            <g key={at} class={`node ${nodes[at]!.manifest ? "" : "external"} ${at === chosen ? "on" : chosen >= 0 && !near.has(at) ? "off" : ""}`} onClick={() => setChosen(at === chosen ? -1 : at)}>
+            <g key={at} class={`node ${nodes[at]!.manifest ? "" : "external"} ${at === chosen ? "on" : chosen >= 0 && !near.has(at) ? "off" : ""}`} onClick={() => onChoose(at === chosen ? -1 : at)}>
               <title>{nodes[at]!.label}</title>
               <rect x={box.x + 0.5} y={box.y + 0.5} width={box.width - 1} height={NODE - 1} rx="6" />
               <text x={box.x + 12} y={box.kind ? box.y + 17 : box.y + 24}>{short(box.name, box.width)}</text>
@@ -184,8 +194,8 @@ function Graph({ graph, folder, served }: { graph: FolderGraph; folder: string; 
         <thead><tr><th scope="col">Object</th><th scope="col">Needs</th></tr></thead>
         <tbody>
           {nodes.map((node, at) => node.manifest && (
-            <tr key={at} class={at === chosen ? "on" : ""}>
-              <td><button type="button" class="name" aria-pressed={at === chosen} onClick={() => setChosen(at === chosen ? -1 : at)}><b>{parts(node.label)[1]}</b> <span class="dim">{parts(node.label)[0]}</span></button><span class="small">{link(node.file, node.line)}</span></td>
+            <tr key={at} id={`node-${at}`} class={at === chosen ? "on" : ""}>
+              <td><button type="button" class="name" aria-pressed={at === chosen} onClick={() => onChoose(at === chosen ? -1 : at)}><b>{parts(node.label)[1]}</b> <span class="dim">{parts(node.label)[0]}</span></button><span class="small">{link(node.file, node.line)}</span></td>
               <td>{needs(edges, at).map((edge, index) => (
                 <p key={index}>{parts(nodes[edge.target]!.label)[1]} <span class="dim">{parts(nodes[edge.target]!.label)[0]} {edge.label}</span> <span class="small">{link(edge.file, edge.line)}</span>{edge.cycle && <span class="s failed"> part of a cycle</span>}</p>
               ))}{needs(edges, at).length === 0 && <span class="faint">–</span>}</td>
