@@ -165,6 +165,7 @@ async def browser_page(base: str) -> AsyncIterator[Page]:
         await browser.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome")
 async def test_a_session_ends_with_the_permission_of_its_token(
     desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
