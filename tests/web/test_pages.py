@@ -162,13 +162,31 @@ async def test_nothing_is_cut_and_every_text_has_contrast(
             await expect(page.locator("main")).to_contain_text("Waiting")
 
 
+HOSTILE = "<img src=x onerror=alert(1)>{{ 7*7 }}"
+
+
 async def test_a_name_or_message_is_text(desk: Desk, operate: Operate, templates: Path) -> None:
-    text = "<img src=x onerror=alert(1)>{{ 7*7 }}"
-    only(templates, plain=f"a: {{{{ fail({text!r}) }}}}\n")
+    """Messages, managers, annotations, template files and searches: each is shown as it is."""
+    noted = map_template("noted", x="spec.replicas").replace(
+        "metadata:", f"metadata:\n  annotations: {{a: '{HOSTILE}'}}"
+    )
+    noted = noted.replace("{{ 7*7 }}", "{{ '{{ 7*7 }}' }}", 1)
+    only(templates, plain=f"a: {{{{ fail({HOSTILE!r}) }}}}\n", noted=noted)
     async with browsing(operate) as page:
         await desk.apply(echo("web"))
         await page.goto("/ui/")
-        await expect(page.get_by_role("row", name="web")).to_contain_text("<img src=x")
+        await expect(page.get_by_role("row", name="web")).to_contain_text(HOSTILE)
+        await desk.kubectl("annotate", "configmap", "web-noted", "b=c", "--field-manager", "<img src=y>")
+        await page.get_by_role("link", name="web").click()
+        await page.get_by_role("treeitem", name="web-noted").click()
+        await expect(page.locator(".code")).to_contain_text(HOSTILE)
+        await expect(page.locator(".code")).to_contain_text("<img src=y>")
+        assert await page.locator("img").count() == 0
+        await page.goto(f"/ui/folders/{ECHOES}?file={ECHOES}/plain.yaml.j2")
+        await expect(page.locator(".code")).to_contain_text("<img src=x")
+        assert await page.locator("img").count() == 0
+        await page.goto("/ui/?text=%3Cimg+src%3Dx%3E&folder=%3Cimg%3E&namespace=%3Cimg%3E")
+        await expect(page.get_by_text("No parent matches.")).to_be_visible()
         assert await page.locator("img").count() == 0
 
 
