@@ -21,7 +21,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac sbom test test-slow test-exhaustive test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check web bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-reads bench-renames bench-shards bench-stall bench-start bench-status bench-takeover diagrams docs picture recording site schemas transcripts lint format check constraints manifests clean
+.PHONY: help install run rbac sbom test test-slow test-exhaustive test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check web bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-reads bench-renames bench-shards bench-stall bench-start bench-status bench-takeover bench-web diagrams docs picture recording site schemas transcripts lint format check constraints manifests clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -153,6 +153,9 @@ bench-start: $(INSTALLED) ## Measure the start of `ssa-operator run` to its firs
 
 bench-status: $(INSTALLED) ## Measure the time of `ssa-operator status` over 1000 parents, beside one list of them
 	$(BIN)/python -m benchmarks.status $(ARGS)
+
+bench-web: $(INSTALLED) ## Measure the web view: 10000 children of a parent, a search over 10000 parents, 20 open pages; ARGS=--children=1000 for fewer
+	$(BIN)/python -m benchmarks.web $(ARGS)
 
 # Minutes for which `make soak` changes objects
 MINUTES ?= 60

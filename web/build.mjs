@@ -21,4 +21,4 @@ await build({
   legalComments: "none",
   charset: "utf8",
 });
-for (const name of ["index.html", "icon.svg"]) await copyFile(join(here, "src", name), join(out, name));
+for (const name of ["index.html", "login.html", "icon.svg"]) await copyFile(join(here, "src", name), join(out, name));

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -21,7 +20,8 @@ from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.tests import TESTS as JINJA_TESTS
 from typer.main import get_command
 
-from docs.generate import promises
+from docs.generate import openapi, promises
+from docs.generate.attribute_docs import assigned, docs_of
 from ssa_operator.cli.main import application_of
 from ssa_operator.objects.annotations import DEFAULT, PREFIX, Instructions
 from ssa_operator.objects.readiness.rules import ReadinessState
@@ -36,6 +36,8 @@ from ssa_operator.tools.findings.codes import CODES
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
+
+OPENAPI = "openapi.json"
 
 _WRAPPED: Mapping[str, Callable[..., Any]] = {
     "from_yaml": text_filters.from_yaml,
@@ -98,8 +100,10 @@ def pages() -> Mapping[Path, str]:
     }
     found = {FOLDER / f"{name}.md": _page(title, parts) for name, (title, parts) in made.items()}
     index = [f"- [{title}]({name}.md)" for name, (title, _) in made.items()]
+    index.append(f"- [The JSON of the web view]({OPENAPI}), as an OpenAPI document")
     commands = "- [Commands](../commands/README.md), with their options, exit codes and JSON"
-    return {FOLDER / "README.md": _page("Reference", ["\n".join([commands, *index])]), **found}
+    readme = _page("Reference", ["\n".join([commands, *index])])
+    return {FOLDER / "README.md": readme, FOLDER / OPENAPI: openapi.text(), **found}
 
 
 def write() -> None:
@@ -284,7 +288,7 @@ def _checks() -> Iterator[str]:
 def _constant(place: tuple[str, str]) -> tuple[str, str]:
     """The value of a constant of a module, and its docstring."""
     module = importlib.import_module(place[0])
-    doc = _docs_of(inspect.getsource(module)).get(place[1])
+    doc = docs_of(inspect.getsource(module)).get(place[1])
     if not doc:
         raise ValueError(f"{place[0]}.{place[1]} has no docstring")
     return f"`{getattr(module, place[1])}`", doc
@@ -294,28 +298,12 @@ def _attribute_docs(kind: type) -> list[str]:
     """The docstrings of the attributes of a class, in order."""
     (node,) = ast.parse(inspect.getsource(kind)).body
     assert isinstance(node, ast.ClassDef)
-    names = [name for each in node.body for name in _assigned(each)]
-    docs = _docs_of("\n".join(map(ast.unparse, node.body)))
+    names = [name for each in node.body for name in assigned(each)]
+    docs = docs_of("\n".join(map(ast.unparse, node.body)))
     missing = [name for name in names if name not in docs]
     if missing:
         raise ValueError(f"{kind.__module__}.{kind.__name__}: {', '.join(missing)} have no docstrings")
     return [docs[name] for name in names]
-
-
-def _docs_of(source: str) -> dict[str, str]:
-    """The docstrings of the assignments of a text, by name."""
-    body = ast.parse(source).body
-    return {
-        name: inspect.cleandoc(after.value.value)
-        for each, after in itertools.pairwise(body)
-        for name in _assigned(each)
-        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str)
-    }
-
-
-def _assigned(node: ast.stmt) -> list[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

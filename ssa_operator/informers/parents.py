@@ -186,6 +186,7 @@ class ParentInformer(Generic[State]):
         self._listener = listener
         self._new = new
         self._states: dict[str, State] = {}
+        self._state_listeners: list[Callable[[LiveObject, State], None]] = []
         self._orphaning: set[str] = set()
         """The uids of the parents that are being deleted without their children."""
         self._cache = Cache()
@@ -271,6 +272,10 @@ class ParentInformer(Generic[State]):
         """
         self._cache.listen(listener, own_writes=own_writes)
 
+    def listen_to_states(self, listener: Callable[[LiveObject, State], None]) -> None:
+        """Have `listener(parent, state)` called after each reconcile of a parent."""
+        self._state_listeners.append(listener)
+
     def parent(self, live: LiveObject) -> Parent:
         """The parent as a reconcile takes it."""
         return Parent(
@@ -294,6 +299,8 @@ class ParentInformer(Generic[State]):
         """Remember the state of a parent until its next reconcile, unless the parent is gone."""
         if live.uid in self._states:
             self._states[live.uid] = state
+            for listener in self._state_listeners:
+                listener(live, state)
 
     async def close(self) -> None:
         """Stop the reflectors."""

@@ -80,10 +80,21 @@ _Answer = TypeVar("_Answer")
 
 
 class AccessControl:
-    """Decides about requests. `host` is the address that the server listens on."""
+    """Decides about requests. `host` is the address that the server listens on. `open_paths` need no permission, and
+    `other_token` finds the token of a request without the header Authorization.
+    """
 
-    def __init__(self, client: Client, host: str | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: Client,
+        host: str | None,
+        clock: Clock,
+        open_paths: frozenset[str] = frozenset(),
+        other_token: Callable[[web.Request], str] = lambda _: "",
+    ) -> None:
         self._client = client
+        self._open_paths = OPEN_PATHS | open_paths
+        self._other_token = other_token
         self._trusts_this_host = listens_to_this_host(host)
         self._accounts: _Answers[bytes, Subject | None] = _Answers(clock)
         self._paths: _Answers[tuple[Subject, str], bool] = _Answers(clock)
@@ -91,10 +102,10 @@ class AccessControl:
 
     async def authorize(self, request: web.Request) -> None:
         """Raise HTTPUnauthorized, HTTPForbidden or HTTPServiceUnavailable unless the request may `get` its path."""
-        if request.path in OPEN_PATHS or self._is_trusted(request):
+        if request.path in self._open_paths or self._is_trusted(request):
             return
         account, path = await self._account(request), request.path
-        if not await self._paths.get((account, path), lambda: may_get_path(self._client, path, account)):
+        if not await self.may_get(account, path):
             raise web.HTTPForbidden(text=f"{account.user} may not get the nonResourceURL {path}\n")
 
     async def authorize_read(self, request: web.Request, permission: Permission) -> None:
@@ -116,12 +127,27 @@ class AccessControl:
         # A web page can make its own name resolve to this host (DNS rebinding); the browser sends that name.
         return self._trusts_this_host and request.remote in LOCAL and _is_this_host(request.headers.get("Host", ""))
 
+    async def account_of(self, token: str) -> Subject | None:
+        """The account of a token, None if the API server does not know it. Raises HTTPServiceUnavailable."""
+        if not token or not token.isascii():
+            return None
+        digest = hashlib.sha256(token.encode()).digest()
+        return await self._accounts.get(digest, lambda: authenticate(self._client, token))
+
+    async def may_get(self, account: Subject, path: str) -> bool:
+        """Whether an account may `get` a path. Raises HTTPServiceUnavailable."""
+        return await self._paths.get((account, path), lambda: may_get_path(self._client, path, account))
+
+    async def reader(self, request: web.Request) -> Subject | None:
+        """The account that makes a request, None if this host needs none. Raises as `authorize`."""
+        return None if self._is_trusted(request) else await self._account(request)
+
     async def _account(self, request: web.Request) -> Subject:
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        token, account = token.strip(), None
-        if scheme.lower() == "bearer" and token and token.isascii():
-            digest = hashlib.sha256(token.encode()).digest()
-            account = await self._accounts.get(digest, lambda: authenticate(self._client, token))
+        header = request.headers.get("Authorization")
+        scheme, _, token = (header or "").partition(" ")
+        if header is None:
+            scheme, token = "bearer", self._other_token(request)
+        account = await self.account_of(token.strip()) if scheme.lower() == "bearer" else None
         if account is None:
             raise web.HTTPUnauthorized(
                 headers={"WWW-Authenticate": "Bearer"},
@@ -188,8 +214,17 @@ PATHS = {
 class Pages(Protocol):
     """More routes of the same port, such as the web view, as an async context manager around the server."""
 
+    open_paths: frozenset[str]
+    """Those that need no permission."""
+
     def routes(self, access: AccessControl) -> Iterable[web.RouteDef]:
         """The routes; `access` decides who may read them."""
+
+    def token(self, request: web.Request) -> str:
+        """The token of a request without the header Authorization, '' for none."""
+
+    def refused(self, request: web.Request, error: web.HTTPUnauthorized) -> web.StreamResponse:
+        """The answer to a request without a valid token. Raises `error` or another HTTPException."""
 
     async def __aenter__(self) -> object: ...
 
@@ -209,7 +244,11 @@ class Server:
         files = operator.options.certificate
         self._certificate = ServingCertificate(files) if files is not None else None
         self._renewing: asyncio.Task[None] | None = None
-        self._access = AccessControl(operator.client, host, SYSTEM)
+        self._access = (
+            AccessControl(operator.client, host, SYSTEM)
+            if pages is None
+            else AccessControl(operator.client, host, SYSTEM, pages.open_paths, pages.token)
+        )
         app = web.Application(middlewares=[track_request, self._authorized])
         app.add_routes(
             [
@@ -263,7 +302,12 @@ class Server:
 
     @web.middleware
     async def _authorized(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        await self._access.authorize(request)
+        try:
+            await self._access.authorize(request)
+        except web.HTTPUnauthorized as error:
+            if self._pages is None:
+                raise
+            return self._pages.refused(request, error)
         return await handler(request)
 
     async def _index(self, _request: web.Request) -> web.Response:

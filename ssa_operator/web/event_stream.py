@@ -5,7 +5,8 @@ Promises:
   together take a small part of the process's time.
 - An event has an id, and the first event after a connection has the whole value, so a page that reconnects misses
   nothing.
-- A reader that takes nothing for WRITE_TIMEOUT seconds is disconnected. More than MAX_STREAMS readers are refused.
+- A reader that takes nothing for WRITE_TIMEOUT seconds is disconnected. More than MAX_STREAMS pages, or
+  MAX_READER_STREAMS of one reader, are refused in words.
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
@@ -40,6 +42,9 @@ WRITE_TIMEOUT = 10.0
 
 MAX_STREAMS = 100
 
+MAX_READER_STREAMS = 40
+"""Fewer than the connections of one address, so that its other requests are answered, too."""
+
 Values = AsyncGenerator[dict[str, Any], None]
 """The values of a page: each is a whole one, and comes when something may have changed."""
 
@@ -48,19 +53,23 @@ class EventStreams:
     """All open streams of a server."""
 
     def __init__(self) -> None:
-        self._open = 0
+        self._open: Counter[str] = Counter()
 
     async def send(
-        self, request: web.Request, values: Values, review: Callable[[], Awaitable[None]]
+        self, request: web.Request, values: Values, review: Callable[[], Awaitable[None]], reader: str
     ) -> web.StreamResponse:
         """Send the values to a reader until it leaves. `review` raises what ends the stream."""
-        if self._open >= MAX_STREAMS:
-            raise web.HTTPServiceUnavailable(text="too many pages are open; close some of them\n")
-        self._open += 1
+        if self._open[reader] >= MAX_READER_STREAMS:
+            raise web.HTTPTooManyRequests(text=f"you have {MAX_READER_STREAMS} pages open; close some of them\n")
+        if self._open.total() >= MAX_STREAMS:
+            raise web.HTTPServiceUnavailable(text="too many pages are open; try again when others are closed\n")
+        self._open[reader] += 1
         try:
             return await self._send(request, values, review)
         finally:
-            self._open -= 1
+            self._open[reader] -= 1
+            if not self._open[reader]:
+                del self._open[reader]
 
     async def _send(
         self, request: web.Request, values: Values, review: Callable[[], Awaitable[None]]
@@ -76,7 +85,7 @@ class EventStreams:
                         try:
                             await review()
                         except web.HTTPException as refused:
-                            await _write(response, _event("refused", number, {"message": (refused.text or "").strip()}))
+                            await _write(response, _event("refused", number, _words(refused)))
                             return response
                         reviewed = loop.time()
                     if value is None:
@@ -88,6 +97,10 @@ class EventStreams:
                         number, before = number + 1, value
                         await _write(response, _event("change", number, patch))
         return response
+
+
+def _words(refused: web.HTTPException) -> dict[str, Any]:
+    return {"message": (refused.text or "").strip(), "status": refused.status}
 
 
 def _next_id(request: web.Request) -> int:

@@ -1,36 +1,41 @@
 """One row for each parent of a running operator, kept current from the informers' events.
 
 Promises:
-- A row has the conditions and the children of the parent's status, as `ssa-operator status` prints them.
+- A row has the conditions and the children of the parent's status, as `ssa-operator status` prints them. If the status
+  has no place for them, as that of a built-in kind, the row has those of the operator's last report.
 - A search over all rows reads no object: a row is made once for each version of its parent.
-- Parents that are not ready come first: those that need a change, then those that may become ready, then the others.
+- The rows are in the order of `ssa-operator status`: what needs a change comes first, and what is ready last.
 
 How it works:
-Each template folder has one informer of parents. It calls `_changed` with what a watch or an own write stored, and that
-makes one row. `version` grows with each row that differs from the one before, so a page that has nothing to show costs
-one comparison of numbers.
+Each template folder has one informer of parents. It calls `_changed` with what a watch or an own write stored, and
+`reported` after a reconcile, and each makes one row. `version` grows with each row that differs from the one before, so
+a page that has nothing to show costs one comparison of numbers.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from ssa_operator.objects.label_selectors import label_selector, selects
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness.rules import ReadinessState
-from ssa_operator.reconcile.parent_state import Parents
+from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.status.previous_status import reported_children
-from ssa_operator.tools.tree.tree_view import conditions_of
+from ssa_operator.tools.tree.tree_view import condition, conditions_of, entry, urgency
 
 READY, WORKING, FAILED, UNKNOWN = "ready", "working", "failed", "unknown"
 """The groups of states that a page counts: Ready, may become ready by itself, needs a change, not reported yet."""
 
-_RANKS = {FAILED: 0, WORKING: 1, UNKNOWN: 2, READY: 3}
+MAX_ANSWERS = 64
+"""Answers that are kept until a row changes."""
+
+_Answer = TypeVar("_Answer")
 
 
 class ParentRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -63,37 +68,43 @@ class ParentRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Its place among all parents."""
         return self.folder, self.namespace, self.name
 
-    @property
-    def urgency(self) -> tuple[int, str, str, str]:
-        """The key by which rows are sorted."""
-        return _RANKS[self.group], self.folder, self.namespace, self.name
 
-
-def row_of(folder: str, live: LiveObject) -> ParentRow:
-    """The row of a parent, made of its status."""
-    conditions = {each["type"]: each for each in conditions_of(live) if isinstance(each.get("type"), str)}
-    ready: Mapping[str, Any] = conditions.get("Ready", {})
-    is_ready, stalled = ready.get("status") == "True", "Stalled" in conditions
+def row_of(folder: str, data: Mapping[str, Any]) -> ParentRow:
+    """The row of a parent, made of its `data_of`."""
+    ready: Mapping[str, Any] = condition(data, "Ready") or {}
+    is_ready = ready.get("status") == "True"
+    stalled = condition(data, "Stalled") is not None
     group = READY if is_ready else FAILED if stalled else WORKING if ready else UNKNOWN
-    children = reported_children(live) or ()
+    children = data["resources"]
     reason = str(ready.get("reason", "Unknown"))
     since = ready.get("lastTransitionTime")
-    identity = live.identity
     return ParentRow(
         folder=folder,
-        kind=identity.kind,
-        namespace=identity.namespace,
-        name=identity.name,
-        uid=live.uid,
+        kind=data["kind"],
+        namespace=data["namespace"],
+        name=data["name"],
+        uid=data["uid"],
         group=group,
         reason=reason,
         message="" if is_ready else str(ready.get("message", "")),
         since=since if isinstance(since, str) else None,
         current=sum(each.get("state") == ReadinessState.CURRENT for each in children),
         children=len(children),
-        suspended="Suspended" in conditions,
-        conflict=reason == "Conflict" or "Conflict" in conditions,
+        suspended=condition(data, "Suspended") is not None,
+        conflict=reason == "Conflict" or condition(data, "Conflict") is not None,
     )
+
+
+def data_of(live: LiveObject, reported: Mapping[str, Any]) -> dict[str, Any]:
+    """A parent with its conditions and children: those of its status, or those of the operator's last report if its
+    status has none.
+    """
+    conditions, children = conditions_of(live), reported_children(live)
+    if not any(each.get("type") == "Ready" for each in conditions) and reported:
+        conditions = reported.get("conditions", conditions)
+    if children is None:
+        children = reported.get("resources", [])
+    return entry(live, {"conditions": conditions, "resources": children})
 
 
 class Filter(Struct, frozen=True, kw_only=True):
@@ -103,6 +114,8 @@ class Filter(Struct, frozen=True, kw_only=True):
     namespace: str = ""
     group: str = ""
     """READY, WORKING, FAILED, UNKNOWN, or `unready` for all but READY."""
+    selector: str = ""
+    """Labels of the parents, as `app=web,!old`."""
     text: str = ""
     """Words that each occur in the kind, the namespace, the name, the reason or the message, in any case."""
     suspended: bool = False
@@ -114,10 +127,16 @@ class Filter(Struct, frozen=True, kw_only=True):
 
 
 class _Indexed(Struct, frozen=True):
-    """A row with the text in which a search looks."""
+    """A row with what searches look at."""
 
     row: ParentRow
+    order: tuple[Any, ...]
+    """The key by which rows are sorted."""
+    labels: Mapping[str, str]
     text: str
+
+    def fits(self, wanted: Filter, words: Sequence[str], selector: Mapping[str, Any]) -> bool:
+        return _fits(self.row, wanted) and all(word in self.text for word in words) and selects(selector, self.labels)
 
 
 class ParentRows:
@@ -129,6 +148,7 @@ class ParentRows:
         self._folders = folders
         self._followed: dict[str, Parents] = {}
         self._rows: dict[str, dict[tuple[str, str], _Indexed]] = {}
+        self._answers: tuple[int, dict[Hashable, Any]] = (-1, {})
         self._sorted: tuple[int, list[_Indexed]] = (-1, [])
         self._waiting: dict[str, list[asyncio.Event]] = {}
 
@@ -146,31 +166,43 @@ class ParentRows:
         rows: dict[tuple[str, str], _Indexed] = {}
         self._rows[name] = rows
         for live in parents:
-            rows[live.identity.namespace, live.identity.name] = _indexed(row_of(name, live))
+            rows[live.identity.namespace, live.identity.name] = _indexed(name, live, parents.state(live))
         self.version += 1
 
         def changed(old: LiveObject | None, new: LiveObject | None) -> None:
             if self._rows.get(name) is rows:
-                self._changed(name, rows, old, new)
+                self._changed(name, rows, parents, old, new)
+
+        def reported(live: LiveObject, state: ParentState) -> None:
+            current = parents.find(live.identity.namespace, live.identity.name)
+            if self._rows.get(name) is rows and current is not None:
+                self._update(name, rows, current, state)
 
         parents.listen(changed, own_writes=True)
+        parents.listen_to_states(reported)
 
     def _changed(
-        self, folder: str, rows: dict[tuple[str, str], _Indexed], old: LiveObject | None, new: LiveObject | None
+        self,
+        folder: str,
+        rows: dict[tuple[str, str], _Indexed],
+        parents: Parents,
+        old: LiveObject | None,
+        new: LiveObject | None,
     ) -> None:
         live = new or old
         if live is None:
             return
         for event in self._waiting.get(live.uid, ()):
             event.set()
-        key = (live.identity.namespace, live.identity.name)
         if new is None:
-            self.version += rows.pop(key, None) is not None
-            return
-        row = row_of(folder, new)
-        before = rows.get(key)
-        if before is None or before.row != row:
-            rows[key] = _indexed(row)
+            self.version += rows.pop((live.identity.namespace, live.identity.name), None) is not None
+        else:
+            self._update(folder, rows, new, parents.state(new))
+
+    def _update(self, folder: str, rows: dict[tuple[str, str], _Indexed], live: LiveObject, state: ParentState) -> None:
+        key, made = (live.identity.namespace, live.identity.name), _indexed(folder, live, state)
+        if rows.get(key) != made:
+            rows[key] = made
             self.version += 1
 
     @contextmanager
@@ -188,34 +220,58 @@ class ParentRows:
 
     def select(self, wanted: Filter, visible: Collection[str]) -> list[ParentRow]:
         """The rows of the `visible` folders that a filter selects, in order."""
-        words = wanted.words
+        return self._kept(("rows", wanted, frozenset(visible)), lambda: self._select(wanted, visible))
+
+    def _select(self, wanted: Filter, visible: Collection[str]) -> list[ParentRow]:
+        words, selector = wanted.words, label_selector(wanted.selector)
         return [
-            each.row
-            for each in self._in_order()
-            if each.row.folder in visible and _fits(each.row, wanted) and all(word in each.text for word in words)
+            each.row for each in self._in_order() if each.row.folder in visible and each.fits(wanted, words, selector)
         ]
 
     def namespaces(self, visible: Collection[str]) -> list[str]:
         """The namespaces of the parents of the `visible` folders."""
-        found = {namespace for folder in visible for namespace, _ in self._rows.get(folder, {})}
-        return sorted(found - {""})
+
+        def find() -> list[str]:
+            found = {namespace for folder in visible for namespace, _ in self._rows.get(folder, {})}
+            return sorted(found - {""})
+
+        return self._kept(("namespaces", frozenset(visible)), find)
 
     def counts(self, folder: str) -> Mapping[str, int]:
         """How many parents of a folder each group of states has."""
-        return Counter(each.row.group for each in self._rows.get(folder, {}).values())
+
+        def count() -> Counter[str]:
+            return Counter(each.row.group for each in self._rows.get(folder, {}).values())
+
+        return self._kept(("counts", folder), count)
+
+    def _kept(self, question: Hashable, answer: Callable[[], _Answer]) -> _Answer:
+        """The answer to a question. While no row changes, pages that ask the same share it."""
+        version, answers = self._answers
+        if version != self.version or len(answers) >= MAX_ANSWERS:
+            answers = {}
+            self._answers = (self.version, answers)
+        if question not in answers:
+            answers[question] = answer()
+        found: _Answer = answers[question]
+        return found
 
     def _in_order(self) -> list[_Indexed]:
         version, found = self._sorted
         if version != self.version:
             found = sorted(
-                (each for rows in self._rows.values() for each in rows.values()), key=lambda each: each.row.urgency
+                (each for rows in self._rows.values() for each in rows.values()), key=lambda each: each.order
             )
             self._sorted = (self.version, found)
         return found
 
 
-def _indexed(row: ParentRow) -> _Indexed:
-    return _Indexed(row, f"{row.kind} {row.namespace}/{row.name} {row.reason} {row.message}".lower())
+def _indexed(folder: str, live: LiveObject, state: ParentState) -> _Indexed:
+    report = state.status.report
+    data = data_of(live, {} if report is None else report.status)
+    row = row_of(folder, data)
+    text = f"{row.kind} {row.namespace}/{row.name} {row.reason} {row.message}".lower()
+    return _Indexed(row=row, order=urgency(data), labels=live.metadata.labels or {}, text=text)
 
 
 def _fits(row: ParentRow, wanted: Filter) -> bool:

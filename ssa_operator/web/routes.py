@@ -1,19 +1,23 @@
 """The routes of the web view: its pages below `/ui`, and below `/api/v1` the JSON that they are made of.
 
 Promises:
-- Every route answers GET alone. No request changes the operator or the cluster.
-- Beyond this host, a reader needs the permissions of `http_access.py`: the path, `list` or `get` of the parents that an
-  answer shows, and `get` of a child whose manifest it shows.
+- Every route but login and logout answers GET alone. No request changes the operator or the cluster.
+- Beyond this host, a reader needs the permissions of `operator/http.py`: the path, `list` or `get` of the parents that
+  an answer shows, and `get` of a child whose manifest it shows.
 - No answer has a Secret's content.
 - The pages load nothing from elsewhere and run no inline script (Content-Security-Policy), and no page may frame them.
 - The view asks the API server only while a page shows a parent.
+- At most MAX_WORKS requests that ask the API server are answered at once, and MAX_WAITING wait. Others are refused in
+  words, so that many readers hold up nothing but each other.
 
 The routes:
-- `/api/v1/overview` with `folder`, `namespace`, `group`, `text`, `suspended`, `conflict`, `offset` and `limit`;
+- `/api/v1/reader`, the account that the reader's token has;
+- `/api/v1/overview` with `folder`, `namespace`, `group`, `labels`, `text`, `suspended`, `conflict`, `offset`, `limit`;
+- `/api/v1/folders/FOLDER`, its files, problems and graph;
 - `/api/v1/parents/FOLDER[/NAMESPACE]/NAME`, its tree;
 - `.../edges`, what its children wait for; `.../manifest?child=KEY`, a child's lines with their writers.
 
-With `stream=1`, the first two are server-sent events (`event_stream.py`).
+With `stream=1`, the overview, a folder and a tree are server-sent events (`event_stream.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
-from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -37,13 +41,18 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.kinds import Permission
 from ssa_operator.operator.http import AccessControl, parent_of, read_permission
 from ssa_operator.operator.operator import Operator
+from ssa_operator.operator.process.option_values import check_selector
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.parent_state import Parents
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.tools.connection.object_reference import FoundObject
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.listings import Lists, Watches
 from ssa_operator.web.event_stream import PAUSE, EventStreams, Values, paced
 from ssa_operator.web.figures import INTERVAL, FigureSamples
+from ssa_operator.web.folder_page import FolderGraph, folder_graph, make_folder_page, sample_parent
+from ssa_operator.web.login import LOGOUT, OPEN_PATHS, Login, refused, token_of
+from ssa_operator.web.login import PAGE as LOGIN
 from ssa_operator.web.manifest_lines import manifest_of
 from ssa_operator.web.overview import MAX_PAGE, PAGE, make_overview
 from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree
@@ -63,6 +72,12 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+
+MAX_WORKS = 8
+"""Requests that ask the API server at once."""
+
+MAX_WAITING = 64
+"""Requests that wait for one of them to end."""
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
 
@@ -94,11 +109,14 @@ def read_assets(folder: Path = STATIC) -> Mapping[str, Asset]:
 class WebView:
     """The web view of a running operator, as an async context manager."""
 
+    open_paths = OPEN_PATHS
+
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
         self._rows = ParentRows(operator.folders)
         self._samples = FigureSamples()
         self.streams = EventStreams()
+        self._graphs: dict[str, tuple[object, FolderGraph]] = {}
         self._assets = read_assets()
         client = operator.client
         self._client = DryRunClient(client.credentials)
@@ -121,18 +139,31 @@ class WebView:
 
     def routes(self, access: AccessControl) -> Iterable[web.RouteDef]:
         """The routes. `access` decides who may read."""
-        requests = _Requests(self, access)
+        requests, login = _Requests(self, access), Login(self._assets["login.html"].body.decode(), access)
         parent = "/api/v1/parents/{folder}"
         places = (f"{parent}/{{name}}", f"{parent}/{{namespace}}/{{name}}")
         return [
             web.get("/ui", _to_pages),
             web.get("/ui/assets/{file}", self._asset),
+            web.get(LOGIN, login.page),
+            web.post(LOGIN, login.login),
+            web.post(LOGOUT, login.logout),
             web.get("/ui/{page:.*}", self._page),
+            web.get("/api/v1/reader", requests.reader),
             web.get("/api/v1/overview", requests.overview),
+            web.get("/api/v1/folders/{folder}", requests.folder),
             *(web.get(f"{place}/edges", requests.edges) for place in places),
             *(web.get(f"{place}/manifest", requests.manifest) for place in places),
             *(web.get(place, requests.parent) for place in places),
         ]
+
+    def token(self, request: web.Request) -> str:
+        """The token in the cookie of a request."""
+        return token_of(request)
+
+    def refused(self, request: web.Request, error: web.HTTPUnauthorized) -> web.StreamResponse:
+        """The way to the login page, for a browser."""
+        return refused(request, error)
 
     async def _page(self, request: web.Request) -> web.StreamResponse:
         return _asset_response(request, self._assets["index.html"])
@@ -172,6 +203,48 @@ class WebView:
             name: read_permission(running[name].served.resource, "list") if name in running else None
             for name in self.operator.controllers.sources.folders
         }
+
+    async def folder_page(self, name: str) -> dict[str, Any]:
+        """The page of a template folder. Raises HTTPNotFound and ApiError."""
+        folder, parents = self._folder(name), self.operator.folders.get(name)
+        waits = self.operator.missing.get(name, "")
+        page = make_folder_page(folder, parents, waits, await self._graph(folder, parents))
+        value: dict[str, Any] = msgspec.to_builtins(page)
+        return value
+
+    async def folder_pages(self, name: str) -> Values:
+        """The same, again after each load. A folder that is gone may come back."""
+        shown: tuple[Folder | None, Parents | None] | None = None
+        while True:
+            loaded = self.operator.controllers.sources.folders.get(name), self.operator.folders.get(name)
+            if shown is None or loaded[0] is not shown[0] or loaded[1] is not shown[1]:
+                shown = loaded
+                try:
+                    value = await self.folder_page(name)
+                except web.HTTPNotFound as error:
+                    value = {"error": (error.text or "").strip()}
+                yield value
+            await asyncio.sleep(PAUSE)
+
+    def _folder(self, name: str) -> Folder:
+        folder = self.operator.controllers.sources.folders.get(name)
+        if folder is None:
+            raise web.HTTPNotFound(text=f"{name}: there is no such template folder\n")
+        return folder
+
+    async def _graph(self, folder: Folder, parents: Parents | None) -> FolderGraph:
+        """The graph of a folder, drawn once for each change of it."""
+        if parents is None or folder.templates is None:
+            return FolderGraph()
+        key = (folder.digest, parents.served)
+        known = self._graphs.get(folder.name)
+        if known is None or known[0] != key:
+            resources = await self.operator.mapper.resources()
+            scoped = {resource.group_kind for resource in resources if not resource.namespaced}
+            sample = sample_parent(parents)
+            graph = await self.operator.renderer.turns.in_thread(lambda: folder_graph(folder, sample, scoped))
+            known = self._graphs[folder.name] = (key, graph)
+        return known[1]
 
     def find(self, request: web.Request) -> tuple[Parents, FoundObject]:
         """The parent of a request. Raises HTTPNotFound."""
@@ -228,6 +301,11 @@ class _Requests:
     def __init__(self, view: WebView, access: AccessControl) -> None:
         self._view = view
         self._access = access
+        self._works = _Works()
+
+    async def reader(self, request: web.Request) -> web.StreamResponse:
+        account = await self._access.reader(request)
+        return _json({"user": "" if account is None else account.user})
 
     async def overview(self, request: web.Request) -> web.StreamResponse:
         wanted, offset, limit = _page_of(request)
@@ -235,6 +313,7 @@ class _Requests:
 
         async def review() -> None:
             """Find out which folders the reader may see."""
+            await self._access.authorize(request)  # again, while a stream is open
             may, needs = self._may(request), self._view.folders()
             allowed = {name for name, need in needs.items() if need is None or await may(need)}
             visible.clear()
@@ -246,29 +325,53 @@ class _Requests:
                 lambda: self._view.overview(wanted, visible, offset, limit),
                 lambda: (self._view.overview_version(), tuple(sorted(visible))),
             )
-            return await self._view.streams.send(request, values, review)
+            return await self._view.streams.send(request, values, review, await self._name(request))
         return _json(self._view.overview(wanted, visible, offset, limit))
+
+    async def folder(self, request: web.Request) -> web.StreamResponse:
+        name = request.match_info["folder"]
+
+        async def review() -> None:
+            await self._access.authorize(request)
+            need = self._view.folders().get(name)
+            if need is not None:
+                await self._access.authorize_read(request, need)
+
+        await review()
+        if "stream" in request.query:
+            return await self._view.streams.send(
+                request, self._view.folder_pages(name), review, await self._name(request)
+            )
+        return _json(await self._works.do(lambda: self._view.folder_page(name)))
 
     async def parent(self, request: web.Request) -> web.StreamResponse:
         await self._review(request)
         if "stream" in request.query:
             self._view.find(request)
             values = self._view.trees(request, self._may(request))
-            return await self._view.streams.send(request, values, lambda: self._review(request))
-        return _json(await _answered(self._view.tree(request, self._may(request))))
+            return await self._view.streams.send(
+                request, values, lambda: self._review(request), await self._name(request)
+            )
+        return _json(await self._works.do(lambda: self._view.tree(request, self._may(request))))
 
     async def edges(self, request: web.Request) -> web.StreamResponse:
         await self._review(request)
-        return _json(await _answered(self._view.edges(request)))
+        return _json(await self._works.do(lambda: self._view.edges(request)))
 
     async def manifest(self, request: web.Request) -> web.StreamResponse:
         await self._review(request)
         child = request.query.get("child", "")
         await self._access.authorize_read(request, await self._view.permission_of_child(child))
-        return _json(await _answered(self._view.manifest(request, child)))
+        return _json(await self._works.do(lambda: self._view.manifest(request, child)))
 
     async def _review(self, request: web.Request) -> None:
+        await self._access.authorize(request)
         await self._access.authorize_parent(self._view.operator, request)
+
+    async def _name(self, request: web.Request) -> str:
+        """What the open pages of a reader are counted by: the account, or the address if this host needs none."""
+        account = await self._access.reader(request)
+        return request.remote or "" if account is None else account.user
 
     def _may(self, request: web.Request) -> MayList:
         async def may(permission: Permission) -> bool:
@@ -281,11 +384,28 @@ class _Requests:
         return may
 
 
-async def _answered(work: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-    try:
-        return await work
-    except (ApiError, CommandError) as error:
-        raise web.HTTPBadGateway(text=f"{error}\n") from error
+class _Works:
+    """Bounds the requests that ask the API server."""
+
+    def __init__(self) -> None:
+        self._slots = asyncio.Semaphore(MAX_WORKS)
+        self._waiting = 0
+
+    async def do(self, work: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
+        """The value of a piece of work. Raises HTTPServiceUnavailable and HTTPBadGateway."""
+        if self._waiting >= MAX_WAITING:
+            raise web.HTTPServiceUnavailable(text="too many readers wait for an answer; try again in a moment\n")
+        self._waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            return await work()
+        except (ApiError, CommandError) as error:
+            raise web.HTTPBadGateway(text=f"{error}\n") from error
+        finally:
+            self._slots.release()
 
 
 async def _first(*works: Awaitable[object]) -> None:
@@ -312,11 +432,20 @@ def _page_of(request: web.Request) -> tuple[Filter, int, int]:
         folder=query.get("folder", ""),
         namespace=query.get("namespace", ""),
         group=query.get("group", ""),
+        selector=_selector(query.get("labels", "")),
         text=query.get("text", "")[:200],
         suspended="suspended" in query,
         conflict="conflict" in query,
     )
     return wanted, _number(query, "offset", 0, 10_000_000), _number(query, "limit", PAGE, MAX_PAGE)
+
+
+def _selector(text: str) -> str:
+    try:
+        check_selector(text[:200], "labels")
+    except CommandError as error:
+        raise web.HTTPBadRequest(text=f"{error}\n") from error
+    return text[:200]
 
 
 def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int:

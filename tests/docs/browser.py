@@ -16,7 +16,10 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import Queue
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+"""The commands that start a browser; `.ci/browser` has the same."""
+
+BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 
 Findings = Mapping[str, Mapping[str, Sequence[str]]]
 """Page, then `default` and `slate` (the colours of a scheme), `wide` and `phone` (the layout), then findings."""

@@ -13,7 +13,7 @@ from playwright.async_api import Page, async_playwright, expect
 from ssa_operator.operator.http import Server
 from ssa_operator.web.routes import WebView
 from tests.docs.browser import BROWSER
-from tests.operator.harness import Desk, Operate, echo, map_template, only
+from tests.operator.harness import ECHOES, Desk, Operate, echo, map_template, only
 
 pytestmark = [
     pytest.mark.cluster,
@@ -92,6 +92,34 @@ async def test_a_waiting_child_names_what_it_needs_and_turns_when_that_is_there(
         await expect(page.get_by_role("alert")).to_contain_text("there is no")
 
 
+async def test_a_broken_template_shows_its_line_and_goes_on_when_it_is_repaired(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    plain = map_template("plain", x="spec.replicas")
+    only(templates, plain=plain, reader=WAITS)
+    async with browsing(operate) as page:
+        await desk.apply(echo("web"))
+        await page.goto("/ui/")
+        (templates / ECHOES / "plain.yaml.j2").write_text(plain + "  y: {% if %}\n")
+        await page.locator(".trouble").get_by_role("link", name="plain.yaml.j2").click()
+        wrong = page.locator(".wrong")
+        await expect(wrong).to_contain_text("y: {% if %}")
+        await expect(wrong).to_contain_text("Expected an expression")
+        await page.get_by_role("tab", name="Changes").click()
+        await expect(page.locator(".added")).to_contain_text("y: {% if %}")
+        (templates / ECHOES / "plain.yaml.j2").write_text(plain)
+        await expect(page.get_by_text("Loads")).to_be_visible()
+        await expect(wrong).to_have_count(0)
+        # The graph, and the same as a table; both lead to the line.
+        await page.keyboard.press("ArrowRight")
+        await expect(page.get_by_role("tab", name="Graph")).to_have_attribute("aria-selected", "true")
+        await expect(page.locator("svg .node")).to_have_count(2)
+        row = page.get_by_role("row", name="sample-reader")
+        await expect(row).to_contain_text("blocker")
+        await row.get_by_role("link", name="reader.yaml.j2:6").first.click()
+        await expect(page.locator(".marked")).to_contain_text("lookup('v1', 'ConfigMap', 'blocker')")
+
+
 async def test_all_of_it_works_by_keyboard(desk: Desk, operate: Operate, templates: Path) -> None:
     only(templates, plain=map_template("plain", x="spec.replicas"))
     async with browsing(operate) as page:
@@ -134,13 +162,31 @@ async def test_nothing_is_cut_and_every_text_has_contrast(
             await expect(page.locator("main")).to_contain_text("Waiting")
 
 
+HOSTILE = "<img src=x onerror=alert(1)>{{ 7*7 }}"
+
+
 async def test_a_name_or_message_is_text(desk: Desk, operate: Operate, templates: Path) -> None:
-    text = "<img src=x onerror=alert(1)>{{ 7*7 }}"
-    only(templates, plain=f"a: {{{{ fail({text!r}) }}}}\n")
+    """Messages, managers, annotations, template files and searches: each is shown as it is."""
+    noted = map_template("noted", x="spec.replicas").replace(
+        "metadata:", f"metadata:\n  annotations: {{a: '{HOSTILE}'}}"
+    )
+    noted = noted.replace("{{ 7*7 }}", "{{ '{{ 7*7 }}' }}", 1)
+    only(templates, plain=f"a: {{{{ fail({HOSTILE!r}) }}}}\n", noted=noted)
     async with browsing(operate) as page:
         await desk.apply(echo("web"))
         await page.goto("/ui/")
-        await expect(page.get_by_role("row", name="web")).to_contain_text("<img src=x")
+        await expect(page.get_by_role("row", name="web")).to_contain_text(HOSTILE)
+        await desk.kubectl("annotate", "configmap", "web-noted", "b=c", "--field-manager", "<img src=y>")
+        await page.get_by_role("link", name="web").click()
+        await page.get_by_role("treeitem", name="web-noted").click()
+        await expect(page.locator(".code")).to_contain_text(HOSTILE)
+        await expect(page.locator(".code")).to_contain_text("<img src=y>")
+        assert await page.locator("img").count() == 0
+        await page.goto(f"/ui/folders/{ECHOES}?file={ECHOES}/plain.yaml.j2")
+        await expect(page.locator(".code")).to_contain_text("<img src=x")
+        assert await page.locator("img").count() == 0
+        await page.goto("/ui/?text=%3Cimg+src%3Dx%3E&folder=%3Cimg%3E&namespace=%3Cimg%3E")
+        await expect(page.get_by_text("No parent matches.")).to_be_visible()
         assert await page.locator("img").count() == 0
 
 

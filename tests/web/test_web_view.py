@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.operator.http import Server
+from ssa_operator.web.answers import OPERATIONS
 from ssa_operator.web.merge_patch import apply_merge_patch
 from ssa_operator.web.routes import WebView
 from tests.operator.harness import ECHOES, Desk, Operate, echo, map_template, only
@@ -109,6 +111,23 @@ async def test_the_overview_has_the_states_of_all_parents(desk: Desk, operate: O
         assert "limit is 'x'" in await page.json("overview?limit=x", 400)
 
 
+async def test_parents_of_a_built_in_kind_have_the_outcome_of_their_reconciles(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    folder = templates / "serviceaccounts"
+    folder.mkdir()
+    (folder / "plain.yaml.j2").write_text(map_template("plain", x="name"))
+    async with viewing(operate) as page, page.stream("overview?folder=serviceaccounts&labels=tier%3Ddb") as values:
+        robot = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot", "labels": {"tier": "db"}}}
+        await desk.apply(robot)
+        async for value in values:
+            row = value["items"].get(f"serviceaccounts/{desk.namespace}/robot", {})
+            if row.get("group") == "ready":
+                break
+        assert (value["matching"], row["current"], row["children"]) == (1, 1, 1)
+        assert "labels is 'a=('" in await page.json("overview?labels=a%3D(", 400)
+
+
 async def test_a_template_that_does_not_load_is_named_with_its_line(
     desk: Desk, operate: Operate, templates: Path
 ) -> None:
@@ -116,6 +135,17 @@ async def test_a_template_that_does_not_load_is_named_with_its_line(
     async with viewing(operate) as page:
         (problem,) = (await page.json("overview"))["folders"][ECHOES]["problems"]
         assert (problem["file"], problem["line"]) == (f"{ECHOES}/broken.yaml.j2", 2)
+        async with page.stream(f"folders/{ECHOES}") as values:
+            first = await anext(values)
+            assert not first["loads"]
+            assert [each["line"] for each in first["files"][f"{ECHOES}/broken.yaml.j2"]["problems"]] == [2]
+            only(templates, plain=map_template("plain", x="spec.replicas"))
+            async for value in values:  # for a moment there may be no folder, and the resource may not be served yet
+                if value.get("loads") and value.get("kind") == "Echo":
+                    break
+            (node,) = value["graph"]["nodes"]
+            assert (node["label"], node["file"]) == ("ConfigMap/sample-plain", f"{ECHOES}/plain.yaml.j2")
+        assert "no such template folder" in await page.json("folders/others.example.com", 404)
 
 
 async def test_the_tree_of_a_parent_follows_its_children(desk: Desk, operate: Operate, templates: Path) -> None:
@@ -153,11 +183,50 @@ async def test_edges_and_lines_name_template_lines_and_hide_contents_of_secrets(
         user = lines["data.user"]
         assert (user["writer"], user["file"], user["line"]) == ("template", f"{ECHOES}/reader.yaml.j2", 6)
         assert HIDDEN in lines["data.dsn"]["text"]
-        password = base64.b64decode((await desk.read("secrets", "web-password"))["data"]["password"]).decode()
-        for path in (parent, f"{parent}/manifest?child={secret}", f"{parent}/manifest?child={reader}", "overview"):
-            assert password not in json.dumps(await page.json(path))
         assert "no live child" in await page.json(f"{parent}/manifest?child=/ConfigMap/{desk.namespace}/other", 404)
         assert "GROUP/KIND/NAMESPACE/NAME" in await page.json(f"{parent}/manifest?child=x", 400)
+
+
+ANSWERS: Mapping[str, Sequence[str]] = {
+    "/api/v1/reader": ("",),
+    "/api/v1/folders/{folder}": ("",),
+    "/api/v1/overview": ("", "?text=web", "?group=unready"),
+    "/api/v1/parents/{folder}/{namespace}/{name}": ("",),
+    "/api/v1/parents/{folder}/{namespace}/{name}/edges": ("",),
+    "/api/v1/parents/{folder}/{namespace}/{name}/manifest": (
+        "?child=/ConfigMap/{namespace}/web-reader",
+        "?child=/Secret/{namespace}/web-password",
+    ),
+}
+"""Each path of the JSON with the queries by which it shows parents and children. A new path needs a row."""
+
+
+async def test_no_answer_has_a_secrets_content_or_a_field_that_the_reference_lacks(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, password=SECRET, reader=READS_SECRET)
+    async with (
+        operate(listen=("127.0.0.1", 0)) as running,
+        Server(running.operator, "127.0.0.1", 0, view := WebView(running.operator)) as server,
+        aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session,
+    ):
+        await desk.apply_until_ready(echo("web"))
+        password = base64.b64decode((await desk.read("secrets", "web-password"))["data"]["password"]).decode()
+        paths = {route.path for route in view.routes(server._access) if route.path.startswith("/api/")}
+        assert paths == OPERATIONS.keys(), "docs/reference/openapi.json has the rows of web/answers.py"
+        assert {path for path in paths if "{namespace}" in path or "{name}" not in path} == ANSWERS.keys()
+        shown = {"folder": ECHOES, "namespace": desk.namespace, "name": "web"}
+        for path, queries in ANSWERS.items():
+            for query in queries:
+                address = (path + query).format_map(shown)
+                text = await (answer := await session.get(address)).text()
+                assert answer.status == 200, f"{address}: {text}"
+                OUTPUTS.add(address, text)
+                value = json.loads(text)
+                typed = msgspec.json.encode(msgspec.convert(value, OPERATIONS[path].answer))
+                assert json.loads(typed) == value, address
+                for form in (password, base64.b64encode(password.encode()).decode()):
+                    assert form not in text, address
 
 
 async def test_the_overview_streams_what_changes(desk: Desk, operate: Operate, templates: Path) -> None:
@@ -202,6 +271,7 @@ async def test_a_reader_from_elsewhere_sees_what_it_may_read(desk: Desk, operate
         await desk.apply_until_ready(echo("web"))
         # It may get this parent, and not list those of all namespaces.
         assert (await page.json("overview"))["folders"] == {}
+        assert "echoes.example.com" in await page.json(f"folders/{ECHOES}", 403)
         assert len((await page.json(parent))["order"]) == 2
         assert await page.json(f"{parent}/manifest?child=/ConfigMap/{desk.namespace}/web-plain")
         assert "secrets" in await page.json(f"{parent}/manifest?child=/Secret/{desk.namespace}/web-password", 403)

@@ -90,55 +90,114 @@ export interface ManifestLine {
   time?: string;
 }
 
+export interface TemplateFile {
+  lines: string[];
+  problems?: { line: number; message: string }[];
+  difference?: { mark: string; text: string }[];
+  hidden?: boolean;
+  removed?: boolean;
+}
+
+export interface FolderGraph {
+  nodes?: { label: string; layer?: number; manifest?: boolean; hook?: boolean; file?: string; line?: number }[];
+  edges?: { source: number; target: number; label: string; awaited?: boolean; cycle?: boolean; file?: string; line?: number }[];
+  problems?: string[];
+}
+
+export interface FolderPage {
+  folder: string;
+  loads: boolean;
+  kind?: string;
+  parents?: number;
+  digest?: string;
+  waits?: string;
+  problems?: Problem[];
+  files?: Record<string, TemplateFile>;
+  graph: FolderGraph;
+}
+
 export type Connection = "connecting" | "live" | "lost" | "ended";
 
 export interface Stream<T> { value: Signal<T | null>; connection: Signal<Connection>; error: Signal<string>; close: () => void }
 
-/** A value that the operator keeps current. Only one request is open for it. */
+/** A value that the operator keeps current, while the page is seen. Only one request is open for it. */
 export function open<T>(path: string): Stream<T> {
   const value = signal<T | null>(null);
   const connection = signal<Connection>("connecting");
   const error = signal("");
-  const source = new EventSource(path);
+  let source: EventSource | undefined;
+  let hidden: ReturnType<typeof setTimeout> | undefined;
   const take = (next: Json): void => {
     const failed = (next as { error?: string }).error;
     error.value = failed ?? "";
     if (failed === undefined) value.value = next as T;
     if ((next as { gone?: boolean }).gone) end();
   };
+  const close = (): void => {
+    clearTimeout(hidden);
+    document.removeEventListener("visibilitychange", onVisibility);
+    source?.close();
+  };
   const end = (): void => {
-    source.close();
+    close();
     connection.value = "ended";
   };
-  source.addEventListener("state", (event) => {
-    connection.value = "live";
-    take(JSON.parse(event.data));
-  });
-  source.addEventListener("change", (event) => take(applyMergePatch(value.value as Json, JSON.parse(event.data))));
-  source.addEventListener("refused", (event) => {
-    error.value = JSON.parse(event.data).message;
-    end();
-  });
-  source.addEventListener("error", () => {
-    connection.value = source.readyState === EventSource.CLOSED ? "ended" : "lost";
-    if (source.readyState === EventSource.CLOSED) void explain(path, error);
-  });
-  return { value, connection, error, close: () => source.close() };
+  const begin = (): void => {
+    const opened = (source = new EventSource(path));
+    opened.addEventListener("state", (event) => {
+      connection.value = "live";
+      take(JSON.parse(event.data));
+    });
+    opened.addEventListener("change", (event) => take(applyMergePatch(value.value as Json, JSON.parse(event.data))));
+    opened.addEventListener("refused", (event) => {
+      const { message, status } = JSON.parse(event.data) as { message: string; status?: number };
+      if (status === 401) signIn();
+      error.value = message;
+      end();
+    });
+    opened.addEventListener("error", () => {
+      connection.value = opened.readyState === EventSource.CLOSED ? "ended" : "lost";
+      if (opened.readyState === EventSource.CLOSED) void explain(path, error);
+    });
+  };
+  // A browser opens six connections to a host. Pages behind others leave them to those that are seen.
+  const onVisibility = (): void => {
+    clearTimeout(hidden);
+    if (document.hidden) hidden = setTimeout(() => source?.close(), 5000);
+    else if (source === undefined || source.readyState === EventSource.CLOSED) begin();
+  };
+  document.addEventListener("visibilitychange", onVisibility);
+  begin();
+  return { value, connection, error, close };
 }
 
 /** Why a stream was refused: an EventSource doesn't tell. */
 async function explain(path: string, error: Signal<string>): Promise<void> {
   try {
-    const answer = await fetch(path.replace("stream=1", ""));
-    if (!answer.ok) error.value = (await answer.text()).trim();
-  } catch {
-    error.value = "the operator does not answer";
+    await read(path.replace("stream=1", ""));
+  } catch (reason) {
+    error.value = reason instanceof TypeError ? "the operator does not answer" : (reason as Error).message;
   }
 }
 
 /** The JSON of an address. Throws an Error with the operator's words. */
 export async function read<T>(path: string): Promise<T> {
   const answer = await fetch(path);
+  if (answer.status === 401) signIn();
   if (!answer.ok) throw new Error((await answer.text()).trim() || `the operator answers ${answer.status}`);
   return (await answer.json()) as T;
+}
+
+/** Go to the login page, and from there back to this one. */
+function signIn(): void {
+  location.assign(`/ui/login?to=${encodeURIComponent(location.pathname + location.search)}`);
+}
+
+/** The account of the reader's token; "" where the operator needs none. */
+export const reader = signal("");
+read<{ user: string }>("/api/v1/reader").then((found) => (reader.value = found.user), () => undefined);
+
+export async function signOut(): Promise<void> {
+  await fetch("/ui/logout", { method: "POST" });
+  location.assign("/ui/login");
 }

@@ -1,4 +1,5 @@
 import { render } from "preact";
+import { FolderView } from "./folder";
 import { OverviewPage } from "./overview";
 import { ParentPage } from "./parent";
 import { Help } from "./parts";
@@ -10,7 +11,7 @@ function App() {
   const key = rest.map(decodeURIComponent).join("/");
   return (
     <>
-      {room === "parents" && key ? <ParentPage key={key} address={key} /> : <OverviewPage key="overview" />}
+      {room === "parents" && key ? <ParentPage key={key} address={key} /> : room === "folders" && key ? <FolderView key={key} folder={key} /> : <OverviewPage key="overview" />}
       <Help />
     </>
   );

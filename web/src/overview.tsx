@@ -6,7 +6,7 @@ import { go, parentAddress, place, withQuery } from "./router";
 import { age, command, number, plural } from "./words";
 
 const PAGE = 50;
-const FILTERS = ["folder", "namespace", "group", "text", "suspended", "conflict"];
+const FILTERS = ["folder", "namespace", "group", "labels", "text", "suspended", "conflict"];
 
 export function OverviewPage() {
   const query = place.value.query;
@@ -50,6 +50,7 @@ export function OverviewPage() {
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
       {shown === null ? <p class="empty">{stream.error.value ? "" : "Waiting for the operator …"}</p> : (
         <main class="overview">
+          <h1 class="hidden">Overview</h1>
           <Figures shown={shown} />
           <Folders shown={shown} chosen={query.get("folder") ?? ""} />
           <section class="list" aria-label="Parents">
@@ -81,7 +82,9 @@ function Figures({ shown }: { shown: Overview }) {
         <h2>Parents</h2>
         <b>{number(shown.parents)}</b> <span class="dim">in {plural(folders, "folder")}</span>
         <p class="small states">
-          {(["failed", "working", "unknown", "ready"] as const).map((group) => sum(shown, group) > 0 && <State key={group} group={group} word={`${number(sum(shown, group))} ${sum(shown, group) === 1 && group === "failed" ? "needs a change" : GROUPS[group]}`} />)}
+          {(["failed", "working", "unknown", "ready"] as const).map((group) => sum(shown, group) > 0 && (
+            <a key={group} href={`/ui/${withQuery({ group, offset: "" })}`}><State group={group} word={`${number(sum(shown, group))} ${sum(shown, group) === 1 && group === "failed" ? "needs a change" : GROUPS[group]}`} /></a>
+          ))}
         </p>
       </div>
       <div><h2>Reconciles a minute <span>{last(reconciles)}</span></h2><Line values={reconciles} /></div>
@@ -106,8 +109,8 @@ function Folders({ shown, chosen }: { shown: Overview; chosen: string }) {
       {broken.length > 0 && <h2>Does not load</h2>}
       {broken.map(([name, folder]) => (
         <div class="trouble" key={name}>
-          <State group="failed" word={name} />
-          {folder.problems!.map((problem) => <p class="small dim" key={problem.message}>{problem.file && <code>{problem.file}:{problem.line}</code>} {problem.message}</p>)}
+          <a href={folderAddress(name)}><State group="failed" word={name} /></a>
+          {folder.problems!.map((problem) => <p class="small dim" key={problem.message}>{problem.file && <a class="link" href={`${folderAddress(name)}?file=${encodeURIComponent(problem.file)}&line=${problem.line}`}><code>{problem.file}:{problem.line}</code></a>} {problem.message}</p>)}
           {folder.digest && <p class="small dim">The last good templates go on.</p>}
         </div>
       ))}
@@ -116,6 +119,8 @@ function Folders({ shown, chosen }: { shown: Overview; chosen: string }) {
     </nav>
   );
 }
+
+const folderAddress = (name: string): string => `/ui/folders/${encodeURIComponent(name)}`;
 
 function FolderLink({ name, label, folder, chosen }: { name: string; label: string; folder: Folder; chosen: string }) {
   const counts = folder.counts ?? {};
@@ -153,7 +158,7 @@ function Filters({ shown }: { shown: Overview }) {
   const query = place.value.query;
   const namespaces = shown.namespaces ?? [];
   const folder = shown.folders[query.get("folder") ?? ""];
-  const namespace = query.get("namespace") ?? "";
+  const namespace = query.get("namespace") ?? "", labels = query.get("labels") ?? "", group = query.get("group") ?? "";
   return (
     <div class="filter">
       <Chip name="group" value="unready">{`not ready ${number(unready(shown))}`}</Chip>
@@ -165,8 +170,12 @@ function Filters({ shown }: { shown: Overview }) {
           {namespaces.map((each) => <option key={each}>{each}</option>)}
         </select>
       )}
+      <input class="chip labels" aria-label="Labels" placeholder="labels: app=web" value={query.get("labels") ?? ""} autocomplete="off" spellcheck={false}
+        onChange={(event) => go(withQuery({ labels: event.currentTarget.value.trim(), offset: "" }))} />
+      {folder !== undefined && <a class="chip" href={folderAddress(query.get("folder")!)}>templates</a>}
+      {group && group !== "unready" && <a class="chip on" aria-label={`Show ${GROUPS[group as Group]} and all others`} href={`/ui/${withQuery({ group: "", offset: "" })}`}>{GROUPS[group as Group]} ×</a>}
       <span class="small faint end">
-        {number(shown.matching)} of {number(shown.parents)} · <Copy quiet text={command("status", folder?.kind?.toLowerCase() ?? "", namespace && "-n", namespace)}>copy as command</Copy>
+        {number(shown.matching)} of {number(shown.parents)} · <Copy quiet text={command("status", folder?.kind?.toLowerCase() ?? "", namespace && "-n", namespace, labels && "-l", labels)}>copy as command</Copy>
       </span>
     </div>
   );

@@ -134,7 +134,7 @@ function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
   const [from, to] = windowOf(rows, view[0], view[1]);
   const last = rows.at(-1);
   const total = last ? last.top + last.height : 0;
-  const drawn = arcs(rows, edges, selected);
+  const drawn = useMemo(() => arcs(rows, edges, selected), [rows, edges, selected]);
   return (
     <section class="tree" aria-label="Objects">
       <div class="row head" aria-hidden="true"><span>Object</span><span>Needs</span><span>State</span><span class="num">Age</span></div>
@@ -284,7 +284,7 @@ function Manifest({ path, child, version, node }: { path: string; child: string;
           <span><i class="w4" />default or API server</span>
         </p>
       )}
-      <div class="code">
+      <div class="code" tabIndex={0}>
         {lines.map((line, at) => (
           <div key={at}>
             <span class="g" title={writer(line, false)}>{writer(line, true)}</span><i class={colour(line)} aria-hidden="true" />

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
-import type { Connection, Group } from "./api";
+import { type Connection, type Group, reader, signOut } from "./api";
 import { go } from "./router";
 
 /** The time, for ages; it ticks once a second while the page is seen. */
@@ -98,6 +98,7 @@ export function Bar({ crumbs, connection, search, onSearch }: {
         <kbd>/</kbd>
       </label>
       <span class={`live ${group}`} role="status"><i class="dot" aria-hidden="true" />{word}</span>
+      {reader.value && <button type="button" class="plain link" title={`You are ${reader.value}`} onClick={() => void signOut()}>sign out</button>}
       <button type="button" class="key" aria-label="Keys of this page" onClick={() => (help.value = true)}><kbd>?</kbd></button>
     </header>
   );

@@ -104,11 +104,11 @@ _TERM = rf"\s*(?:(?:!\s*)?{_LABEL}|{_LABEL}\s*(?:=|==|!=)(?:\s*{_VALUE})?|{_LABE
 _SELECTOR = re.compile(rf"(?:{_TERM}(?:,{_TERM})*)?")
 
 
-def check_selector(selector: str) -> None:
-    """Raises CommandError if the text is no label selector."""
+def check_selector(selector: str, name: str = "--selector") -> None:
+    """Raises CommandError, which calls the text `name`, if it is no label selector."""
     if not _SELECTOR.fullmatch(selector):
         raise CommandError(
-            f"--selector is {selector!r}; write label selectors such as app=web, tier!=test, env in (a, b), !old",
+            f"{name} is {selector!r}; write label selectors such as app=web, tier!=test, env in (a, b), !old",
             code=2,
         )
 

@@ -54,6 +54,8 @@ class Folder(Struct, frozen=True, kw_only=True):
     """Identifies the templates in use, '' if there are none."""
     problems: tuple[RenderProblem, ...] = ()
     """The problems of the last load."""
+    failed_files: Mapping[str, str] = {}
+    """The text of each file of the last load, if it failed."""
 
     @property
     def name(self) -> str:
@@ -238,7 +240,7 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
         )
     if problems and not read.given.partial:
         last = old or Folder(resource=resource, group=group, root=root, files=own)
-        return replace(last, problems=tuple(problems))
+        return replace(last, problems=tuple(problems), failed_files=own)
     return Folder(
         resource=resource,
         group=group,

@@ -1,0 +1,108 @@
+"""Makes docs/reference/openapi.json, the OpenAPI document of the web view's JSON, from its paths and types.
+
+Promises:
+- A description is the docstring of a type or of a field.
+- The document depends on the code alone.
+
+https://spec.openapis.org/oas/v3.1.1.html
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from docs.generate.attribute_docs import docs_of
+from ssa_operator.web import answers, folder_page, overview, parent_rows, template_text
+from ssa_operator.web.answers import OPERATIONS, Operation
+
+_REFUSALS = {
+    "401": "No valid token. The server that listens to this host alone needs none.",
+    "403": "The account of the token lacks a permission; the text names it.",
+    "503": "The API server can't be asked who may read, or too many readers wait.",
+}
+
+
+def text() -> str:
+    """The document."""
+    return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
+
+
+def document() -> dict[str, Any]:
+    """The document as a value."""
+    types = list(dict.fromkeys(operation.answer for operation in OPERATIONS.values()))
+    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    answered = dict(zip(types, schemas, strict=True))
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "The JSON of ssa-operator's web view",
+            "description": "What `ssa-operator run --ui` serves. `GET` alone is answered, and nothing is changed.",
+            "version": "v1",
+        },
+        "paths": {path: {"get": _operation(path, each, answered)} for path, each in OPERATIONS.items()},
+        "components": {
+            "schemas": {name: _described(name, schema) for name, schema in sorted(components.items())},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"token": []}],
+    }
+
+
+def _operation(path: str, operation: Operation, answered: Mapping[Any, Any]) -> dict[str, Any]:
+    names = re.findall(r"\{(\w+)\}", path)
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
+    ]
+    queries = [(each.name, each.description, each.required) for each in operation.parameters]
+    if operation.streams:
+        queries.append(("stream", "Any value: the value and its changes as server-sent events", False))
+    parameters += [
+        {"name": name, "in": "query", "description": text, "schema": {"type": "string"}}
+        | ({"required": True} if required else {})
+        for name, text, required in queries
+    ]
+    content: dict[str, Any] = {"application/json": {"schema": answered[operation.answer]}}
+    if operation.streams:
+        content["text/event-stream"] = {
+            "schema": {
+                "type": "string",
+                "description": "`state` has a whole value, `change` a JSON Merge Patch (RFC 7386) to the last one",
+            }
+        }
+    answer = {"200": {"description": operation.summary, "content": content}}
+    found = {"404": {"description": "There is no such object."}} if names else {}
+    refusals = {code: {"description": text} for code, text in _REFUSALS.items()}
+    return {
+        "summary": operation.summary,
+        **({"parameters": parameters} if parameters else {}),
+        "responses": dict(sorted({**answer, **found, **refusals}.items())),
+    }
+
+
+def _described(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a type, with the descriptions of its fields."""
+    docs = _field_docs(name, (answers, folder_page, overview, parent_rows, template_text))
+    properties = {
+        field: {**value, "description": " ".join(docs[field].split())} if field in docs else dict(value)
+        for field, value in schema.get("properties", {}).items()
+    }
+    return {key: value for key, value in schema.items() if key != "title"} | (
+        {"properties": properties} if properties else {}
+    )
+
+
+def _field_docs(name: str, modules: Iterable[Any]) -> Mapping[str, str]:
+    kind = next((each for module in modules for each in [getattr(module, name, None)] if each is not None), None)
+    if kind is None:
+        return {}
+    (node,) = ast.parse(inspect.getsource(getattr(importlib.import_module(kind.__module__), name))).body
+    assert isinstance(node, ast.ClassDef)
+    return docs_of("\n".join(map(ast.unparse, node.body)))

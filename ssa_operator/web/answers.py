@@ -1,0 +1,199 @@
+"""The paths below `/api/v1` with what each takes and answers, for the OpenAPI document of docs/reference.
+
+Promises:
+- Each path of `routes.py` is here, and no other.
+- Each answer has the fields of its type, and no other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from msgspec import Struct
+
+from ssa_operator.web.folder_page import FolderPage
+from ssa_operator.web.overview import Overview
+
+
+class Reader(TypedDict):
+    """Who reads."""
+
+    user: str
+    """The account of the reader's token, '' if this host needs none."""
+
+
+class Condition(TypedDict, total=False):
+    """A condition of a parent (https://kubernetes.io/docs/reference/using-api/api-concepts/)."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    observedGeneration: int
+    lastTransitionTime: str
+
+
+class ParentObject(TypedDict, total=False):
+    """A parent."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    creationTimestamp: str | None
+    conditions: list[Condition]
+    event: dict[str, Any]
+    """The last Event, if its status has no place for conditions."""
+
+
+class TreeNode(TypedDict, total=False):
+    """A child, or an object below one."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    state: str
+    """Current, InProgress, Waiting, Failed, Terminating or NotFound."""
+    message: str
+    since: str
+    """Since when it is not ready."""
+    creationTimestamp: str
+    phase: str
+    """Succeeded for a pod that has completed."""
+    restarts: int
+    restartedAt: str
+    depth: int
+    """1 for a child, 2 for what is right below it."""
+
+
+class ParentTree(TypedDict):
+    """A parent and everything below it."""
+
+    parent: ParentObject
+    nodes: dict[str, TreeNode]
+    """By GROUP/KIND/NAMESPACE/NAME."""
+    order: list[str]
+    """The keys of `nodes` in the order of the tree."""
+    notes: list[str]
+    """What is not shown, with the reason."""
+
+
+class Edge(TypedDict, total=False):
+    """What a child reads of another object, or that it comes after it."""
+
+    source: str
+    """The key of the child."""
+    target: str
+    """The key of the other object, or the words of a query."""
+    label: str
+    file: str
+    line: int
+    cycle: bool
+
+
+class Edges(TypedDict):
+    """What the children of a parent wait for."""
+
+    edges: list[Edge]
+    problems: list[str]
+
+
+class FieldOwner(TypedDict):
+    """A manager that owns a field."""
+
+    manager: str
+    operation: str
+    subresource: str
+    time: str
+
+
+class ManifestLine(TypedDict, total=False):
+    """A line of a live child, with who wrote it."""
+
+    text: str
+    path: str
+    writer: str
+    file: str
+    line: int
+    includedFrom: list[dict[str, Any]]
+    origin: str
+    """The field of the parent, or the query, that the value comes from."""
+    manager: str
+    operation: str
+    subresource: str
+    time: str
+    owners: list[FieldOwner]
+    reason: str
+    rendered: dict[str, Any]
+    """What the template renders for the field, if the live value is another one."""
+    default: bool
+
+
+class Manifest(TypedDict, total=False):
+    """A live child as YAML."""
+
+    lines: list[ManifestLine]
+    note: str
+
+
+class Parameter(Struct, frozen=True, kw_only=True):
+    """A parameter of the query."""
+
+    name: str
+    description: str
+    required: bool = False
+
+
+class Operation(Struct, frozen=True, kw_only=True):
+    """A path that can be read."""
+
+    summary: str
+    answer: Any
+    """The type of the value."""
+    parameters: tuple[Parameter, ...] = ()
+    streams: bool = False
+    """Whether `stream=1` gives the value and its changes as server-sent events."""
+
+
+PARENT = "/api/v1/parents/{folder}/{namespace}/{name}"
+CLUSTER_PARENT = "/api/v1/parents/{folder}/{name}"
+
+_TREE = Operation(summary="A parent and everything below it", answer=ParentTree, streams=True)
+_EDGES = Operation(summary="What the children of a parent read and wait for", answer=Edges)
+_MANIFEST = Operation(
+    summary="The lines of a live child, with their writers",
+    answer=Manifest,
+    parameters=(Parameter(name="child", description="GROUP/KIND/NAMESPACE/NAME of the child", required=True),),
+)
+
+OPERATIONS = {
+    "/api/v1/reader": Operation(summary="Who reads", answer=Reader),
+    "/api/v1/overview": Operation(
+        summary="The template folders, figures, and a page of parents",
+        answer=Overview,
+        parameters=(
+            Parameter(name="folder", description="Only the parents of this folder"),
+            Parameter(name="namespace", description="Only the parents in this namespace"),
+            Parameter(name="group", description="failed, working, unknown, ready, or unready for all but ready"),
+            Parameter(name="labels", description="A label selector, such as app=web,!old"),
+            Parameter(name="text", description="Words that each occur in the kind, name, reason or message"),
+            Parameter(name="suspended", description="Any value: only suspended parents"),
+            Parameter(name="conflict", description="Any value: only parents with fields that others change"),
+            Parameter(name="offset", description="How many parents come before the first one of the page"),
+            Parameter(name="limit", description="The number of parents, at most 500"),
+        ),
+        streams=True,
+    ),
+    "/api/v1/folders/{folder}": Operation(
+        summary="The files of a template folder, their problems, and its graph", answer=FolderPage, streams=True
+    ),
+    PARENT: _TREE,
+    f"{PARENT}/edges": _EDGES,
+    f"{PARENT}/manifest": _MANIFEST,
+    CLUSTER_PARENT: _TREE,
+    f"{CLUSTER_PARENT}/edges": _EDGES,
+    f"{CLUSTER_PARENT}/manifest": _MANIFEST,
+}

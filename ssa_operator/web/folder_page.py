@@ -1,0 +1,219 @@
+"""One template folder: its files with their problems, what a change that doesn't load changed, and its graph.
+
+Promises:
+- If a folder doesn't load, the page has the files that don't, each problem at its line, and the difference to the last
+  good files, which stay in use.
+- The graph is that of a sample of the CRD, as `ssa-operator graph KIND` draws it without an example: it has the data of
+  no parent. A render is bounded as every one is, and runs once for each change of the folder.
+- No text of a file that may be a Secret's content is shown (`template_text.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.objects.cluster_view import OfflineClusterView
+from ssa_operator.objects.dependency_graph import waves
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.labelled_graph import LabelledGraph, NodeKey, labelled_graph
+from ssa_operator.objects.render_result import RenderProblem
+from ssa_operator.objects.source_location import location_data
+from ssa_operator.reconcile.parent_state import Parents
+from ssa_operator.rendering.folder.loaded_folders import Folder
+from ssa_operator.rendering.render import render_traced
+from ssa_operator.schema.variants import sample_object
+from ssa_operator.tools.offline.offline_parent import OFFLINE_UID
+from ssa_operator.web.template_text import DiffLine, differences, is_hidden, shown_lines
+
+SAMPLE_NAMESPACE = "default"
+
+MAX_NODES = 300
+"""Of a larger graph, no page could show anything."""
+
+
+class FileProblem(Struct, frozen=True, kw_only=True):
+    """What keeps a file from loading."""
+
+    line: int
+    message: str
+
+
+class TemplateFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file of a folder. If the folder doesn't load, it is the one that doesn't."""
+
+    lines: tuple[str, ...]
+    problems: tuple[FileProblem, ...] = ()
+    difference: tuple[DiffLine, ...] = ()
+    """What changed since the last good load, if the folder doesn't load."""
+    hidden: bool = False
+    """Whether its values are not shown, because they may be those of a Secret."""
+    removed: bool = False
+    """Whether the last good load alone has it."""
+
+
+class GraphNode(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A manifest, or an object that a template looks up."""
+
+    label: str
+    layer: int
+    """0 for what waits for nothing, and one more than the highest layer of what it waits for."""
+    manifest: bool = False
+    hook: bool = False
+    """Whether it is applied only when the parent is being deleted."""
+    file: str = ""
+    line: int = 0
+
+
+class GraphEdge(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a manifest reads of another object, or that it comes after it."""
+
+    source: int
+    """The position of the dependent in `nodes`."""
+    target: int
+    label: str
+    awaited: bool = False
+    cycle: bool = False
+    file: str = ""
+    line: int = 0
+
+
+class FolderGraph(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What waits for what."""
+
+    nodes: tuple[GraphNode, ...] = ()
+    edges: tuple[GraphEdge, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Why a part of it is not drawn."""
+
+
+class FolderPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that the page of a folder shows."""
+
+    folder: str
+    loads: bool
+    """Whether its files are the ones in use."""
+    kind: str = ""
+    """The kind of its parents, '' while the cluster serves none."""
+    parents: int = 0
+    digest: str = ""
+    """Identifies the templates in use, '' without any."""
+    waits: str = ""
+    """Why none of its parents is reconciled."""
+    problems: tuple[Mapping[str, Any], ...] = ()
+    """The problems that are at no line of its files: `message`, and maybe `file` and `line`."""
+    files: Mapping[str, TemplateFile] = {}
+    """By their paths below the templates folder."""
+    graph: FolderGraph = FolderGraph()
+
+
+def make_folder_page(folder: Folder, parents: Parents | None, waits: str, graph: FolderGraph) -> FolderPage:
+    """The page of a folder as it was loaded; `parents` are None while the cluster serves none."""
+    files = _files(folder)
+    elsewhere = [each for each in folder.problems if each.location is None or each.location.file not in files]
+    return FolderPage(
+        folder=folder.name,
+        loads=not folder.problems,
+        kind="" if parents is None else parents.served.resource.kind,
+        parents=0 if parents is None else len(parents),
+        digest=folder.digest[:12],
+        waits=waits,
+        problems=tuple({"message": each.message, **location_data(each.location)} for each in elsewhere),
+        files=files,
+        graph=graph,
+    )
+
+
+def _files(folder: Folder) -> dict[str, TemplateFile]:
+    good = folder.files if folder.digest else {}
+    shown = folder.failed_files or folder.files
+    found = {}
+    for name in sorted({*shown, *(good if folder.failed_files else ())}):
+        path = f"{folder.name}/{name}"
+        text, last = shown.get(name), good.get(name)
+        lines = shown_lines(name, text if text is not None else last or "")
+        before = shown_lines(name, last or "")
+        changed = bool(folder.failed_files and folder.digest and text != last)
+        found[path] = TemplateFile(
+            lines=tuple(lines),
+            problems=_problems(folder.problems, path),
+            difference=tuple(differences(before, lines if text is not None else [])) if changed else (),
+            hidden=is_hidden(name, text or last or ""),
+            removed=text is None,
+        )
+    return found
+
+
+def _problems(problems: tuple[RenderProblem, ...], path: str) -> tuple[FileProblem, ...]:
+    return tuple(
+        FileProblem(line=each.location.line, message=each.message)
+        for each in problems
+        if each.location is not None and each.location.file == path
+    )
+
+
+def sample_parent(parents: Parents) -> dict[str, Any]:
+    """A parent of a folder with every field that its CRD declares."""
+    served = parents.served
+    resource = served.resource
+    if served.crd is not None:
+        body = sample_object(served.crd, resource.version)
+    else:
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "sample"}, "spec": {}}
+    namespace = {"namespace": SAMPLE_NAMESPACE} if resource.namespaced else {}
+    return {**body, "metadata": {"name": "sample", **namespace, "uid": OFFLINE_UID, "generation": 1}}
+
+
+def folder_graph(folder: Folder, parent: Mapping[str, Any], cluster_scoped: AbstractSet[GroupKind]) -> FolderGraph:
+    """The graph of a folder for a sample parent; all kinds but the cluster-scoped ones are namespaced."""
+    if folder.templates is None:
+        return FolderGraph()
+    view = OfflineClusterView(cluster_scoped=cluster_scoped, namespace=SAMPLE_NAMESPACE)
+    rendered = render_traced(folder.templates, parent, view)
+
+    def placed(child: Identity) -> Identity:
+        if child.namespace or child.group_kind in cluster_scoped:
+            return child
+        return Identity(child.group, child.kind, SAMPLE_NAMESPACE, child.name)
+
+    graph = labelled_graph(rendered, placed)
+    problems = [*map(str, rendered.problems), *(f"a dependency cycle: {each}" for each in graph.cycles)]
+    if len(graph.nodes) > MAX_NODES:
+        return FolderGraph(problems=(f"it has {len(graph.nodes)} objects, which is more than a page can draw",))
+    return _drawn(graph, tuple(dict.fromkeys(problems)))
+
+
+def _drawn(graph: LabelledGraph, problems: tuple[str, ...]) -> FolderGraph:
+    places = {node.key: at for at, node in enumerate(graph.nodes)}
+    targets: dict[NodeKey, list[NodeKey]] = {node.key: [] for node in graph.nodes}
+    for edge in graph.edges:
+        targets[edge.source].append(edge.target)
+    layers = {key: layer for layer, wave in enumerate(waves(targets)) for key in wave}
+    last = max(layers.values(), default=-1) + 1
+    return FolderGraph(
+        nodes=tuple(
+            GraphNode(
+                label=node.label,
+                layer=layers.get(node.key, last),
+                manifest=node.manifest,
+                hook=node.finalize_hook,
+                **location_data(node.location),
+            )
+            for node in graph.nodes
+        ),
+        edges=tuple(
+            GraphEdge(
+                source=places[edge.source],
+                target=places[edge.target],
+                label=edge.label,
+                awaited=edge.awaited,
+                cycle=edge.in_cycle,
+                **location_data(edge.location),
+            )
+            for edge in graph.edges
+        ),
+        problems=problems,
+    )

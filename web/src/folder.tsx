@@ -1,0 +1,215 @@
+// A template folder: its files with their problems, what waits for what, and what a change that doesn't load changed.
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type FolderGraph, type FolderPage, open, type TemplateFile } from "./api";
+import { layout, NODE, parts } from "./layers";
+import { Bar, Copy, State, useKeys } from "./parts";
+import { go, place, withQuery } from "./router";
+import { command, plural } from "./words";
+
+type Tab = "files" | "graph" | "changes";
+
+export function FolderView({ folder }: { folder: string }) {
+  const stream = useMemo(() => open<FolderPage>(`/api/v1/folders/${encodeURIComponent(folder)}?stream=1`), [folder]);
+  useEffect(() => stream.close, [stream]);
+  const shown = stream.value.value;
+  const files = Object.entries(shown?.files ?? {});
+  const changed = files.filter(([, file]) => file.difference?.length);
+  const tabs: [Tab, string, number][] = [["files", "Files", files.length], ["graph", "Graph", shown?.graph.nodes?.length ?? 0]];
+  if (changed.length) tabs.push(["changes", "Changes", changed.length]);
+  const query = place.value.query;
+  const tab = tabs.find(([id]) => id === query.get("tab"))?.[0] ?? "files";
+  const chosen = files.find(([name]) => name === query.get("file"))?.[0] ?? (files.find(([, file]) => file.problems?.length) ?? files[0])?.[0] ?? "";
+  const select = (file: string) => go(withQuery({ file, line: "" }), { replace: true });
+  const show = (id: Tab) => go(withQuery({ tab: id === "files" ? "" : id }), { replace: true });
+  const [node, setNode] = useState(-1);
+  const move = (by: number) => {
+    if (tab === "graph") {
+      const drawn = (shown?.graph.nodes ?? []).flatMap((each, at) => (each.manifest ? [at] : []));
+      const next = drawn[Math.max(0, Math.min(drawn.length - 1, drawn.indexOf(node) + by))];
+      if (next !== undefined) setNode(next);
+      document.getElementById(`node-${next}`)?.scrollIntoView({ block: "nearest" });
+      return;
+    }
+    const at = files.findIndex(([name]) => name === chosen) + by;
+    const next = files[Math.max(0, Math.min(files.length - 1, at))];
+    if (next) select(next[0]);
+  };
+  const turn = (by: number) => show(tabs[(tabs.findIndex(([id]) => id === tab) + by + tabs.length) % tabs.length]![0]);
+  useKeys({
+    j: () => move(1), k: () => move(-1), ArrowDown: () => move(1), ArrowUp: () => move(-1), ArrowRight: () => turn(1), ArrowLeft: () => turn(-1),
+    Escape: () => setNode(-1),
+  });
+  useEffect(() => {
+    document.title = `${folder} · ssa-operator`;
+  }, [folder]);
+
+  return (
+    <>
+      <Bar crumbs={<><a href="/ui/">Overview</a><i>/</i><b>{folder}</b></>} connection={stream.connection.value} search="" onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)} />
+      {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
+      {shown === null ? <p class="empty">{stream.error.value ? "" : "Reading the templates …"}</p> : (
+        <main class="folder">
+          <Head shown={shown} />
+          <div class="tabs" role="tablist" aria-label="Parts of the folder">
+            {tabs.map(([id, label, count]) => (
+              <button type="button" key={id} id={`tab-${id}`} role="tab" aria-selected={tab === id} aria-controls="part" class={tab === id ? "on" : ""} onClick={() => show(id)}>
+                {label} <span class="faint">{count}</span>
+              </button>
+            ))}
+          </div>
+          <div id="part" class={`part ${tab === "files" ? "texts" : tab}`} role="tabpanel" aria-labelledby={`tab-${tab}`}>
+            {tab === "files" && <Files files={files} chosen={chosen} onSelect={select} />}
+            {tab === "graph" && <Graph graph={shown.graph} folder={folder} served={shown.kind !== undefined} chosen={node} onChoose={setNode} />}
+            {tab === "changes" && changed.map(([name, file]) => <Changes key={name} name={name} file={file} />)}
+          </div>
+        </main>
+      )}
+    </>
+  );
+}
+
+function Head({ shown }: { shown: FolderPage }) {
+  const problems = (shown.problems?.length ?? 0) + Object.values(shown.files ?? {}).reduce((sum, file) => sum + (file.problems?.length ?? 0), 0);
+  return (
+    <section class="head">
+      <div>
+        <h1>{shown.folder}</h1>
+        <p class="why">
+          {shown.loads ? <State group="ready" word="Loads" /> : <State group="failed" word="Does not load" />}
+          {!shown.loads && <span> {plural(problems, "problem")}{shown.digest ? "; the last good templates stay in use" : "; none of its parents is reconciled"}</span>}
+        </p>
+        {shown.waits && <p class="dim">{shown.waits}</p>}
+        {shown.problems?.map((problem) => <p key={problem.message} class="problem">{problem.file && <code>{problem.file}:{problem.line} </code>}{problem.message}</p>)}
+      </div>
+      <div class="facts">
+        {shown.digest && <span title="Identifies the templates in use">templates <code>{shown.digest}</code></span>}
+        <a class="link" href={`/ui/?folder=${encodeURIComponent(shown.folder)}`}>{plural(shown.parents ?? 0, "parent")}</a>
+        {shown.kind && <Copy text={command("graph", shown.kind.toLowerCase())}>Copy as command</Copy>}
+      </div>
+    </section>
+  );
+}
+
+function Files({ files, chosen, onSelect }: { files: [string, TemplateFile][]; chosen: string; onSelect: (name: string) => void }) {
+  const file = files.find(([name]) => name === chosen)?.[1];
+  return (
+    <>
+      <nav class="files" aria-label="Files">
+        {files.map(([name, each]) => (
+          <a key={name} href={`/ui/${withQuery({ file: name, line: "" })}`} class={name === chosen ? "on" : ""} aria-current={name === chosen ? "true" : undefined}
+            onClick={(event) => { event.preventDefault(); onSelect(name); }}>
+            <span>{base(name)}</span>
+            {each.problems?.length ? <State group="failed" word={String(each.problems.length)} /> : each.removed ? <span class="faint small">removed</span> : null}
+          </a>
+        ))}
+        {files.length === 0 && <p class="empty">It has no files.</p>}
+      </nav>
+      {file !== undefined && <Text key={chosen} name={chosen} file={file} />}
+    </>
+  );
+}
+
+const base = (name: string): string => name.slice(name.indexOf("/") + 1);
+
+/** The text of a file, each problem below its line, the line of the address marked. */
+function Text({ name, file }: { name: string; file: TemplateFile }) {
+  const box = useRef<HTMLDivElement>(null);
+  const wanted = Number(place.value.query.get("line") ?? file.problems?.[0]?.line ?? 0);
+  useEffect(() => {
+    box.current?.querySelector(".marked")?.scrollIntoView({ block: "center" });
+  }, [wanted, name]);
+  const at = (line: number) => (file.problems ?? []).filter((each) => each.line === line);
+  const beyond = (file.problems ?? []).filter((each) => each.line > file.lines.length);
+  return (
+    <section class="text" aria-label={name} ref={box} tabIndex={0}>
+      {file.hidden && <p class="message">Its values are not shown, because they may be those of a Secret.</p>}
+      {file.removed && <p class="message">The file is gone. The last good templates still have it.</p>}
+      <div class="code numbered">
+        {file.lines.map((line, index) => {
+          const problems = at(index + 1);
+          return (
+            <div key={index} class={`${problems.length ? "wrong" : ""} ${wanted === index + 1 ? "marked" : ""}`}>
+              <span class="g">{index + 1}</span><span>{line || " "}</span>
+              {problems.map((problem) => <p key={problem.message} class="problem">{problem.message}</p>)}
+            </div>
+          );
+        })}
+        {beyond.map((problem) => <div key={problem.message} class="wrong marked"><span class="g">{problem.line}</span><p class="problem">{problem.message}</p></div>)}
+      </div>
+    </section>
+  );
+}
+
+function Changes({ name, file }: { name: string; file: TemplateFile }) {
+  return (
+    <section aria-label={`Changes of ${name}`}>
+      <h2>{base(name)} <span class="faint">beside the last good one</span></h2>
+      <div class="code diff" tabIndex={0}>
+        {file.difference!.map((line, at) => (
+          <div key={at} class={line.mark === "+" ? "added" : line.mark === "-" ? "gone" : line.mark === "@" ? "between" : ""}>
+            <span class="g" aria-hidden="true">{line.mark === "@" ? "" : line.mark}</span><span>{line.mark === "+" && <span class="hidden">now: </span>}{line.mark === "-" && <span class="hidden">before: </span>}{line.text || " "}</span>
+          </div>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+interface GraphProps { graph: FolderGraph; folder: string; served: boolean; chosen: number; onChoose: (at: number) => void }
+
+function Graph({ graph, folder, served, chosen, onChoose }: GraphProps) {
+  const nodes = graph.nodes ?? [], edges = graph.edges ?? [];
+  const drawn = useMemo(() => layout(graph), [graph]);
+  const alone = nodes.filter((_, at) => drawn.boxes[at] === undefined).length;
+  const near = new Set(edges.flatMap((edge) => (edge.source === chosen || edge.target === chosen ? [edge.source, edge.target] : [])));
+  if (nodes.length === 0) return <p class="empty">{graph.problems?.join("; ") || (served ? "It renders no object." : "It is drawn once the cluster serves the resource.")}</p>;
+  const link = (file?: string, line?: number) => file && (file.startsWith(`${folder}/`) ? <a class="link" href={`/ui/folders/${encodeURIComponent(folder)}?file=${encodeURIComponent(file)}&line=${line}`}>{base(file)}:{line}</a> : <span class="dim">{file}:{line}</span>);
+  return (
+    <>
+      <p class="message">
+        For a sample of {folder}. An arrow leads to what an object needs before it is applied{edges.some((edge) => !edge.awaited) ? ", a dashed one to what it reads without waiting" : ""}.
+        {alone > 0 && alone < nodes.length && ` ${plural(alone, "object")} without a dependency ${alone === 1 ? "is" : "are"} in the table alone.`}
+      </p>
+      {graph.problems?.map((problem) => <p key={problem} class="message problem">{problem}</p>)}
+      {drawn.width > 0 && <div class="graph" tabIndex={0} aria-label="The graph; the table below has the same">
+        <svg width={drawn.width} height={drawn.height} role="img" aria-label={`${plural(nodes.length, "object")}, ${plural(edges.length, "dependency")}`}>
+          <defs><marker id="arrow" markerWidth="7" markerHeight="7" refX="5" refY="3" orient="auto"><path d="M0 0l6 3-6 3z" fill="context-stroke" /></marker></defs>
+          {drawn.curves.map(({ path, edge: at }) => {
+            const edge = edges[at]!;
+            const on = edge.source === chosen || edge.target === chosen;
+            return <path key={at} class={`edge ${edge.cycle ? "cycle" : ""} ${edge.awaited ? "" : "loose"} ${on ? "on" : chosen >= 0 ? "off" : ""}`} d={path} marker-end="url(#arrow)" />;
+          })}
+          {drawn.boxes.map((box, at) => box && (
+            <g key={at} class={`node ${nodes[at]!.manifest ? "" : "external"} ${at === chosen ? "on" : chosen >= 0 && !near.has(at) ? "off" : ""}`} onClick={() => onChoose(at === chosen ? -1 : at)}>
+              <title>{nodes[at]!.label}</title>
+              <rect x={box.x + 0.5} y={box.y + 0.5} width={box.width - 1} height={NODE - 1} rx="6" />
+              <text x={box.x + 12} y={box.kind ? box.y + 17 : box.y + 24}>{short(box.name, box.width)}</text>
+              {box.kind && <text class="kind" x={box.x + 12} y={box.y + 31}>{box.kind}{nodes[at]!.hook ? ", on deletion" : nodes[at]!.manifest ? "" : ", looked up"}</text>}
+            </g>
+          ))}
+        </svg>
+      </div>}
+      <table class="needs">
+        <caption class="hidden">The objects of the folder, and what each needs</caption>
+        <thead><tr><th scope="col">Object</th><th scope="col">Needs</th></tr></thead>
+        <tbody>
+          {nodes.map((node, at) => node.manifest && (
+            <tr key={at} id={`node-${at}`} class={at === chosen ? "on" : ""}>
+              <td><button type="button" class="name" aria-pressed={at === chosen} onClick={() => onChoose(at === chosen ? -1 : at)}><b>{parts(node.label)[1]}</b> <span class="dim">{parts(node.label)[0]}</span></button><span class="small">{link(node.file, node.line)}</span></td>
+              <td>{needs(edges, at).map((edge, index) => (
+                <p key={index}>{parts(nodes[edge.target]!.label)[1]} <span class="dim">{parts(nodes[edge.target]!.label)[0]} {edge.label}</span> <span class="small">{link(edge.file, edge.line)}</span>{edge.cycle && <span class="s failed"> part of a cycle</span>}</p>
+              ))}{needs(edges, at).length === 0 && <span class="faint">–</span>}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
+const needs = (edges: NonNullable<FolderGraph["edges"]>, at: number) => edges.filter((edge) => edge.source === at);
+
+const short = (text: string, width: number): string => {
+  const most = Math.floor((width - 22) / 6.6);
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+};
