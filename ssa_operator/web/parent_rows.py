@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -120,10 +120,17 @@ class _Indexed(Struct, frozen=True):
     text: str
 
 
-class ParentRows:
-    """The rows of all parents. `folders` are the informers of a running operator, by folder."""
+RowListener = Callable[[ParentRow, LiveObject, LiveObject], None]
+"""Receives the row of a parent that changed, and the parent before and after the change."""
 
-    def __init__(self, folders: Mapping[str, Parents]) -> None:
+
+class ParentRows:
+    """The rows of all parents. `folders` are the informers of a running operator, by folder. `on_change` receives each
+    change of a parent.
+    """
+
+    def __init__(self, folders: Mapping[str, Parents], on_change: RowListener = lambda *_: None) -> None:
+        self._on_change = on_change
         self.version = 0
         """How often a row was made, changed or removed."""
         self._folders = folders
@@ -168,6 +175,8 @@ class ParentRows:
             self.version += rows.pop(key, None) is not None
             return
         row = row_of(folder, new)
+        if old is not None and old.uid == new.uid:
+            self._on_change(row, old, new)
         before = rows.get(key)
         if before is None or before.row != row:
             rows[key] = _indexed(row)
