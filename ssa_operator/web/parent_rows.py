@@ -125,12 +125,11 @@ RowListener = Callable[[ParentRow, LiveObject, LiveObject], None]
 
 
 class ParentRows:
-    """The rows of all parents. `folders` are the informers of a running operator, by folder. `on_change` receives each
-    change of a parent.
-    """
+    """The rows of all parents. `folders` are the informers of a running operator, by folder."""
 
-    def __init__(self, folders: Mapping[str, Parents], on_change: RowListener = lambda *_: None) -> None:
-        self._on_change = on_change
+    def __init__(self, folders: Mapping[str, Parents]) -> None:
+        self.on_change: RowListener = lambda *_: None
+        """Receives each change of a parent."""
         self.version = 0
         """How often a row was made, changed or removed."""
         self._folders = folders
@@ -176,7 +175,7 @@ class ParentRows:
             return
         row = row_of(folder, new)
         if old is not None and old.uid == new.uid:
-            self._on_change(row, old, new)
+            self.on_change(row, old, new)
         before = rows.get(key)
         if before is None or before.row != row:
             rows[key] = _indexed(row)

@@ -117,8 +117,9 @@ class WebView:
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
         self.timelines = Timelines(SYSTEM.now)
-        self._recording = TimelineRecording(operator, self.timelines)
-        self._rows = ParentRows(operator.folders, self._recording.parent_changed)
+        self._rows = ParentRows(operator.folders)
+        self._recording = TimelineRecording(operator, self.timelines, self._rows.follow)
+        self._rows.on_change = self._recording.parent_changed
         self._samples = FigureSamples()
         self.streams = EventStreams()
         self._assets = read_assets()

@@ -9,7 +9,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from weakref import WeakSet
 
@@ -36,9 +36,10 @@ _DONE = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED, Result.P
 
 
 class TimelineRecording:
-    """Follows an operator."""
+    """Follows an operator. `follow_parents` makes its caller receive the changes of all parents that it has by now."""
 
-    def __init__(self, operator: Operator, timelines: Timelines) -> None:
+    def __init__(self, operator: Operator, timelines: Timelines, follow_parents: Callable[[], None]) -> None:
+        self._follow_parents = follow_parents
         self._operator = operator
         self._timelines = timelines
         self._followed: WeakSet[Cache] = WeakSet()
@@ -55,6 +56,7 @@ class TimelineRecording:
 
     def reconciled(self, ended: EndedReconcile) -> None:
         """A reconcile ended."""
+        self._follow_parents()
         self._follow_children()
         done = [_done(each) for each in ended.report.outcomes if each.result in _DONE] if ended.report else []
         data: dict[str, Any] = {"causes": _causes(ended.causes), "result": ended.result}

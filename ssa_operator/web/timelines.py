@@ -172,9 +172,9 @@ def entry_data(entry: Entry, readable: Collection[Identity]) -> dict[str, Any]:
     """An entry as JSON. The fields of a child are shown to those who may read it."""
     data: dict[str, Any] = {"kind": entry.kind.value, "at": round(entry.at, 2), **entry.data}
     if entry.kind is EntryKind.RECONCILE:
-        data |= {"seconds": round(entry.seconds, 3)}
+        data |= {"seconds": round(entry.seconds, 3), "until": round(entry.until, 2)}
         if entry.count > 1:
-            data |= {"count": entry.count, "until": round(entry.until, 2)}
+            data["count"] = entry.count
     if entry.fields and (entry.child is None or entry.child in readable):
         data["fields"] = list(entry.fields)
     return data

@@ -91,7 +91,7 @@ def test_the_fields_of_a_child_are_for_those_who_may_read_it() -> None:
 
 def test_a_change_by_others_has_its_manager_and_fields_without_values() -> None:
     def state(value: str, replicas: int, manager: str, time: str, subresource: str = "") -> LiveObject:
-        fields = {"f:data": {"f:x": {}}, "f:status": {"f:replicas": {}}}
+        fields: dict[str, Any] = {"f:data": {"f:x": {}}, "f:status": {"f:replicas": {}}}
         entry = {"manager": manager, "operation": "Update", "subresource": subresource, "time": time}
         body: dict[str, Any] = {
             "apiVersion": "v1",

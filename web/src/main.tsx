@@ -3,6 +3,7 @@ import { OverviewPage } from "./overview";
 import { ParentPage } from "./parent";
 import { Help } from "./parts";
 import { onLink, place } from "./router";
+import { FolderTimelinePage } from "./timeline";
 
 function App() {
   const { path } = place.value;
@@ -10,7 +11,9 @@ function App() {
   const key = rest.map(decodeURIComponent).join("/");
   return (
     <>
-      {room === "parents" && key ? <ParentPage key={key} address={key} /> : <OverviewPage key="overview" />}
+      {room === "parents" && key ? <ParentPage key={key} address={key} />
+        : room === "folders" && key ? <FolderTimelinePage key={key} folder={key} />
+        : <OverviewPage key="overview" />}
       <Help />
     </>
   );

@@ -87,7 +87,9 @@ function foldable(siblings: Branch[]): { kind: string; keys: Set<string>; first:
     .map(([kind, found]) => ({ kind, keys: new Set(found.map(({ key }) => key)), first: found[0]!.key }));
 }
 
-const reason = (node: TreeNode): string => (groupOf(node.state) === "ready" ? "" : node.message ?? "");
+/** Why an object isn't well, and how often the containers of a pod restarted; "" for one that is well. */
+const reason = (node: TreeNode): string =>
+  [groupOf(node.state) === "ready" ? "" : node.message ?? "", node.restarts ? `restarted ${plural(node.restarts, "time")}` : ""].filter(Boolean).join(" · ");
 
 /** A target that is no child: an object of another owner, or a question such as `every NeonBranch in default`. */
 function outsideNode(target: string): TreeNode {
