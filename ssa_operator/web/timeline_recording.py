@@ -21,6 +21,7 @@ from ssa_operator.objects.managed_fields import changed_fields, path_text
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.workers import EndedReconcile
 from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.parent_records import rules as parent_records
 from ssa_operator.tools.tree.tree_view import conditions_of
 from ssa_operator.web.parent_page import key_of
 from ssa_operator.web.parent_rows import ParentRow
@@ -31,7 +32,8 @@ MAX_DONE = 12
 
 MAX_FIELDS = 8
 
-_OWN = frozenset({MANAGER, HANDOVER_MANAGER})
+_OWN = frozenset({MANAGER, HANDOVER_MANAGER, parent_records.MANAGER})
+"""The field managers of the operator itself."""
 _DONE = frozenset({Result.CREATED, Result.CONFIGURED, Result.RECREATED, Result.PRUNED, Result.FAILED})
 
 

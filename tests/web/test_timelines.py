@@ -108,5 +108,6 @@ def test_a_change_by_others_has_its_manager_and_fields_without_values() -> None:
         {"manager": "kubectl-edit", "operation": "Update", "fields": ["data.x"]}
     ]
     assert list(changes_by_others(before, before)) == []
-    assert list(changes_by_others(before, state("2", 1, "ssa-operator", "2026-01-01T00:00:09Z"))) == []
+    for own in ("ssa-operator", "ssa-operator-parent"):
+        assert list(changes_by_others(before, state("2", 1, own, "2026-01-01T00:00:09Z"))) == []
     assert list(changes_by_others(before, state("1", 2, "controller", "2026-01-01T00:00:09Z", "status"))) == []
