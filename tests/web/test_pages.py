@@ -13,7 +13,7 @@ from playwright.async_api import Page, async_playwright, expect
 from ssa_operator.operator.http import Server
 from ssa_operator.web.routes import WebView
 from tests.docs.browser import BROWSER
-from tests.operator.harness import ECHOES, Desk, Operate, echo, map_template, only
+from tests.operator.harness import DEPLOYMENT, ECHOES, Desk, Operate, echo, map_template, only
 
 pytestmark = [
     pytest.mark.cluster,
@@ -156,6 +156,8 @@ async def test_a_page_shows_what_happened_in_words_and_as_a_band(desk: Desk, ope
         await desk.apply(echo("web", 3))
         await page.goto("/ui/")
         await page.get_by_role("link", name="web").click()
+        await expect(page.locator(".why")).to_contain_text("waiting for ConfigMap")
+        await expect(page.locator(".why")).to_contain_text("reader.yaml.j2:6")
         # Equal siblings that are well are one line, which the keyboard unfolds.
         fold = page.get_by_role("treeitem", name="5 ConfigMaps")
         await expect(fold).to_contain_text("Current")
@@ -193,6 +195,38 @@ async def test_a_page_shows_what_happened_in_words_and_as_a_band(desk: Desk, ope
         await page.get_by_role("link", name="all of echoes").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text(ECHOES)
         await expect(page.locator(".history")).to_contain_text("kubectl-patch changed ConfigMap web-map3")
+
+
+@pytest.mark.slow
+async def test_a_pod_that_fails_leaves_its_fold_and_says_why(desk: Desk, operate: Operate, templates: Path) -> None:
+    only(templates, deployment=DEPLOYMENT)
+    async with browsing(operate) as page:
+        await desk.apply_until_ready(echo("web", 5))
+        await page.goto(f"/ui/parents/{ECHOES}/{desk.namespace}/web")
+        await expect(page.get_by_role("treeitem", name="5 Pods")).to_contain_text("Ready")
+        await expect(page.get_by_role("treeitem", name="web Deployment")).to_contain_text("5/5")
+        pods = await desk.mapper.resource_by_name("pods")
+        name = (await desk.client.list(pods, desk.namespace))[0][0].identity.name
+        ended = {"exitCode": 1, "finishedAt": "2026-01-01T00:00:00Z", "startedAt": "2026-01-01T00:00:00Z"}
+        container = {
+            "name": "echo",
+            "ready": False,
+            "restartCount": 3,
+            "image": "echo",
+            "imageID": "",
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}},
+            "lastState": {"terminated": ended},
+        }
+        ready = {"type": "Ready", "status": "False", "reason": "ContainersNotReady"}
+        status = {"containerStatuses": [container], "conditions": [ready]}
+        await desk.update_as("kubelet", pods, name, {"status": status}, "status")
+        pod = page.get_by_role("treeitem", name=name)
+        await expect(pod).to_contain_text("container echo: CrashLoopBackOff: back-off 40s · restarted 3 times · last")
+        await expect(page.get_by_role("treeitem", name="4 Pods")).to_contain_text("4/4")
+        await pod.click()
+        await expect(page.get_by_text("judged by the rule for Pod")).to_be_visible()
+        await page.get_by_role("tab", name="Events").click()
+        await expect(page.locator(".events")).to_contain_text("Scheduled")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

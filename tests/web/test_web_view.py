@@ -14,6 +14,7 @@ import pytest
 
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.operator.http import Server
+from ssa_operator.reconcile.status.child_status import STATUS_HIDDEN
 from ssa_operator.web.merge_patch import apply_merge_patch
 from ssa_operator.web.routes import WebView
 from tests.operator.harness import ECHOES, Desk, Operate, echo, map_template, only
@@ -165,7 +166,15 @@ async def test_edges_and_lines_name_template_lines_and_hide_contents_of_secrets(
         assert (user["writer"], user["file"], user["line"]) == ("template", f"{ECHOES}/reader.yaml.j2", 6)
         assert HIDDEN in lines["data.dsn"]["text"]
         password = base64.b64decode((await desk.read("secrets", "web-password"))["data"]["password"]).decode()
-        for path in (parent, f"{parent}/manifest?child={secret}", f"{parent}/manifest?child={reader}", "overview"):
+        # Others may quote the content in a condition or an Event about an object that holds it.
+        body = await desk.read("configmaps", "web-reader")
+        about = {"kind": "ConfigMap", "name": "web-reader", "namespace": desk.namespace, "uid": body["metadata"]["uid"]}
+        event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "quoting"}, "involvedObject": about}
+        await desk.apply({**event, "reason": "Quoting", "message": f"it is {password}", "type": "Warning"})
+        details = await page.json(f"{parent}/details?child={reader}")
+        assert [(each["reason"], each["note"]) for each in details["events"]] == [("Quoting", STATUS_HIDDEN)]
+        shown = [f"{parent}/{part}?child={child}" for part in PARTS for child in (secret, reader)]
+        for path in (parent, *shown, f"{parent}/details", f"folders/{ECHOES}/timeline", "overview"):
             assert password not in json.dumps(await page.json(path))
         assert "no live child" in await page.json(f"{parent}/manifest?child=/ConfigMap/{desk.namespace}/other", 404)
         assert "GROUP/KIND/NAMESPACE/NAME" in await page.json(f"{parent}/manifest?child=x", 400)
@@ -273,6 +282,8 @@ async def test_a_dry_run_shows_what_an_apply_or_another_spec_would_change(
         # A page of another origin may send only such types without asking first.
         assert "json" in await page.post(address, {"spec": ""}, 415, "text/plain")
 
+
+PARTS = ("manifest", "details", "would-change")
 
 PLAIN_AND_SECRET = (("ConfigMap", "plain"), ("Secret", "password"))
 

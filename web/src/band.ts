@@ -11,7 +11,8 @@ export interface Mark { id: string; lane: Lane; at: number; until: number; entry
 
 /** Everything that happened, the oldest first. */
 export function marks(entries: Record<string, Entry>, events: ObjectEvent[]): Mark[] {
-  const found: Mark[] = Object.entries(entries).map(([id, entry]) => ({
+  const shown = Object.entries(entries).filter(([, entry]) => entry.kind !== "condition" || entry.type === "Ready");
+  const found: Mark[] = shown.map(([id, entry]) => ({
     id, entry, at: entry.at, until: entry.until ?? entry.at + (entry.seconds ?? 0),
     lane: entry.kind === "reconcile" ? "reconciles" : entry.kind === "change" ? "others" : "ready",
   }));

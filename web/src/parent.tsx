@@ -73,7 +73,7 @@ export function ParentPage({ address }: { address: string }) {
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
       {shown === null ? <p class="empty">{stream.error.value ? "" : "Reading the objects …"}</p> : (
         <main class={selected || PARENT_TABS.some(([id]) => id === tab) ? "parent beside" : "parent"}>
-          <Head shown={shown} rows={rows} />
+          <Head shown={shown} rows={rows} onSelect={select} />
           <Tree shown={shown} rows={rows} edges={edges} selected={selected} onSelect={select} onToggle={toggle} />
           {row !== undefined && !row.fold && !row.external
             ? <Child key={row.key} path={path} parent={shown} row={row} edges={edges} onClose={() => select("")} onSelect={select} />
@@ -101,21 +101,24 @@ function present(shown: Parent) {
   return { group: groupOfParent(shown), reason: ready?.reason ?? "Unknown", since: Date.parse(ready?.lastTransitionTime ?? "") / 1000 || now.value / 1000 };
 }
 
-function Head({ shown, rows }: { shown: Parent; rows: TreeRow[] }) {
+function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSelect: (key: string) => void }) {
   const { kind, name, namespace, creationTimestamp } = shown.parent;
   const ready = condition(shown, "Ready");
   const isReady = ready?.status === "True";
   const group = groupOfParent(shown);
   const children = shown.order.filter((key) => shown.nodes[key]?.depth === 1);
   const current = children.filter((key) => groupOf(shown.nodes[key]?.state) === "ready").length;
-  const first = (ready?.message ?? "").split("; ")[0];
+  const first = (ready?.message ?? "").split("; ")[0] ?? "";
   const parent = `${kind.toLowerCase()}/${name}`;
+  // The message begins with the child that it is about.
+  const about = rows.find(({ key, node }) => shown.nodes[key] !== undefined && node.name && first.startsWith(`${node.kind} ${node.namespace ? `${node.namespace}/` : ""}${node.name}:`));
+  const rest = about ? first.slice(first.indexOf(":")) : first;
   return (
     <section class="head">
       <div>
         <h1>{kind} {name}</h1>
         <p class="why"><State state={ready?.reason ?? "Unknown"} group={group} />{condition(shown, "Suspended") && <span class="dim"> · suspended</span>}{" "}
-          {!isReady && <span>{first}</span>}{!isReady && ready?.lastTransitionTime && <span class="faint"> · for {age(ready.lastTransitionTime, now.value)}</span>}</p>
+          {!isReady && <span>{about && <button type="button" class="plain link" onClick={() => onSelect(about.key)}>{about.node.kind} {about.node.name}</button>}{rest}{about?.line && <span class="faint"> · <code>{about.line}</code></span>}</span>}{!isReady && ready?.lastTransitionTime && <span class="faint"> · for {age(ready.lastTransitionTime, now.value)}</span>}</p>
         {shown.notes.map((note) => <p class="small dim" key={note}>{note}</p>)}
       </div>
       <div class="facts">
@@ -159,7 +162,7 @@ function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
   const drawn = arcs(rows, edges, selected);
   return (
     <section class="tree" aria-label="Objects">
-      <div class="row head" aria-hidden="true"><span>Object</span><span>Needs</span><span>State</span><span class="num">Age</span></div>
+      <div class="row head" aria-hidden="true"><span>Object</span><span>Needs</span><span>State</span><span class="num">Ready</span><span class="num">Age</span></div>
       <div class="rows" ref={box} onScroll={measure} tabIndex={0} role="tree" aria-label={`Objects of ${shown.parent.kind} ${shown.parent.name}`} aria-activedescendant={selected ? rowId(selected) : undefined}>
         <div class="all" style={{ height: `${total}px` }}>
           {rows.slice(from, to).map((row) => <Row key={row.key} row={row} on={row.key === selected} onSelect={onSelect} onToggle={onToggle} />)}
@@ -195,8 +198,9 @@ function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSel
       </span>
       <span />
       {row.external ? <span class="faint">–</span> : <State state={node.kind === "Pod" && node.state === "Current" ? "Ready" : node.state ?? ""} />}
+      <span class="num dim">{row.pods}</span>
       <span class="num dim">{age(node.creationTimestamp, now.value) || "–"}</span>
-      {row.reason && <span class="reason" style={{ paddingLeft: `${row.depth * 18}px` }} title={row.reason}>{[row.reason, restarted, node.since && `for ${age(node.since, now.value)}`].filter(Boolean).join(" · ")}</span>}
+      {row.reason && <span class="reason" style={{ paddingLeft: `${row.depth * 18}px` }} title={row.reason}>{[row.reason, restarted, row.line, node.since && `for ${age(node.since, now.value)}`].filter(Boolean).join(" · ")}</span>}
     </div>
   );
 }
