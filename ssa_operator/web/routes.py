@@ -77,6 +77,9 @@ HEADERS = {
 FOLDER_ENTRIES = 500
 """Entries of a folder's timeline: the newest of all its parents."""
 
+MAX_DRY_RUNS = 2
+"""Parents that are dry-run at once for all pages; each takes a request a child."""
+
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
 
 
@@ -127,6 +130,7 @@ class WebView:
         self._client = DryRunClient(client.credentials)
         self._preview = Preview(self._client, operator.shared, SYSTEM)
         self._edited = EditedSpecs(operator, self._client)
+        self._dry_runs = asyncio.Semaphore(MAX_DRY_RUNS)
 
     async def __aenter__(self) -> Self:
         await self._client.__aenter__()
@@ -286,7 +290,8 @@ class WebView:
 
     async def would_change(self, request: web.Request, child: str, may_get: MayGet) -> dict[str, Any]:
         """What an apply of a request's parent, or of one child, would change now. Raises ApiError."""
-        return await changes_now(self._preview, *self.find(request), child, may_get)
+        async with self._dry_runs:
+            return await changes_now(self._preview, *self.find(request), child, may_get)
 
     async def would_change_edited(self, request: web.Request, text: str, may_get: MayGet) -> dict[str, Any]:
         """The same if the parent had the spec of this text. Raises ApiError and CommandError."""

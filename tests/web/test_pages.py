@@ -82,7 +82,7 @@ async def test_a_waiting_child_names_what_it_needs_and_turns_when_that_is_there(
         await expect(reader).to_contain_text("blocker")
         await reader.click()
         await page.get_by_role("tab", name="Needs").click()
-        await expect(page.get_by_text("reader.yaml.j2:6")).to_be_visible()
+        await expect(page.locator(".edges")).to_contain_text("reader.yaml.j2:6")
         await desk.apply(
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "blocker"}, "data": {"dsn": "db"}}
         )

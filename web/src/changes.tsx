@@ -1,9 +1,9 @@
 // What an apply would change: now, or with another spec of the parent.
 import { useState } from "preact/hooks";
 import { type ChangedField, type Changes, dryRun, type Group, type ObjectChange } from "./api";
-import { State } from "./parts";
+import { now, State } from "./parts";
 import { useRead } from "./read";
-import { plural } from "./words";
+import { age, plural } from "./words";
 
 const RESULTS: Record<string, [Group, string]> = {
   created: ["ready", "create"],
@@ -26,8 +26,10 @@ export function ChildChanges({ path, child, version }: { path: string; child: st
 }
 
 /** What an apply of a parent would change now, and what it would change if its spec was another one. */
-export function ParentChanges({ path, version }: { path: string; version: string }) {
-  const { value, error } = useRead<Changes>(`${path}/would-change`, version);
+export function ParentChanges({ path }: { path: string }) {
+  // A dry run of all children is not repeated by itself.
+  const [round, setRound] = useState(0);
+  const { value, error, at } = useRead<Changes>(`${path}/would-change`, String(round));
   const [text, setText] = useState<string | null>(null);
   const [tried, setTried] = useState<{ text: string; changes: Changes | null; error: string } | null>(null);
   const [busy, setBusy] = useState(false);
@@ -62,7 +64,7 @@ export function ParentChanges({ path, version }: { path: string; version: string
       <div aria-live="polite">
         {tried?.error && <p class="refused" role="alert">{tried.error}</p>}
         {tried?.changes && <><h2 class="part">With {tried.text === spec ? "this" : "the last tried"} spec</h2><ChangeList changes={tried.changes} nothing="It would change nothing." /></>}
-        {!tried && <><h2 class="part">Now</h2><ChangeList changes={value} nothing="An apply now would change nothing." /></>}
+        {!tried && <><h2 class="part">Now <span class="faint">· checked {age(new Date(at).toISOString(), now.value)} ago ·</span> <button type="button" class="plain link" onClick={() => setRound(round + 1)}>check again</button></h2><ChangeList changes={value} nothing="An apply now would change nothing." /></>}
       </div>
     </div>
   );

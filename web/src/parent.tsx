@@ -6,7 +6,7 @@ import { ChildChanges, ParentChanges } from "./changes";
 import { Conditions, Events, Readiness } from "./details";
 import { useFlash } from "./overview";
 import { Bar, Copy, groupOf, now, State, useKeys } from "./parts";
-import { useRead } from "./read";
+import { useBeat, useRead } from "./read";
 import { go, place, withQuery } from "./router";
 import { Band, History } from "./timeline";
 import { arcs, ROW, type TreeRow, treeRows, windowOf } from "./tree";
@@ -56,7 +56,8 @@ export function ParentPage({ address }: { address: string }) {
     Escape: () => go(withQuery({ child: "", tab: "" }), { replace: true }),
   });
   const tab = place.value.query.get("tab") ?? "";
-  const details = useRead<Details>(shown ? `${path}/details` : "", `${states} ${shown?.parent.conditions.map((each) => `${each.type}${each.status}${each.reason}${each.message}`).join()}`);
+  const beat = useBeat(EVENTS_BEAT);
+  const details = useRead<Details>(shown ? `${path}/details` : "", `${beat} ${states} ${shown?.parent.conditions.map((each) => `${each.type}${each.status}${each.reason}${each.message}`).join()}`);
   const kind = shown?.parent.kind ?? "";
   useEffect(() => {
     document.title = `${kind} ${name} · ssa-operator`;
@@ -77,7 +78,7 @@ export function ParentPage({ address }: { address: string }) {
           <Tree shown={shown} rows={rows} edges={edges} selected={selected} onSelect={select} onToggle={toggle} />
           {row !== undefined && !row.fold && !row.external
             ? <Child key={row.key} path={path} parent={shown} row={row} edges={edges} onClose={() => select("")} onSelect={select} />
-            : <Side path={path} shown={shown} tab={tab} details={details} version={states} onSelect={select} />}
+            : <Side path={path} shown={shown} tab={tab} details={details} onSelect={select} />}
           <Band entries={shown.timeline} events={details.value?.events ?? NO_EVENTS} present={present(shown)} onSelect={select}
             link={{ href: `/ui/folders/${encodeURIComponent(folder)}`, word: `all of ${folder.split(".")[0]}` }} />
         </main>
@@ -90,6 +91,9 @@ const condition = (shown: Parent, type: string): Condition | undefined => shown.
 
 const NO_EVENTS: Details["events"] = [];
 
+/** Seconds after which Events are read again: an Event changes no object. */
+const EVENTS_BEAT = 20;
+
 function groupOfParent(shown: Parent): Group {
   const ready = condition(shown, "Ready");
   return ready?.status === "True" ? "ready" : condition(shown, "Stalled") ? "failed" : ready ? "working" : "unknown";
@@ -98,7 +102,7 @@ function groupOfParent(shown: Parent): Group {
 /** The parent's condition Ready, as the band begins with it. */
 function present(shown: Parent) {
   const ready = condition(shown, "Ready");
-  return { group: groupOfParent(shown), reason: ready?.reason ?? "Unknown", since: Date.parse(ready?.lastTransitionTime ?? "") / 1000 || now.value / 1000 };
+  return { group: groupOfParent(shown), reason: ready?.reason ?? "Unknown", since: Date.parse(ready?.lastTransitionTime ?? "") / 1000 || Date.now() / 1000 };
 }
 
 function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSelect: (key: string) => void }) {
@@ -207,10 +211,10 @@ function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSel
 
 const PARENT_TABS = [["conditions", "Conditions"], ["events", "Events"], ["history", "History"], ["change", "Would change"]] as const;
 
-interface SideProps { path: string; shown: Parent; tab: string; details: { value: Details | null; error: string }; version: string; onSelect: (key: string) => void }
+interface SideProps { path: string; shown: Parent; tab: string; details: { value: Details | null; error: string }; onSelect: (key: string) => void }
 
 /** What is known of the parent itself. */
-function Side({ path, shown, tab, details, version, onSelect }: SideProps) {
+function Side({ path, shown, tab, details, onSelect }: SideProps) {
   const chosen = PARENT_TABS.find(([id]) => id === tab)?.[0] ?? "conditions";
   const { kind, name, namespace } = shown.parent;
   return (
@@ -224,7 +228,7 @@ function Side({ path, shown, tab, details, version, onSelect }: SideProps) {
       {chosen === "conditions" ? <Conditions conditions={shown.parent.conditions} empty="The operator has not reported anything yet." />
         : chosen === "events" ? <EventsOf details={details} />
         : chosen === "history" ? <History entries={shown.timeline} onSelect={onSelect} />
-        : <ParentChanges path={path} version={version} />}
+        : <ParentChanges path={path} />}
     </section>
   );
 }
@@ -254,7 +258,8 @@ function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
   const needs = edges.filter((edge) => edge.source === key), needed = edges.filter((edge) => edge.target === key);
   const version = `${node.state} ${node.message} ${node.restarts}`;
   const exists = node.uid !== undefined || node.depth > 1;
-  const details = useRead<Details>(exists ? `${path}/details?child=${encodeURIComponent(key)}` : "", version);
+  const beat = useBeat(EVENTS_BEAT);
+  const details = useRead<Details>(exists ? `${path}/details?child=${encodeURIComponent(key)}` : "", `${beat} ${version}`);
   const own = node.depth === 1;
   const tabs = ([
     ["manifest", "Manifest", 0, own], ["change", "Would change", 0, own], ["conditions", "Conditions", details.value?.conditions.length ?? 0, true], ["events", "Events", details.value?.events.length ?? 0, true],

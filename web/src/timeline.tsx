@@ -192,6 +192,9 @@ function Object_({ entry, onSelect }: { entry: { object: string; child: string }
 /** The same in words, the newest first. With `child`, what concerns that object alone. */
 export function History({ entries, child = "", onSelect, parents = false }: { entries: Record<string, Entry>; child?: string; onSelect?: BandProps["onSelect"]; parents?: boolean }) {
   const [all, setAll] = useState(false);
+  const opened = useRef(Date.now() / 1000);
+  /** Whether it has just been added. */
+  const fresh = (entry: Entry): boolean => (entry.until ?? entry.at) > opened.current && now.value / 1000 - (entry.until ?? entry.at) < 2;
   const found = Object.entries(entries).filter(([, each]) => !child || each.child === child || each.did?.some((done) => done.child === child))
     .sort(([id, one], [next, other]) => (other.until ?? other.at) - (one.until ?? one.at) || Number(next) - Number(id));
   if (found.length === 0) return <p class="empty">{child ? "No reconcile changed it in the last hour, and no other manager did." : "Nothing happened in the last hour, as far as this process has seen."}</p>;
@@ -200,7 +203,7 @@ export function History({ entries, child = "", onSelect, parents = false }: { en
     <>
     <ol class={parents ? "history many" : "history"}>
       {shown.map(([id, entry]) => (
-        <li key={id}>
+        <li key={id} class={fresh(entry) ? "flash" : undefined}>
           <span class="num faint" title={`${age(new Date(entry.at * 1000).toISOString(), now.value)} ago`}>{clock(entry.until ?? entry.at)}</span>
           {parents && entry.parent && <a class="link" href={`/ui/${parentAddress(entry.parent)}`}>{entry.parent.split("/").slice(1).join("/")}</a>}
           <div>
