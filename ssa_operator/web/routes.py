@@ -366,7 +366,7 @@ class _Requests:
 
         await review()
         if "stream" in request.query:
-            values = paced(lambda: self._view.folder_timeline(folder), lambda: self._view.timelines.version)
+            values = paced(lambda: self._view.folder_timeline(folder), lambda: self._view.timelines.version(folder))
             return await self._view.streams.send(request, values, review)
         return _json(self._view.folder_timeline(folder))
 

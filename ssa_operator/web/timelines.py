@@ -73,8 +73,7 @@ class Timelines:
     """The entries of all parents. `now` is in seconds since the epoch."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self.version = 0
-        """How often an entry was added or changed."""
+        self._added: dict[str, int] = {}
         self._now = now
         self._parents: dict[ParentKey, _OfParent] = {}
         self._order: deque[tuple[ParentKey, Entry]] = deque()
@@ -116,6 +115,12 @@ class Timelines:
         found = islice(recent, most)
         return tuple(found)[::-1]
 
+    def version(self, folder: str) -> int:
+        """How many entries were added for a folder. Another reconcile of an entry that is there counts as none, so that
+        parents at rest change nothing.
+        """
+        return self._added.get(folder, 0)
+
     @contextmanager
     def changes(self, key: ParentKey) -> Iterator[asyncio.Event]:
         """An event that each new entry of a parent sets."""
@@ -138,6 +143,7 @@ class Timelines:
 
     def _add(self, key: ParentKey, kind: EntryKind, data: Mapping[str, Any], **more: Any) -> None:
         entry = Entry(id=next(self._ids), kind=kind, data=data, **more)
+        self._added[key.folder] = self._added.get(key.folder, 0) + 1
         entries = self._of(key).entries
         entries.append(entry)
         self._order.append((key, entry))
@@ -163,7 +169,6 @@ class Timelines:
             del self._parents[key]
 
     def _tell(self, key: ParentKey) -> None:
-        self.version += 1
         for event in self._parents[key].waiting:
             event.set()
 
