@@ -30,7 +30,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -91,6 +91,9 @@ MAX_WAITING = 64
 
 FOLDER_ENTRIES = 500
 """Entries of a folder's timeline: the newest of all its parents."""
+
+BODY_TIMEOUT = 10.0
+"""Seconds for which a body may stall."""
 
 MAX_DRY_RUNS = 2
 """Parents that are dry-run at once for all pages; each takes a request a child."""
@@ -569,7 +572,7 @@ async def _spec_of(request: web.Request) -> str:
     if request.content_type != "application/json":
         raise web.HTTPUnsupportedMediaType(text="the body has to be application/json\n")
     body = b""
-    async for chunk in request.content.iter_chunked(65536):
+    async for chunk in _chunks(request):
         body += chunk
         if len(body) > MAX_SPEC:
             raise web.HTTPRequestEntityTooLarge(MAX_SPEC, len(body), text=f"a spec has at most {MAX_SPEC} bytes here\n")
@@ -577,6 +580,20 @@ async def _spec_of(request: web.Request) -> str:
         return msgspec.json.decode(body, type=_EditedSpec).spec
     except msgspec.DecodeError as error:
         raise web.HTTPBadRequest(text=f'the body is {{"spec": "YAML"}}: {error}\n') from error
+
+
+async def _chunks(request: web.Request) -> AsyncIterator[bytes]:
+    """The body of a request. Raises HTTPRequestTimeout if it stalls."""
+    chunks = request.content.iter_any()
+    while True:
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT):
+                chunk = await anext(aiter(chunks), b"")
+        except TimeoutError as error:
+            raise web.HTTPRequestTimeout(text=f"the body did not arrive within {BODY_TIMEOUT:g} s\n") from error
+        if not chunk:
+            return
+        yield chunk
 
 
 class _EditedSpec(Struct, frozen=True, forbid_unknown_fields=True):

@@ -403,6 +403,10 @@ async def test_details_and_timelines_say_what_happened_and_why(desk: Desk, opera
             assert set(changes[0]["fields"]) == {"data.x", "data.z"}
             assert reverts[0]["did"][0]["result"] == "configured"
             assert "hidden value" not in json.dumps(entries)
+            await desk.delete("configmap", "web-plain")
+            async for value in values:
+                if any(each.get("deleted") and each["child"] == child for each in value["timeline"].values()):
+                    break
         folder = await page.json(f"folders/{ECHOES}/timeline")
         assert any(each["parent"].endswith("/web") and each["kind"] == "change" for each in folder["entries"].values())
         assert "fields" not in json.dumps([each for each in folder["entries"].values() if each.get("child")])

@@ -115,7 +115,10 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
   const first = (ready?.message ?? "").split("; ")[0] ?? "";
   const parent = `${kind.toLowerCase()}/${name}`;
   // The message begins with the child that it is about.
-  const about = rows.find(({ key, node }) => shown.nodes[key] !== undefined && node.name && first.startsWith(`${node.kind} ${node.namespace ? `${node.namespace}/` : ""}${node.name}:`));
+  const about = useMemo(
+    () => rows.find(({ key, node }) => shown.nodes[key] !== undefined && node.name && first.startsWith(`${node.kind} ${node.namespace ? `${node.namespace}/` : ""}${node.name}:`)),
+    [rows, first],
+  );
   const rest = about ? first.slice(first.indexOf(":")) : first;
   return (
     <section class="head">

@@ -38,10 +38,14 @@ export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<stri
     const last = rows.at(-1);
     rows.push({ ...row, top: last ? last.top + last.height : 0, height: ROW + (row.reason ? REASON : 0) });
   };
-  const lines = new Map(edges.filter((edge) => edge.file).map((edge) => [edge.source, edge]));
+  const lines = new Map<string, Edge>();
+  for (const edge of edges) {
+    const known = lines.get(edge.source);
+    if (edge.file && (known === undefined || (!blocks(parent, known) && blocks(parent, edge)))) lines.set(edge.source, edge);
+  }
   const line = ({ key, node }: Branch): string => {
-    const edge = node.state === "Waiting" ? edges.find((each) => each.source === key && blocks(parent, each)) ?? lines.get(key) : undefined;
-    return edge?.file ? `${edge.file.split("/").at(-1)}:${edge.line}` : "";
+    const edge = node.state === "Waiting" ? lines.get(key) : undefined;
+    return edge === undefined ? "" : `${edge.file?.split("/").at(-1)}:${edge.line}`;
   };
   const walk = (branches: Branch[], ends: boolean[], above: string): void => {
     const groups = foldable(branches);
@@ -106,7 +110,7 @@ const reason = (node: TreeNode): string =>
 /** Whether an edge leads to what isn't ready, or isn't there. */
 const blocks = (parent: Parent, edge: Edge): boolean => {
   const node = parent.nodes[edge.target];
-  return edge.file !== undefined && (node === undefined || groupOf(node.state) !== "ready");
+  return node === undefined || groupOf(node.state) !== "ready";
 };
 
 /** A target that is no child: an object of another owner, or a question such as `every NeonBranch in default`. */
