@@ -37,23 +37,32 @@ def text() -> str:
 
 def document() -> dict[str, Any]:
     """The document as a value."""
-    types = list(dict.fromkeys(operation.answer for operation in OPERATIONS.values()))
+    named = (each for operation in OPERATIONS.values() for each in (operation.answer, operation.body))
+    types = [each for each in dict.fromkeys(named) if each is not None]
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     answered = dict(zip(types, schemas, strict=True))
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "The JSON of ssa-operator's web view",
-            "description": "What `ssa-operator run --ui` serves. `GET` alone is answered, and nothing is changed.",
+            "description": "What `ssa-operator run --ui` serves. No request changes anything.",
             "version": "v1",
         },
-        "paths": {path: {"get": _operation(path, each, answered)} for path, each in OPERATIONS.items()},
+        "paths": {path: _operations(path, each, answered) for path, each in OPERATIONS.items()},
         "components": {
             "schemas": {name: _described(name, schema) for name, schema in sorted(components.items())},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{}, {"token": []}],
     }
+
+
+def _operations(path: str, operation: Operation, answered: Mapping[Any, Any]) -> dict[str, Any]:
+    found = {"get": _operation(path, operation, answered)}
+    if operation.body is not None:
+        body = {"required": True, "content": {"application/json": {"schema": answered[operation.body]}}}
+        found["post"] = {**found["get"], "requestBody": body}
+    return found
 
 
 def _operation(path: str, operation: Operation, answered: Mapping[Any, Any]) -> dict[str, Any]:

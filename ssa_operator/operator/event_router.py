@@ -112,6 +112,10 @@ class EventRouter:
         parent = self._find(parent_uid)
         return parent is not None and identity in named_children(parent)
 
+    def key_of(self, uid: str) -> ParentKey | None:
+        """The key of the parent with that uid, None without one."""
+        return self._keys.get(uid)
+
     def _find(self, uid: str) -> LiveObject | None:
         """The parent with that uid, None without one."""
         key = self._keys.get(uid)

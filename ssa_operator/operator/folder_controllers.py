@@ -151,6 +151,10 @@ class FolderControllers:
         self._files = files_state(self._options.templates, self._installation.values)
         self._take(self._loaded(), log_problems=log_problems)
 
+    def use_templates(self, sources: Sources) -> None:
+        """Take template folders that are loaded already."""
+        self._take(sources, log_problems=False)
+
     def _loaded(self) -> Sources:
         return load_all(self._options.templates, self._sources, self._installation)
 

@@ -267,7 +267,7 @@ class Server:
             app,
             access_log=None,
             logger=_log(),
-            auto_decompress=False,  # a request needs no body, and a compressed one could be large
+            auto_decompress=False,  # no request needs a compressed body, and one could be large
             handler_cancellation=True,
             shutdown_timeout=1.0,
         )

@@ -41,7 +41,7 @@ from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shards.requests import ShardLeases
 from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.operator.suspected_parents.requests import SuspectedParents, SuspectStore
-from ssa_operator.operator.workers import Workers
+from ssa_operator.operator.workers import ReconcileListener, Workers
 from ssa_operator.reconcile.context import TracedRequests, Tracer, current_step, reconciling
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.reconciler import Reconciler
@@ -109,6 +109,8 @@ class Operator:
         self.options = options
         self.leadership = leadership
         self.started = asyncio.Event()
+        self.reconcile_listeners: list[ReconcileListener] = []
+        """Each receives each reconcile that ended."""
         self._prepare = prepare
         self._crds = crds
         self.metrics = Metrics()
@@ -191,6 +193,7 @@ class Operator:
             SYSTEM,
             self._tracer,
             self._suspects,
+            self.reconcile_listeners,
         )
         if self._guard is not None:
             record_tasks(asyncio.get_running_loop(), self._guard.record, current_step)

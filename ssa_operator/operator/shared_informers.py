@@ -25,6 +25,7 @@ from ssa_operator.reconcile.impersonation.reviews import AccountReviews
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.shards.other_shards import OtherShards
 from ssa_operator.reconcile.status.event_requests import Recorder
+from ssa_operator.rendering.folder.loaded_folders import Sources
 
 SYNC_DEADLINE = 60.0
 """Seconds after which a command gives up waiting for the lists of CRDs and parents."""
@@ -71,9 +72,9 @@ class SharedInformers:
         return self.router.claims
 
     @contextlib.asynccontextmanager
-    async def synced(self, mapper: RESTMapper) -> AsyncIterator[None]:
-        """Load the templates, start the informers of CRDs and parents, and wait for their sync; stop all informers at
-        the end.
+    async def synced(self, mapper: RESTMapper, sources: Sources | None = None) -> AsyncIterator[None]:
+        """Load the templates, or take those of `sources`, start the informers of CRDs and parents, and wait for their
+        sync; stop all informers at the end.
 
         Raises ApiError if the API server can't be reached, and ParentError if it doesn't answer in time.
         """
@@ -81,7 +82,10 @@ class SharedInformers:
         # Here an unreachable API server is an error, not a watch that is retried.
         await mapper.discover()
         # A command reports the problems itself.
-        controllers.load_templates(log_problems=False)
+        if sources is None:
+            controllers.load_templates(log_problems=False)
+        else:
+            controllers.use_templates(sources)
         watching = asyncio.create_task(controllers.crds.reflector.run(), name="watch CRDs")
         try:
             try:

@@ -22,10 +22,11 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.informers.parents import Parent, ParentKey
@@ -81,9 +82,28 @@ UNEXPECTED_FAILURES = 5
 _NOT_STATUS_ONLY = ~STATUS_ONLY
 
 
+class EndedReconcile(Struct, frozen=True, kw_only=True):
+    """A reconcile that ended, for those who record what the operator does."""
+
+    key: ParentKey
+    uid: str
+    causes: Cause
+    seconds: float
+    result: str
+    """As the metric `ssa_operator_reconcile_total` has it."""
+    report: Report | None = None
+    """Its report with its outcomes, without a Secret's content; None if it repeated the last one or has none."""
+    message: str = ""
+    """Why it was not finished."""
+
+
+ReconcileListener = Callable[[EndedReconcile], None]
+
+
 class Workers:
     """`run` is one worker; any number of them share the queue, those of slow parents too. `folders` are the parents by
-    folder name. `tracer` records a span for each reconcile. `suspects` are the parents that come last and alone.
+    folder name. `tracer` records a span for each reconcile. `suspects` are the parents that come last and alone. Each
+    of the `listeners` receives each reconcile that ended.
     """
 
     def __init__(
@@ -96,8 +116,10 @@ class Workers:
         clock: Clock,
         tracer: Tracer | None = None,
         suspects: SuspectedParents | None = None,
+        listeners: Sequence[ReconcileListener] = (),
     ) -> None:
         self._suspects = suspects
+        self._listeners = listeners
         self._alone = AloneTurn()
         self._queue = queue
         self._folders = folders
@@ -236,8 +258,26 @@ class Workers:
             state = self._after_error(key, done, new)
         if done.error is None and self._suspects is not None:
             self._suspects.reconciled(key)
-        self._metrics.reconcile_seconds.labels(key.folder).observe(time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        self._metrics.reconcile_seconds.labels(key.folder).observe(seconds)
+        if self._listeners:
+            self._tell_listeners(key, parent.live.uid, causes, seconds, done, new)
         return _without_outcomes(state)
+
+    def _tell_listeners(
+        self, key: ParentKey, uid: str, causes: Cause, seconds: float, done: Reconciled, new: Report | None
+    ) -> None:
+        message = ""
+        if isinstance(done.error, ApiError | CredentialsError):
+            message = redacted_error(done.error, done.state.secrets)
+        elif done.error is not None:
+            message = "it failed unexpectedly; the operator's log has the error"
+        result = "error" if done.report is None else _result_of(done.report)
+        ended = EndedReconcile(
+            key=key, uid=uid, causes=causes, seconds=seconds, result=result, report=new, message=message
+        )
+        for listener in self._listeners:
+            listener(ended)
 
     def _postpone(self, key: ParentKey, before: Report | None, done: Reconciled, causes: Cause) -> ParentState:
         """Let a worker of slow parents begin the reconcile again."""
@@ -322,8 +362,7 @@ class Workers:
         return report.complete and state.renders.rendered <= state.children[ApplyRecords].by_child.keys()
 
     def _after_report(self, key: ParentKey, state: ParentState, report: Report) -> ParentState:
-        result = "ok" if report.verdict.ready else "failed" if report.verdict.stalled else "waiting"
-        self._count(key, result)
+        self._count(key, _result_of(report))
         retries = self._schedule(key, state.retries, report)
         if state.status.deferred is not None:
             self._queue.add(key, Cause.STATUS)
@@ -437,6 +476,10 @@ class Workers:
             log.log(level, "%s: further parents with %s are not logged for a minute; see their status", folder, reason)
         if logged:
             log.log(level, "%s", text)
+
+
+def _result_of(report: Report) -> str:
+    return "ok" if report.verdict.ready else "failed" if report.verdict.stalled else "waiting"
 
 
 def _without_outcomes(state: ParentState) -> ParentState:

@@ -69,6 +69,50 @@ class TreeNode(TypedDict, total=False):
     """1 for a child, 2 for what is right below it."""
 
 
+class Done(TypedDict, total=False):
+    """What a reconcile did to a child."""
+
+    result: str
+    object: str
+    child: str
+    """The key of the child."""
+    reason: str
+
+
+class TimelineEntry(TypedDict, total=False):
+    """One thing that happened: a reconcile, a change by another manager, or another reason of a condition."""
+
+    kind: str
+    """reconcile, change or condition."""
+    at: float
+    """In seconds since 1970."""
+    until: float
+    seconds: float
+    count: int
+    """How many reconciles were alike."""
+    causes: list[str]
+    result: str
+    did: list[Done]
+    more: int
+    """How many more things a reconcile did."""
+    message: str
+    manager: str
+    operation: str
+    object: str
+    child: str
+    fields: list[str]
+    deleted: bool
+    type: str
+    status: str
+    reason: str
+    before: str
+    """The reason that the condition had."""
+    group: str
+    """The group of states of the parent, as in the overview."""
+    parent: str
+    """The parent, in the timeline of a folder."""
+
+
 class ParentTree(TypedDict):
     """A parent and everything below it."""
 
@@ -79,6 +123,115 @@ class ParentTree(TypedDict):
     """The keys of `nodes` in the order of the tree."""
     notes: list[str]
     """What is not shown, with the reason."""
+    timeline: dict[str, TimelineEntry]
+    """What happened in the last hour, by id."""
+
+
+class FolderTimeline(TypedDict):
+    """What happened to the parents of a folder in the last hour."""
+
+    folder: str
+    entries: dict[str, TimelineEntry]
+    """The newest ones, by id."""
+
+
+class Readiness(TypedDict, total=False):
+    """How an object was judged."""
+
+    state: str
+    rule: str
+    message: str
+
+
+class ShownEvent(TypedDict, total=False):
+    """A Kubernetes Event."""
+
+    type: str
+    reason: str
+    note: str
+    time: str
+    reporter: str
+    count: int
+
+
+class Details(TypedDict, total=False):
+    """Conditions, Events and readiness of an object."""
+
+    conditions: list[Condition]
+    events: list[ShownEvent]
+    notes: list[str]
+    readiness: Readiness
+    """Of a child, or of an object below one."""
+
+
+class FieldOwner(TypedDict):
+    """A manager that owns a field."""
+
+    manager: str
+    operation: str
+    subresource: str
+    time: str
+
+
+class ChangedField(TypedDict, total=False):
+    """A field that an apply would change."""
+
+    field: str
+    before: Any
+    after: Any
+    cause: str
+    managers: list[FieldOwner]
+    file: str
+    line: int
+
+
+class LeftField(TypedDict, total=False):
+    """A field that an apply would leave to its managers."""
+
+    field: str
+    value: Any
+    managers: list[FieldOwner]
+    handedOver: bool
+
+
+class ChangedObject(TypedDict, total=False):
+    """What an apply would do to an object."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    result: str
+    message: str
+    file: str
+    line: int
+    adopted: bool
+    adoptedFrom: list[Any]
+    fields: list[ChangedField]
+    left: list[LeftField]
+    diff: str
+
+
+class WouldChange(TypedDict, total=False):
+    """What an apply of a parent would change now, as `diff --output json` prints it."""
+
+    kind: str
+    namespace: str
+    name: str
+    exists: bool
+    notes: list[str]
+    problems: list[str]
+    waits: list[str]
+    objects: list[ChangedObject]
+    spec: str
+    """The spec of the parent, as YAML."""
+
+
+class EditedSpec(TypedDict):
+    """A spec that is rendered and dry-run, and never stored."""
+
+    spec: str
+    """YAML, at most 128 KiB."""
 
 
 class Edge(TypedDict, total=False):
@@ -99,15 +252,6 @@ class Edges(TypedDict):
 
     edges: list[Edge]
     problems: list[str]
-
-
-class FieldOwner(TypedDict):
-    """A manager that owns a field."""
-
-    manager: str
-    operation: str
-    subresource: str
-    time: str
 
 
 class ManifestLine(TypedDict, total=False):
@@ -154,6 +298,8 @@ class Operation(Struct, frozen=True, kw_only=True):
     answer: Any
     """The type of the value."""
     parameters: tuple[Parameter, ...] = ()
+    body: Any = None
+    """The type of the body of a POST, which is answered alike and changes nothing; None where there is none."""
     streams: bool = False
     """Whether `stream=1` gives the value and its changes as server-sent events."""
 
@@ -167,6 +313,11 @@ _MANIFEST = Operation(
     summary="The lines of a live child, with their writers",
     answer=Manifest,
     parameters=(Parameter(name="child", description="GROUP/KIND/NAMESPACE/NAME of the child", required=True),),
+)
+_CHILD = (Parameter(name="child", description="GROUP/KIND/NAMESPACE/NAME of the child; the parent without it"),)
+_DETAILS = Operation(summary="Conditions, Events and readiness of an object", answer=Details, parameters=_CHILD)
+_WOULD_CHANGE = Operation(
+    summary="What an apply would change now", answer=WouldChange, parameters=_CHILD, body=EditedSpec
 )
 
 OPERATIONS = {
@@ -190,10 +341,17 @@ OPERATIONS = {
     "/api/v1/folders/{folder}": Operation(
         summary="The files of a template folder, their problems, and its graph", answer=FolderPage, streams=True
     ),
+    "/api/v1/folders/{folder}/timeline": Operation(
+        summary="What happened to the parents of a folder in the last hour", answer=FolderTimeline, streams=True
+    ),
     PARENT: _TREE,
     f"{PARENT}/edges": _EDGES,
     f"{PARENT}/manifest": _MANIFEST,
+    f"{PARENT}/details": _DETAILS,
+    f"{PARENT}/would-change": _WOULD_CHANGE,
     CLUSTER_PARENT: _TREE,
     f"{CLUSTER_PARENT}/edges": _EDGES,
     f"{CLUSTER_PARENT}/manifest": _MANIFEST,
+    f"{CLUSTER_PARENT}/details": _DETAILS,
+    f"{CLUSTER_PARENT}/would-change": _WOULD_CHANGE,
 }

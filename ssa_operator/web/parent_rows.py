@@ -139,10 +139,16 @@ class _Indexed(Struct, frozen=True):
         return _fits(self.row, wanted) and all(word in self.text for word in words) and selects(selector, self.labels)
 
 
+RowListener = Callable[[ParentRow, LiveObject, LiveObject], None]
+"""Receives the row of a parent that changed, and the parent before and after the change."""
+
+
 class ParentRows:
     """The rows of all parents. `folders` are the informers of a running operator, by folder."""
 
     def __init__(self, folders: Mapping[str, Parents]) -> None:
+        self.on_change: RowListener = lambda *_: None
+        """Receives each change of a parent."""
         self.version = 0
         """How often a row was made, changed or removed."""
         self._folders = folders
@@ -196,14 +202,19 @@ class ParentRows:
             event.set()
         if new is None:
             self.version += rows.pop((live.identity.namespace, live.identity.name), None) is not None
-        else:
-            self._update(folder, rows, new, parents.state(new))
+            return
+        row = self._update(folder, rows, new, parents.state(new))
+        if old is not None and old.uid == new.uid:
+            self.on_change(row, old, new)
 
-    def _update(self, folder: str, rows: dict[tuple[str, str], _Indexed], live: LiveObject, state: ParentState) -> None:
+    def _update(
+        self, folder: str, rows: dict[tuple[str, str], _Indexed], live: LiveObject, state: ParentState
+    ) -> ParentRow:
         key, made = (live.identity.namespace, live.identity.name), _indexed(folder, live, state)
         if rows.get(key) != made:
             rows[key] = made
             self.version += 1
+        return made.row
 
     @contextmanager
     def changes(self, uid: str) -> Iterator[asyncio.Event]:

@@ -1,9 +1,11 @@
 """The routes of the web view: its pages below `/ui`, and below `/api/v1` the JSON that they are made of.
 
 Promises:
-- Every route but login and logout answers GET alone. No request changes the operator or the cluster.
+- Every route answers GET alone, except for login, logout, and the dry run of an edited spec. No request changes the
+  operator or the cluster.
 - Beyond this host, a reader needs the permissions of `operator/http.py`: the path, `list` or `get` of the parents that
   an answer shows, and `get` of a child whose manifest it shows.
+- An edited spec is rendered for a reader who may patch the parent, because its templates may look up any object.
 - No answer has a Secret's content.
 - The pages load nothing from elsewhere and run no inline script (Content-Security-Policy), and no page may frame them.
 - The view asks the API server only while a page shows a parent.
@@ -15,9 +17,12 @@ The routes:
 - `/api/v1/overview` with `folder`, `namespace`, `group`, `labels`, `text`, `suspended`, `conflict`, `offset`, `limit`;
 - `/api/v1/folders/FOLDER`, its files, problems and graph;
 - `/api/v1/parents/FOLDER[/NAMESPACE]/NAME`, its tree;
-- `.../edges`, what its children wait for; `.../manifest?child=KEY`, a child's lines with their writers.
+- `.../edges`, what its children wait for; `.../manifest?child=KEY`, a child's lines with their writers;
+- `.../details[?child=KEY]`, conditions, Events and readiness of the parent, a child or an object below it;
+- `.../would-change[?child=KEY]`, what an apply would change now; as a POST of `{"spec": "YAML"}`, with that spec;
+- `/api/v1/folders/FOLDER/timeline`, what happened to the parents of a folder in the last hour.
 
-With `stream=1`, the overview, a folder and a tree are server-sent events (`event_stream.py`).
+With `stream=1`, the overview, a folder, a tree and a timeline are server-sent events (`event_stream.py`).
 """
 
 from __future__ import annotations
@@ -25,19 +30,20 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 from aiohttp import web
 from msgspec import Struct
 
+from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.api.client import DryRunClient
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.clock import SYSTEM
-from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kinds import Permission
 from ssa_operator.operator.http import AccessControl, parent_of, read_permission
 from ssa_operator.operator.operator import Operator
@@ -54,9 +60,13 @@ from ssa_operator.web.folder_page import FolderGraph, folder_graph, make_folder_
 from ssa_operator.web.login import LOGOUT, OPEN_PATHS, Login, refused, token_of
 from ssa_operator.web.login import PAGE as LOGIN
 from ssa_operator.web.manifest_lines import manifest_of
+from ssa_operator.web.object_details import CORE_EVENTS, details_of_child, details_of_parent
 from ssa_operator.web.overview import MAX_PAGE, PAGE, make_overview
 from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree
 from ssa_operator.web.parent_rows import Filter, ParentRows
+from ssa_operator.web.timeline_recording import TimelineRecording
+from ssa_operator.web.timelines import Timelines, entry_data
+from ssa_operator.web.would_change import MAX_SPEC, EditedSpecs, MayGet, changes_now
 
 STATIC = Path(__file__).parent / "static"
 
@@ -78,6 +88,15 @@ MAX_WORKS = 8
 
 MAX_WAITING = 64
 """Requests that wait for one of them to end."""
+
+FOLDER_ENTRIES = 500
+"""Entries of a folder's timeline: the newest of all its parents."""
+
+BODY_TIMEOUT = 10.0
+"""Seconds for which a body may stall."""
+
+MAX_DRY_RUNS = 2
+"""Parents that are dry-run at once for all pages; each takes a request a child."""
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
 
@@ -106,6 +125,13 @@ def read_assets(folder: Path = STATIC) -> Mapping[str, Asset]:
     return found
 
 
+class Reader(NamedTuple):
+    """What the reader of a page may see."""
+
+    may: MayList
+    may_get: MayGet
+
+
 class WebView:
     """The web view of a running operator, as an async context manager."""
 
@@ -113,7 +139,10 @@ class WebView:
 
     def __init__(self, operator: Operator) -> None:
         self.operator = operator
+        self.timelines = Timelines(SYSTEM.now)
         self._rows = ParentRows(operator.folders)
+        self._recording = TimelineRecording(operator, self.timelines, self._rows.follow)
+        self._rows.on_change = self._recording.parent_changed
         self._samples = FigureSamples()
         self.streams = EventStreams()
         self._graphs: dict[str, tuple[object, FolderGraph]] = {}
@@ -121,13 +150,18 @@ class WebView:
         client = operator.client
         self._client = DryRunClient(client.credentials)
         self._preview = Preview(self._client, operator.shared, SYSTEM)
+        self._edited = EditedSpecs(operator, self._client)
+        self._dry_runs = asyncio.Semaphore(MAX_DRY_RUNS)
 
     async def __aenter__(self) -> Self:
         await self._client.__aenter__()
+        self._rows.follow()
+        self._recording.start()
         self._sampling = asyncio.create_task(self._sample(), name="sample the figures of the web view")
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._recording.stop()
         self._sampling.cancel()
         await asyncio.gather(self._sampling, return_exceptions=True)
         await self._client.__aexit__(None, None, None)
@@ -135,6 +169,7 @@ class WebView:
     async def _sample(self) -> None:
         while True:
             self._samples.take(self.operator.metrics, len(self.operator.queue))
+            self._rows.follow()
             await asyncio.sleep(INTERVAL)
 
     def routes(self, access: AccessControl) -> Iterable[web.RouteDef]:
@@ -154,7 +189,11 @@ class WebView:
             web.get("/api/v1/folders/{folder}", requests.folder),
             *(web.get(f"{place}/edges", requests.edges) for place in places),
             *(web.get(f"{place}/manifest", requests.manifest) for place in places),
+            *(web.get(f"{place}/details", requests.details) for place in places),
+            *(web.get(f"{place}/would-change", requests.would_change) for place in places),
+            *(web.post(f"{place}/would-change", requests.would_change_edited) for place in places),
             *(web.get(place, requests.parent) for place in places),
+            web.get("/api/v1/folders/{folder}/timeline", requests.folder_timeline),
         ]
 
     def token(self, request: web.Request) -> str:
@@ -251,28 +290,68 @@ class WebView:
         parents, live = parent_of(self.operator, request)
         return parents, FoundObject(resource=parents.served.resource, live=live)
 
-    async def tree(self, request: web.Request, may: MayList) -> dict[str, Any]:
+    async def tree(self, request: web.Request, reader: Reader) -> dict[str, Any]:
         """The tree of a request's parent, read once. Raises ApiError and CommandError."""
         parents, found = self.find(request)
-        return await parent_tree(Lists(self._client), self.operator.mapper, parents, found, may, SYSTEM.now())
+        value = await parent_tree(Lists(self._client), self.operator.mapper, parents, found, reader.may, SYSTEM.now())
+        return {**value, "timeline": await self.timeline(_key_of_parent(parents, found), reader)}
 
-    async def trees(self, request: web.Request, may: MayList) -> Values:
+    async def trees(self, request: web.Request, reader: Reader) -> Values:
         """The tree of a request's parent, again after each change. It ends when the parent is gone."""
         self._rows.follow()
+        parents, found = self.find(request)
+        key = _key_of_parent(parents, found)
         async with Watches(self._client) as watches:
-            with self._rows.changes(self.find(request)[1].live.uid) as changed:
+            with self._rows.changes(found.live.uid) as changed, self.timelines.changes(key) as happened:
+                tree: dict[str, Any] | None = None
                 while True:
-                    changed.clear()
-                    try:
-                        parents, found = self.find(request)
-                    except web.HTTPNotFound as error:
-                        yield {"error": (error.text or "").strip(), "gone": True}
-                        return
-                    async with watches.round():
-                        value = await parent_tree(watches, self.operator.mapper, parents, found, may, SYSTEM.now())
-                    yield {**value, "notes": [*value["notes"], *watches.problems]}
+                    happened.clear()
+                    if tree is None:
+                        changed.clear()
+                        try:
+                            parents, found = self.find(request)
+                        except web.HTTPNotFound as error:
+                            yield {"error": (error.text or "").strip(), "gone": True}
+                            return
+                        async with watches.round():
+                            now, mapper = SYSTEM.now(), self.operator.mapper
+                            tree = await parent_tree(watches, mapper, parents, found, reader.may, now)
+                        tree["notes"] = [*tree["notes"], *watches.problems]
+                    yield {**tree, "timeline": await self.timeline(key, reader)}
                     await asyncio.sleep(PAUSE)
-                    await _first(watches.change(), changed.wait())
+                    # What happened without a change of an object needs no new tree.
+                    if await _first(happened.wait(), watches.change(), changed.wait()) != {0}:
+                        tree = None
+
+    async def timeline(self, key: ParentKey, reader: Reader) -> dict[str, Any]:
+        """What happened to a parent, by id."""
+        entries = self.timelines.of(key)
+        children = {each.child for each in entries if each.child is not None and each.fields}
+        readable = {child for child in children if await reader.may_get(child)}
+        return {str(each.id): entry_data(each, readable) for each in entries}
+
+    def folder_timeline(self, folder: str) -> dict[str, Any]:
+        """What happened to the parents of a folder."""
+        found = self.timelines.newest({folder}, FOLDER_ENTRIES)
+        entries = {
+            str(entry.id): {"parent": "/".join(filter(None, key)), **entry_data(entry, ())} for key, entry in found
+        }
+        return {"folder": folder, "entries": entries}
+
+    async def details(self, request: web.Request, child: str, *, events: bool) -> dict[str, Any]:
+        """The conditions, Events and readiness of a request's parent, or of an object below it. Raises ApiError and
+        HTTPNotFound.
+        """
+        parents, found = self.find(request)
+        if not child:
+            return await details_of_parent(self._client, found, events=events)
+        identity, mapper = Identity(*_child_parts(child)), self.operator.mapper
+        details = await details_of_child(
+            self._preview, self._client, mapper, parents, found, identity, SYSTEM.now(), events=events
+        )
+        if details is None:
+            raise web.HTTPNotFound(text=f"{child} is no live object below this parent\n")
+        return details
 
     async def edges(self, request: web.Request) -> dict[str, Any]:
         """What the children of a request's parent wait for. Raises ApiError."""
@@ -284,6 +363,16 @@ class WebView:
         if found is None:
             raise web.HTTPNotFound(text=f"{child} is no live child of this parent\n")
         return found
+
+    async def would_change(self, request: web.Request, child: str, may_get: MayGet) -> dict[str, Any]:
+        """What an apply of a request's parent, or of one child, would change now. Raises ApiError."""
+        async with self._dry_runs:
+            return await changes_now(self._preview, *self.find(request), child, may_get)
+
+    async def would_change_edited(self, request: web.Request, text: str, may_get: MayGet) -> dict[str, Any]:
+        """The same if the parent had the spec of this text. Raises ApiError and CommandError."""
+        parents, found = self.find(request)
+        return await self._edited.changes(found, parents, text, may_get)
 
     async def permission_of_child(self, child: str) -> Permission:
         """What a reader of a child needs. Raises HTTPNotFound."""
@@ -348,11 +437,11 @@ class _Requests:
         await self._review(request)
         if "stream" in request.query:
             self._view.find(request)
-            values = self._view.trees(request, self._may(request))
+            values = self._view.trees(request, self._reader(request))
             return await self._view.streams.send(
                 request, values, lambda: self._review(request), await self._name(request)
             )
-        return _json(await self._works.do(lambda: self._view.tree(request, self._may(request))))
+        return _json(await self._works.do(lambda: self._view.tree(request, self._reader(request))))
 
     async def edges(self, request: web.Request) -> web.StreamResponse:
         await self._review(request)
@@ -363,6 +452,73 @@ class _Requests:
         child = request.query.get("child", "")
         await self._access.authorize_read(request, await self._view.permission_of_child(child))
         return _json(await self._works.do(lambda: self._view.manifest(request, child)))
+
+    async def folder_timeline(self, request: web.Request) -> web.StreamResponse:
+        folder = request.match_info["folder"]
+
+        async def review() -> None:
+            await self._access.authorize(request)
+            needs = self._view.folders()
+            if folder not in needs:
+                raise web.HTTPNotFound(text=f"there is no template folder {folder}\n")
+            need = needs[folder]
+            if need is not None:
+                await self._access.authorize_read(request, need)
+
+        await review()
+        if "stream" in request.query:
+            values = paced(lambda: self._view.folder_timeline(folder), lambda: self._view.timelines.version(folder))
+            return await self._view.streams.send(request, values, review, await self._name(request))
+        return _json(self._view.folder_timeline(folder))
+
+    async def details(self, request: web.Request) -> web.StreamResponse:
+        await self._review(request)
+        child = request.query.get("child", "")
+        namespace = request.match_info.get("namespace", "")
+        if child:
+            await self._access.authorize_read(request, await self._view.permission_of_child(child))
+            namespace = _child_parts(child)[2]
+        listed = read_permission(CORE_EVENTS, "list", namespace or "default")
+        events = await self._may(request)(listed)
+        return _json(await self._works.do(lambda: self._view.details(request, child, events=events)))
+
+    def _reader(self, request: web.Request) -> Reader:
+        return Reader(self._may(request), self._may_get(request))
+
+    async def would_change(self, request: web.Request) -> web.StreamResponse:
+        await self._review(request)
+        child = request.query.get("child", "")
+        if child:
+            await self._access.authorize_read(request, await self._view.permission_of_child(child))
+        return _json(await self._works.do(lambda: self._view.would_change(request, child, self._may_get(request))))
+
+    async def would_change_edited(self, request: web.Request) -> web.StreamResponse:
+        await self._review(request)
+        _, found = self._view.find(request)
+        identity = found.live.identity
+        await self._access.authorize_read(
+            request, read_permission(found.resource, "patch", identity.namespace, identity.name)
+        )
+        text = await _spec_of(request)
+        try:
+            return _json(await self._view.would_change_edited(request, text, self._may_get(request)))
+        except ApiError as error:
+            refused = web.HTTPUnprocessableEntity if 400 <= error.code < 500 else web.HTTPBadGateway
+            raise refused(text=f"{error}\n") from error
+        except CommandError as error:
+            raise web.HTTPUnprocessableEntity(text=f"{error}\n") from error
+
+    def _may_get(self, request: web.Request) -> MayGet:
+        may = self._may(request)
+
+        async def may_get(identity: Identity) -> bool:
+            try:
+                resource = await self._view.operator.mapper.resource(identity.group_kind)
+            except UnknownKind:
+                return True  # it does not exist
+            return await may(read_permission(resource, "get", identity.namespace, identity.name))
+
+        return may_get
 
     async def _review(self, request: web.Request) -> None:
         await self._access.authorize(request)
@@ -408,15 +564,57 @@ class _Works:
             self._slots.release()
 
 
-async def _first(*works: Awaitable[object]) -> None:
-    """Wait for the first of several things."""
+async def _spec_of(request: web.Request) -> str:
+    """The text of the edited spec in a request's body. Raises HTTPBadRequest, HTTPUnsupportedMediaType and
+    HTTPRequestEntityTooLarge.
+    """
+    # A page of another origin can't send this type without asking first, and no answer allows it.
+    if request.content_type != "application/json":
+        raise web.HTTPUnsupportedMediaType(text="the body has to be application/json\n")
+    body = b""
+    async for chunk in _chunks(request):
+        body += chunk
+        if len(body) > MAX_SPEC:
+            raise web.HTTPRequestEntityTooLarge(MAX_SPEC, len(body), text=f"a spec has at most {MAX_SPEC} bytes here\n")
+    try:
+        return msgspec.json.decode(body, type=_EditedSpec).spec
+    except msgspec.DecodeError as error:
+        raise web.HTTPBadRequest(text=f'the body is {{"spec": "YAML"}}: {error}\n') from error
+
+
+async def _chunks(request: web.Request) -> AsyncIterator[bytes]:
+    """The body of a request. Raises HTTPRequestTimeout if it stalls."""
+    chunks = request.content.iter_any()
+    while True:
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT):
+                chunk = await anext(aiter(chunks), b"")
+        except TimeoutError as error:
+            raise web.HTTPRequestTimeout(text=f"the body did not arrive within {BODY_TIMEOUT:g} s\n") from error
+        if not chunk:
+            return
+        yield chunk
+
+
+class _EditedSpec(Struct, frozen=True, forbid_unknown_fields=True):
+    spec: str
+
+
+async def _first(*works: Awaitable[object]) -> set[int]:
+    """Wait for the first of several things. Returns the positions of those that are done."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return {position for position, task in enumerate(tasks) if task in done}
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _key_of_parent(parents: Parents, found: FoundObject) -> ParentKey:
+    identity = found.live.identity
+    return ParentKey(parents.folder.name, identity.namespace, identity.name)
 
 
 def _child_parts(child: str) -> Sequence[str]:

@@ -68,6 +68,15 @@ async def test_axe_finds_nothing(
         await page.get_by_role("treeitem", name="web-plain").click()
         await expect(page.locator(".code > div", has_text="apiVersion").first).to_be_visible()
         pages["a child"] = await findings(page, axe)
+        parent, child = page.url.split("?")[0], page.url
+        for address in (
+            *(f"{parent}?tab={tab}" for tab in ("history", "change")),
+            *(f"{child}&tab={tab}" for tab in ("change", "conditions", "needs", "needed", "history")),
+            f"/ui/folders/{ECHOES}/timeline",
+        ):
+            await page.goto(address)
+            await expect(page.locator("main")).to_contain_text("web")
+            pages[address] = await findings(page, axe)
         if width > 760:
             await page.keyboard.press("?")
             await expect(page.get_by_role("dialog")).to_be_visible()

@@ -13,7 +13,7 @@ from playwright.async_api import Page, async_playwright, expect
 from ssa_operator.operator.http import Server
 from ssa_operator.web.routes import WebView
 from tests.docs.browser import BROWSER
-from tests.operator.harness import ECHOES, Desk, Operate, echo, map_template, only
+from tests.operator.harness import DEPLOYMENT, ECHOES, Desk, Operate, echo, map_template, only
 
 pytestmark = [
     pytest.mark.cluster,
@@ -51,7 +51,13 @@ async def browsing(operate: Operate, **settings: Any) -> AsyncIterator[Page]:
         page.set_default_timeout(PATIENCE)
         expect.set_options(timeout=PATIENCE)
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        # The browser logs each refused request; a refused spec is a result like any other.
+        page.on(
+            "console",
+            lambda message: (
+                problems.append(message.text) if message.type == "error" and "of 422" not in message.text else None
+            ),
+        )
         page.on("request", lambda request: None if request.url.startswith(base) else problems.append(request.url))
         try:
             yield page
@@ -76,7 +82,7 @@ async def test_a_waiting_child_names_what_it_needs_and_turns_when_that_is_there(
         await expect(reader).to_contain_text("blocker")
         await reader.click()
         await page.get_by_role("tab", name="Needs").click()
-        await expect(page.get_by_text("reader.yaml.j2:6")).to_be_visible()
+        await expect(page.locator(".edges")).to_contain_text("reader.yaml.j2:6")
         await desk.apply(
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "blocker"}, "data": {"dsn": "db"}}
         )
@@ -144,6 +150,113 @@ async def test_all_of_it_works_by_keyboard(desk: Desk, operate: Operate, templat
         await expect(page.get_by_role("table")).to_be_visible()
 
 
+async def test_a_page_shows_what_another_spec_would_change(desk: Desk, operate: Operate, templates: Path) -> None:
+    only(templates, plain=map_template("plain", x="spec.replicas"), pool=map_template("{{ spec.replicas }}", x="1"))
+    async with browsing(operate) as page:
+        await desk.apply_until_ready(echo("web"))
+        await page.goto(f"/ui/parents/{ECHOES}/{desk.namespace}/web?child=/ConfigMap/{desk.namespace}/web-plain")
+        await page.get_by_role("tab", name="Would change").click()
+        await expect(page.get_by_text("An apply now would change nothing in it.")).to_be_visible()
+        await page.keyboard.press("Escape")
+        await page.get_by_role("tab", name="Would change").click()
+        await expect(page.get_by_text("An apply now would change nothing.")).to_be_visible()
+        spec = page.get_by_label("Try another spec")
+        await expect(spec).to_have_value("replicas: 1\n")
+        await spec.fill("replicas: 5\n")
+        # A key of the page is text in a field.
+        await spec.press("Control+Enter")
+        change = page.get_by_role("region", name="change ConfigMap web-plain")
+        await expect(change).to_contain_text("data.x")
+        await expect(change).to_contain_text("plain.yaml.j2:6")
+        await expect(page.get_by_role("region", name="create ConfigMap web-5")).to_be_visible()
+        await expect(page.get_by_role("region", name="prune ConfigMap web-1")).to_be_visible()
+        await spec.fill("<img src=x onerror=alert(1)>")
+        await page.get_by_role("button", name="Dry run").click()
+        await expect(page.get_by_role("alert")).to_contain_text("has to be one mapping of fields")
+        assert await page.locator("img").count() == 0
+        assert (await desk.read(ECHOES, "web"))["spec"] == {"replicas": 1}
+
+
+async def test_a_page_shows_what_happened_in_words_and_as_a_band(desk: Desk, operate: Operate, templates: Path) -> None:
+    alike = {f"map{number}": map_template(f"map{number}", x="spec.replicas") for number in range(5)}
+    only(templates, reader=WAITS, **alike)
+    async with browsing(operate, reduced_motion="reduce") as page:
+        await desk.apply(echo("web", 3))
+        await page.goto("/ui/")
+        await page.get_by_role("link", name="web").click()
+        await expect(page.locator(".why")).to_contain_text("waiting for ConfigMap")
+        await expect(page.locator(".why")).to_contain_text("reader.yaml.j2:6")
+        # Equal siblings that are well are one line, which the keyboard unfolds.
+        fold = page.get_by_role("treeitem", name="5 ConfigMaps")
+        await expect(fold).to_contain_text("Current")
+        await page.keyboard.press("j")
+        await page.keyboard.press("ArrowRight")
+        await expect(page.get_by_role("treeitem", name="web-map3")).to_be_visible()
+        await page.get_by_role("tab", name="History").click()
+        await desk.patch("configmap", "web-map3", data={"x": "by hand", "more": "than that"})
+        history = page.locator(".history")
+        await expect(history).to_contain_text("kubectl-patch changed ConfigMap web-map3 · data.more, data.x")
+        await expect(history.locator("li", has_text="a child changed").first).to_contain_text("ConfigMap web-map3")
+        blocker = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "blocker"}, "data": {"dsn": "db"}}
+        await desk.apply(blocker)
+        await expect(history).to_contain_text("WaitingForDependency → Ready")
+        reader = page.get_by_role("treeitem", name="web-reader")
+        await expect(reader).to_contain_text("Current")
+        # What changed is marked, and does not move for a reader who wants no motion.
+        assert await reader.evaluate("each => getComputedStyle(each).animationName") == "none"
+        band = page.get_by_role("group", name="in the last hour")
+        await band.focus()
+        await page.keyboard.press("Home")
+        said = page.locator(".said p")
+        await expect(said).not_to_contain_text("Choose a mark")
+        first = await said.inner_text()
+        await page.keyboard.press("End")
+        await expect(said).not_to_have_text(first)
+        await page.keyboard.press("+")
+        await page.keyboard.press("+")
+        await expect(page.locator(".marks")).to_contain_text("s ago")
+        await page.keyboard.press("0")
+        await expect(page.get_by_role("button", name="5 min", exact=True)).to_have_attribute("aria-pressed", "true")
+        await reader.click()
+        await page.get_by_role("tab", name="Conditions").click()
+        await expect(page.get_by_text("judged by it exists")).to_be_visible()
+        await page.get_by_role("link", name="all of echoes").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text(ECHOES)
+        await expect(page.locator(".history")).to_contain_text("kubectl-patch changed ConfigMap web-map3")
+
+
+@pytest.mark.slow
+async def test_a_pod_that_fails_leaves_its_fold_and_says_why(desk: Desk, operate: Operate, templates: Path) -> None:
+    only(templates, deployment=DEPLOYMENT)
+    async with browsing(operate) as page:
+        await desk.apply_until_ready(echo("web", 5))
+        await page.goto(f"/ui/parents/{ECHOES}/{desk.namespace}/web")
+        await expect(page.get_by_role("treeitem", name="5 Pods")).to_contain_text("Ready")
+        await expect(page.get_by_role("treeitem", name="web Deployment")).to_contain_text("5/5")
+        pods = await desk.mapper.resource_by_name("pods")
+        name = (await desk.client.list(pods, desk.namespace))[0][0].identity.name
+        ended = {"exitCode": 1, "finishedAt": "2026-01-01T00:00:00Z", "startedAt": "2026-01-01T00:00:00Z"}
+        container = {
+            "name": "echo",
+            "ready": False,
+            "restartCount": 3,
+            "image": "echo",
+            "imageID": "",
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}},
+            "lastState": {"terminated": ended},
+        }
+        ready = {"type": "Ready", "status": "False", "reason": "ContainersNotReady"}
+        status = {"containerStatuses": [container], "conditions": [ready]}
+        await desk.update_as("kubelet", pods, name, {"status": status}, "status")
+        pod = page.get_by_role("treeitem", name=name)
+        await expect(pod).to_contain_text("container echo: CrashLoopBackOff: back-off 40s · restarted 3 times · last")
+        await expect(page.get_by_role("treeitem", name="4 Pods")).to_contain_text("4/4")
+        await pod.click()
+        await expect(page.get_by_text("judged by the rule for Pod")).to_be_visible()
+        await page.get_by_role("tab", name="Events").click()
+        await expect(page.locator(".events")).to_contain_text("Scheduled")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1000, 1440])
 async def test_nothing_is_cut_and_every_text_has_contrast(
@@ -155,11 +268,19 @@ async def test_nothing_is_cut_and_every_text_has_contrast(
         await page.goto("/ui/")
         await page.get_by_role("link", name="web-with").click()
         await expect(page.get_by_role("treeitem", name="reader")).to_contain_text("Waiting")
-        for _ in range(2):
+        parent = page.url
+        for following in (
+            f"{parent}?tab=history",
+            f"{parent}?tab=change",
+            f"/ui/folders/{ECHOES}/timeline",
+            "/ui/",
+            "",
+        ):
             assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             assert await page.evaluate(TOO_FAINT) == []
-            await page.goto("/ui/")
-            await expect(page.locator("main")).to_contain_text("Waiting")
+            if following:
+                await page.goto(following)
+                await expect(page.locator("main")).to_contain_text("Waiting")
 
 
 HOSTILE = "<img src=x onerror=alert(1)>{{ 7*7 }}"

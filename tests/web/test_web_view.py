@@ -15,6 +15,7 @@ import pytest
 
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.operator.http import Server
+from ssa_operator.reconcile.status.child_status import STATUS_HIDDEN
 from ssa_operator.web.answers import OPERATIONS
 from ssa_operator.web.merge_patch import apply_merge_patch
 from ssa_operator.web.routes import WebView
@@ -53,6 +54,14 @@ class Page:
 
     async def json(self, path: str, status: int = 200) -> Any:
         async with self._session.get(f"/api/v1/{path}") as answer:
+            text = await answer.text()
+            assert answer.status == status, text
+            OUTPUTS.add(path, text)
+            return json.loads(text) if status == 200 else text
+
+    async def post(self, path: str, body: Any, status: int = 200, content_type: str = "application/json") -> Any:
+        headers = {"Content-Type": content_type}
+        async with self._session.post(f"/api/v1/{path}", data=json.dumps(body), headers=headers) as answer:
             text = await answer.text()
             assert answer.status == status, text
             OUTPUTS.add(path, text)
@@ -153,8 +162,11 @@ async def test_the_tree_of_a_parent_follows_its_children(desk: Desk, operate: Op
     async with viewing(operate) as page:
         await desk.apply_until_ready(echo("web"))
         async with page.stream(f"parents/{ECHOES}/{desk.namespace}/web") as values:
-            first = await anext(values)
             key = f"/ConfigMap/{desk.namespace}/web-plain"
+            # The status may be in the cluster a moment before it is in the operator's cache.
+            async for first in values:
+                if first["order"]:
+                    break
             assert first["order"] == [key]
             assert first["nodes"][key]["state"] == "Current"
             (templates / ECHOES / "second.yaml.j2").write_text(map_template("second", x="spec.replicas"))
@@ -183,6 +195,17 @@ async def test_edges_and_lines_name_template_lines_and_hide_contents_of_secrets(
         user = lines["data.user"]
         assert (user["writer"], user["file"], user["line"]) == ("template", f"{ECHOES}/reader.yaml.j2", 6)
         assert HIDDEN in lines["data.dsn"]["text"]
+        password = base64.b64decode((await desk.read("secrets", "web-password"))["data"]["password"]).decode()
+        # Others may quote the content in a condition or an Event about an object that holds it.
+        body = await desk.read("configmaps", "web-reader")
+        about = {"kind": "ConfigMap", "name": "web-reader", "namespace": desk.namespace, "uid": body["metadata"]["uid"]}
+        event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "quoting"}, "involvedObject": about}
+        await desk.apply({**event, "reason": "Quoting", "message": f"it is {password}", "type": "Warning"})
+        details = await page.json(f"{parent}/details?child={reader}")
+        assert [(each["reason"], each["note"]) for each in details["events"]] == [("Quoting", STATUS_HIDDEN)]
+        shown = [f"{parent}/{part}?child={child}" for part in PARTS for child in (secret, reader)]
+        for path in (parent, *shown, f"{parent}/details", f"folders/{ECHOES}/timeline", "overview"):
+            assert password not in json.dumps(await page.json(path))
         assert "no live child" in await page.json(f"{parent}/manifest?child=/ConfigMap/{desk.namespace}/other", 404)
         assert "GROUP/KIND/NAMESPACE/NAME" in await page.json(f"{parent}/manifest?child=x", 400)
 
@@ -190,6 +213,17 @@ async def test_edges_and_lines_name_template_lines_and_hide_contents_of_secrets(
 ANSWERS: Mapping[str, Sequence[str]] = {
     "/api/v1/reader": ("",),
     "/api/v1/folders/{folder}": ("",),
+    "/api/v1/folders/{folder}/timeline": ("",),
+    "/api/v1/parents/{folder}/{namespace}/{name}/details": (
+        "",
+        "?child=/ConfigMap/{namespace}/web-reader",
+        "?child=/Secret/{namespace}/web-password",
+    ),
+    "/api/v1/parents/{folder}/{namespace}/{name}/would-change": (
+        "",
+        "?child=/ConfigMap/{namespace}/web-reader",
+        "?child=/Secret/{namespace}/web-password",
+    ),
     "/api/v1/overview": ("", "?text=web", "?group=unready"),
     "/api/v1/parents/{folder}/{namespace}/{name}": ("",),
     "/api/v1/parents/{folder}/{namespace}/{name}/edges": ("",),
@@ -274,7 +308,114 @@ async def test_a_reader_from_elsewhere_sees_what_it_may_read(desk: Desk, operate
         assert "echoes.example.com" in await page.json(f"folders/{ECHOES}", 403)
         assert len((await page.json(parent))["order"]) == 2
         assert await page.json(f"{parent}/manifest?child=/ConfigMap/{desk.namespace}/web-plain")
-        assert "secrets" in await page.json(f"{parent}/manifest?child=/Secret/{desk.namespace}/web-password", 403)
+        secret = f"/Secret/{desk.namespace}/web-password"
+        for path in ("manifest", "details", "would-change"):
+            assert "secrets" in await page.json(f"{parent}/{path}?child={secret}", 403)
+        would = await page.json(f"{parent}/would-change")
+        assert [each["kind"] for each in would["objects"]] == ["ConfigMap"]
+        assert would["notes"] == ["objects of these kinds are not shown, because you may not get them: Secret"]
+        assert "may not patch" in await page.post(f"{parent}/would-change", {"spec": "replicas: 1"}, 403)
+        assert (await page.json(f"{parent}/details"))["notes"] == [
+            "Events are not shown, because you may not list them"
+        ]
+        assert "list" in await page.json(f"folders/{ECHOES}/timeline", 403)
     async with viewing(operate, "", EVERYWHERE) as page:
         assert (await page.open("/ui/")).status == 401
         assert (await page.open("/api/v1/overview")).status == 401
+
+
+async def test_a_dry_run_shows_what_an_apply_or_another_spec_would_change(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    pool = map_template("{{ spec.replicas }}", x="spec.replicas")
+    plain_map = map_template("plain", x="spec.replicas")
+    only(templates, password=SECRET, reader=READS_SECRET, plain=plain_map, pool=pool)
+    async with viewing(operate) as page:
+        await desk.apply_until_ready(echo("web"))
+        address = f"parents/{ECHOES}/{desk.namespace}/web/would-change"
+        plain, secret = (f"/{kind}/{desk.namespace}/web-{name}" for kind, name in PLAIN_AND_SECRET)
+        (only_child,) = (await page.json(f"{address}?child={plain}"))["objects"]
+        assert only_child["result"] == "unchanged"
+        now = await page.json(address)
+        assert {each["result"] for each in now["objects"]} == {"unchanged"}
+        assert now["spec"] == "replicas: 1\n"
+        before = await desk.read(ECHOES, "web")
+        found = await page.post(address, {"spec": "replicas: 5\n"})
+        own, *children = found["objects"]
+        assert [(each["field"], each["before"], each["after"]) for each in own["fields"]] == [("spec.replicas", 1, 5)]
+        results = {each["name"]: each["result"] for each in children}
+        assert results == {
+            "web-password": "unchanged",
+            "web-reader": "unchanged",
+            "web-plain": "configured",
+            "web-5": "created",
+            "web-1": "pruned",
+        }
+        (field,) = next(each for each in children if each["name"] == "web-plain")["fields"]
+        assert (field["field"], field["after"], field["file"]) == ("data.x", "5", f"{ECHOES}/plain.yaml.j2")
+        # The operator itself has seen nothing of it: neither the parent nor what it claims is another one.
+        assert await desk.read(ECHOES, "web") == before
+        assert {each["name"]: each["result"] for each in (await page.json(address))["objects"]}["web-1"] == "unchanged"
+        password = base64.b64decode((await desk.read("secrets", "web-password"))["data"]["password"]).decode()
+        assert password not in json.dumps([now, found, await page.json(f"{address}?child={secret}")])
+        assert "the edited spec:2" in await page.post(address, {"spec": "a: 1\nb: [\n"}, 422)
+        assert "one mapping" in await page.post(address, {"spec": "- <img src=x onerror=alert(1)>"}, 422)
+        assert "replicas" in await page.post(address, {"spec": "replicas: many"}, 422)
+        assert "nosuch" in await page.post(address, {"spec": "replicas: 1\nnosuch: 1"}, 422)
+        assert "bytes" in await page.post(address, {"spec": "a" * 200_000}, 413)
+        # A page of another origin may send only such types without asking first.
+        assert "json" in await page.post(address, {"spec": ""}, 415, "text/plain")
+
+
+PARTS = ("manifest", "details", "would-change")
+
+PLAIN_AND_SECRET = (("ConfigMap", "plain"), ("Secret", "password"))
+
+
+async def test_details_and_timelines_say_what_happened_and_why(desk: Desk, operate: Operate, templates: Path) -> None:
+    plain = map_template("plain", x="spec.replicas")
+    rule = plain.replace(
+        "metadata:\n", "metadata:\n  annotations:\n    ssa-operator.dev/ready-when: data.y == '1'\n", 1
+    )
+    only(templates, password=SECRET, plain=plain, rule=rule.replace("-plain", "-rule"))
+    async with viewing(operate) as page:
+        await desk.apply(echo("web"))
+        await desk.until(ECHOES, "web", lambda body: body.get("status"))
+        parent = f"parents/{ECHOES}/{desk.namespace}/web"
+        child = f"/ConfigMap/{desk.namespace}/web-plain"
+        async with page.stream(parent) as values:
+            async for value in values:
+                if any(each["kind"] == "reconcile" and each.get("did") for each in value["timeline"].values()):
+                    break
+            await desk.patch("configmap", "web-plain", data={"x": "7", "z": "hidden value"})
+            async for value in values:
+                entries = [*value["timeline"].values()]
+                changes = [each for each in entries if each["kind"] == "change"]
+                reverts = [each for each in entries if "child" in each.get("causes", ()) and each.get("did")]
+                if changes and reverts:
+                    break
+            assert all("child" in each for each in changes), entries
+            assert (changes[0]["manager"], changes[0]["object"], changes[0]["child"]) == (
+                "kubectl-patch",
+                "ConfigMap web-plain",
+                child,
+            )
+            assert set(changes[0]["fields"]) == {"data.x", "data.z"}
+            assert reverts[0]["did"][0]["result"] == "configured"
+            assert "hidden value" not in json.dumps(entries)
+            await desk.delete("configmap", "web-plain")
+            async for value in values:
+                if any(each.get("deleted") and each["child"] == child for each in value["timeline"].values()):
+                    break
+        folder = await page.json(f"folders/{ECHOES}/timeline")
+        assert any(each["parent"].endswith("/web") and each["kind"] == "change" for each in folder["entries"].values())
+        assert "fields" not in json.dumps([each for each in folder["entries"].values() if each.get("child")])
+        assert "no template folder" in await page.json("folders/other/timeline", 404)
+        details = await page.json(f"{parent}/details?child=/ConfigMap/{desk.namespace}/web-rule")
+        assert details["readiness"]["state"] == "InProgress"
+        assert details["readiness"]["rule"] == "ready-when data.y == '1'"
+        assert (await page.json(f"{parent}/details?child={child}"))["readiness"]["rule"] == "it exists"
+        own = await page.json(f"{parent}/details")
+        assert {each["type"] for each in own["conditions"]} >= {"Ready"}
+        assert own["notes"] == []
+        assert "below this parent" in await page.json(f"{parent}/details?child=/ConfigMap/kube-system/other", 404)

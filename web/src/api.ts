@@ -58,6 +58,7 @@ export interface TreeNode {
   since?: string;
   creationTimestamp?: string;
   restarts?: number;
+  restartedAt?: string;
   depth: number;
 }
 
@@ -74,7 +75,66 @@ export interface Parent {
   nodes: Record<string, TreeNode>;
   order: string[];
   notes: string[];
+  timeline: Record<string, Entry>;
 }
+
+export interface Done { result: string; object: string; child: string; reason?: string }
+
+/** One thing that happened: a reconcile, a change by another manager, or another reason of a condition. */
+export interface Entry {
+  kind: "reconcile" | "change" | "condition";
+  at: number;
+  until?: number;
+  count?: number;
+  seconds?: number;
+  causes?: string[];
+  result?: string;
+  did?: Done[];
+  more?: number;
+  message?: string;
+  manager?: string;
+  object?: string;
+  child?: string;
+  fields?: string[];
+  deleted?: boolean;
+  type?: string;
+  status?: string;
+  reason?: string;
+  before?: string;
+  group?: Group;
+  /** The parent, in the timeline of a folder. */
+  parent?: string;
+}
+
+export interface FolderTimeline { folder: string; entries: Record<string, Entry> }
+
+export interface ObjectEvent { type: string; reason: string; note: string; time: string; reporter: string; count?: number }
+
+export interface Details {
+  conditions: Condition[];
+  events: ObjectEvent[];
+  notes: string[];
+  readiness?: { state: string; rule: string; message?: string };
+}
+
+export interface ChangedField { field: string; before: unknown; after: unknown; cause: string; managers: { manager: string }[]; file?: string; line?: number }
+
+export interface ObjectChange {
+  group: string;
+  kind: string;
+  namespace: string;
+  name: string;
+  result: string;
+  message: string;
+  adopted: boolean;
+  fields: ChangedField[];
+  left: { field: string; managers: { manager: string }[] }[];
+  diff: string;
+  file?: string;
+  line?: number;
+}
+
+export interface Changes { notes: string[]; problems: string[]; waits: string[]; objects: ObjectChange[]; spec?: string }
 
 export interface Edge { source: string; target: string; label: string; file?: string; line?: number; cycle?: boolean }
 
@@ -200,4 +260,12 @@ read<{ user: string }>("/api/v1/reader").then((found) => (reader.value = found.u
 export async function signOut(): Promise<void> {
   await fetch("/ui/logout", { method: "POST" });
   location.assign("/ui/login");
+}
+
+/** The JSON that a dry run answers with. Throws an Error with the operator's words. */
+export async function dryRun<T>(path: string, body: unknown): Promise<T> {
+  const answer = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+  if (answer.status === 401) signIn();
+  if (!answer.ok) throw new Error((await answer.text()).trim() || `the operator answers ${answer.status}`);
+  return (await answer.json()) as T;
 }

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type FolderGraph, type FolderPage, open, type TemplateFile } from "./api";
 import { layout, NODE, parts } from "./layers";
 import { Bar, Copy, State, useKeys } from "./parts";
-import { go, place, withQuery } from "./router";
+import { go, place, TIMELINE, withQuery } from "./router";
 import { command, plural } from "./words";
 
 type Tab = "files" | "graph" | "changes";
@@ -57,7 +57,7 @@ export function FolderView({ folder }: { folder: string }) {
               </button>
             ))}
           </div>
-          <div id="part" class={`part ${tab === "files" ? "texts" : tab}`} role="tabpanel" aria-labelledby={`tab-${tab}`}>
+          <div id="part" class={`pane ${tab === "files" ? "texts" : tab}`} role="tabpanel" aria-labelledby={`tab-${tab}`}>
             {tab === "files" && <Files files={files} chosen={chosen} onSelect={select} />}
             {tab === "graph" && <Graph graph={shown.graph} folder={folder} served={shown.kind !== undefined} chosen={node} onChoose={setNode} />}
             {tab === "changes" && changed.map(([name, file]) => <Changes key={name} name={name} file={file} />)}
@@ -83,6 +83,7 @@ function Head({ shown }: { shown: FolderPage }) {
       </div>
       <div class="facts">
         {shown.digest && <span title="Identifies the templates in use">templates <code>{shown.digest}</code></span>}
+        <a class="link" href={`/ui/folders/${encodeURIComponent(shown.folder)}${TIMELINE}`}>last hour</a>
         <a class="link" href={`/ui/?folder=${encodeURIComponent(shown.folder)}`}>{plural(shown.parents ?? 0, "parent")}</a>
         {shown.kind && <Copy text={command("graph", shown.kind.toLowerCase())}>Copy as command</Copy>}
       </div>
@@ -144,7 +145,7 @@ function Changes({ name, file }: { name: string; file: TemplateFile }) {
   return (
     <section aria-label={`Changes of ${name}`}>
       <h2>{base(name)} <span class="faint">beside the last good one</span></h2>
-      <div class="code diff" tabIndex={0}>
+      <div class="code compared" tabIndex={0}>
         {file.difference!.map((line, at) => (
           <div key={at} class={line.mark === "+" ? "added" : line.mark === "-" ? "gone" : line.mark === "@" ? "between" : ""}>
             <span class="g" aria-hidden="true">{line.mark === "@" ? "" : line.mark}</span><span>{line.mark === "+" && <span class="hidden">now: </span>}{line.mark === "-" && <span class="hidden">before: </span>}{line.text || " "}</span>

@@ -3,7 +3,8 @@ import { FolderView } from "./folder";
 import { OverviewPage } from "./overview";
 import { ParentPage } from "./parent";
 import { Help } from "./parts";
-import { onLink, place } from "./router";
+import { onLink, place, TIMELINE } from "./router";
+import { FolderTimelinePage } from "./timeline";
 
 function App() {
   const { path } = place.value;
@@ -11,7 +12,10 @@ function App() {
   const key = rest.map(decodeURIComponent).join("/");
   return (
     <>
-      {room === "parents" && key ? <ParentPage key={key} address={key} /> : room === "folders" && key ? <FolderView key={key} folder={key} /> : <OverviewPage key="overview" />}
+      {room === "parents" && key ? <ParentPage key={key} address={key} />
+        : room === "folders" && key.endsWith(TIMELINE) ? <FolderTimelinePage key={key} folder={key.slice(0, -TIMELINE.length)} />
+        : room === "folders" && key ? <FolderView key={key} folder={key} />
+        : <OverviewPage key="overview" />}
       <Help />
     </>
   );

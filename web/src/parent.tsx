@@ -1,10 +1,14 @@
 // One parent: what it is made of, what waits for what, and who wrote each line of a child.
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Condition, type Edge, type ManifestLine, open, type Parent, read, type TreeNode } from "./api";
+import { type Condition, type Details, type Edge, type Group, type ManifestLine, open, type Parent, read, type TreeNode } from "./api";
+import { ChildChanges, ParentChanges } from "./changes";
+import { Conditions, Events, Readiness } from "./details";
 import { useFlash } from "./overview";
 import { Bar, Copy, groupOf, now, State, useKeys } from "./parts";
-import { go, place, withQuery } from "./router";
+import { useBeat, useRead } from "./read";
+import { go, place, TIMELINE, withQuery } from "./router";
+import { Band, History } from "./timeline";
 import { arcs, ROW, type TreeRow, treeRows, windowOf } from "./tree";
 import { age, command } from "./words";
 
@@ -49,8 +53,11 @@ export function ParentPage({ address }: { address: string }) {
     ArrowRight: () => row?.fold && toggle(row.key, true),
     ArrowLeft: () => row?.fold && toggle(row.key, false),
     Enter: () => row?.fold && toggle(row.key, !row.open),
-    Escape: () => select(""),
+    Escape: () => go(withQuery({ child: "", tab: "" }), { replace: true }),
   });
+  const tab = place.value.query.get("tab") ?? "";
+  const beat = useBeat(EVENTS_BEAT);
+  const details = useRead<Details>(shown ? `${path}/details` : "", `${beat} ${states} ${shown?.parent.conditions.map((each) => `${each.type}${each.status}${each.reason}${each.message}`).join()}`);
   const kind = shown?.parent.kind ?? "";
   useEffect(() => {
     document.title = `${kind} ${name} · ssa-operator`;
@@ -66,12 +73,14 @@ export function ParentPage({ address }: { address: string }) {
       />
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
       {shown === null ? <p class="empty">{stream.error.value ? "" : "Reading the objects …"}</p> : (
-        <main class={selected ? "parent beside" : "parent"}>
-          <Head shown={shown} rows={rows} />
+        <main class={selected || PARENT_TABS.some(([id]) => id === tab) ? "parent beside" : "parent"}>
+          <Head shown={shown} rows={rows} onSelect={select} />
           <Tree shown={shown} rows={rows} edges={edges} selected={selected} onSelect={select} onToggle={toggle} />
           {row !== undefined && !row.fold && !row.external
             ? <Child key={row.key} path={path} parent={shown} row={row} edges={edges} onClose={() => select("")} onSelect={select} />
-            : <Conditions shown={shown} />}
+            : <Side path={path} shown={shown} tab={tab} details={details} onSelect={select} />}
+          <Band entries={shown.timeline} events={details.value?.events ?? NO_EVENTS} present={present(shown)} onSelect={select}
+            link={{ href: `/ui/folders/${encodeURIComponent(folder)}${TIMELINE}`, word: `all of ${folder.split(".")[0]}` }} />
         </main>
       )}
     </>
@@ -80,25 +89,48 @@ export function ParentPage({ address }: { address: string }) {
 
 const condition = (shown: Parent, type: string): Condition | undefined => shown.parent.conditions.find((each) => each.type === type);
 
-function Head({ shown, rows }: { shown: Parent; rows: TreeRow[] }) {
+const NO_EVENTS: Details["events"] = [];
+
+/** Seconds after which Events are read again: an Event changes no object. */
+const EVENTS_BEAT = 20;
+
+function groupOfParent(shown: Parent): Group {
+  const ready = condition(shown, "Ready");
+  return ready?.status === "True" ? "ready" : condition(shown, "Stalled") ? "failed" : ready ? "working" : "unknown";
+}
+
+/** The parent's condition Ready, as the band begins with it. */
+function present(shown: Parent) {
+  const ready = condition(shown, "Ready");
+  return { group: groupOfParent(shown), reason: ready?.reason ?? "Unknown", since: Date.parse(ready?.lastTransitionTime ?? "") / 1000 || Date.now() / 1000 };
+}
+
+function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSelect: (key: string) => void }) {
   const { kind, name, namespace, creationTimestamp } = shown.parent;
   const ready = condition(shown, "Ready");
   const isReady = ready?.status === "True";
-  const group = isReady ? "ready" : condition(shown, "Stalled") ? "failed" : ready ? "working" : "unknown";
+  const group = groupOfParent(shown);
   const children = shown.order.filter((key) => shown.nodes[key]?.depth === 1);
   const current = children.filter((key) => groupOf(shown.nodes[key]?.state) === "ready").length;
-  const first = (ready?.message ?? "").split("; ")[0];
+  const first = (ready?.message ?? "").split("; ")[0] ?? "";
   const parent = `${kind.toLowerCase()}/${name}`;
+  // The message begins with the child that it is about.
+  const about = useMemo(
+    () => rows.find(({ key, node }) => shown.nodes[key] !== undefined && node.name && first.startsWith(`${node.kind} ${node.namespace ? `${node.namespace}/` : ""}${node.name}:`)),
+    [rows, first],
+  );
+  const rest = about ? first.slice(first.indexOf(":")) : first;
   return (
     <section class="head">
       <div>
         <h1>{kind} {name}</h1>
         <p class="why"><State state={ready?.reason ?? "Unknown"} group={group} />{condition(shown, "Suspended") && <span class="dim"> · suspended</span>}{" "}
-          {!isReady && <span>{first}</span>}{!isReady && ready?.lastTransitionTime && <span class="faint"> · for {age(ready.lastTransitionTime, now.value)}</span>}</p>
+          {!isReady && <span>{about && <button type="button" class="plain link" onClick={() => onSelect(about.key)}>{about.node.kind} {about.node.name}</button>}{rest}{about?.line && <span class="faint"> · <code>{about.line}</code></span>}</span>}{!isReady && ready?.lastTransitionTime && <span class="faint"> · for {age(ready.lastTransitionTime, now.value)}</span>}</p>
         {shown.notes.map((note) => <p class="small dim" key={note}>{note}</p>)}
       </div>
       <div class="facts">
         {namespace && <span>{namespace}</span>}<span>created {age(creationTimestamp, now.value)} ago</span><span>{current} of {children.length} children ready</span>
+        <a class="link narrow" href={`/ui/${withQuery({ child: "", tab: "conditions" })}`}>Conditions, events, dry run</a>
         <Copy text={command("tree", parent, namespace ? "-n" : "", namespace ?? "")}>Copy as command</Copy>
       </div>
     </section>
@@ -137,7 +169,7 @@ function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
   const drawn = useMemo(() => arcs(rows, edges, selected), [rows, edges, selected]);
   return (
     <section class="tree" aria-label="Objects">
-      <div class="row head" aria-hidden="true"><span>Object</span><span>Needs</span><span>State</span><span class="num">Age</span></div>
+      <div class="row head" aria-hidden="true"><span>Object</span><span>Needs</span><span>State</span><span class="num">Ready</span><span class="num">Age</span></div>
       <div class="rows" ref={box} onScroll={measure} tabIndex={0} role="tree" aria-label={`Objects of ${shown.parent.kind} ${shown.parent.name}`} aria-activedescendant={selected ? rowId(selected) : undefined}>
         <div class="all" style={{ height: `${total}px` }}>
           {rows.slice(from, to).map((row) => <Row key={row.key} row={row} on={row.key === selected} onSelect={onSelect} onToggle={onToggle} />)}
@@ -164,7 +196,7 @@ function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSel
   const flash = useFlash(`${node.state} ${node.message} ${node.restarts}`);
   const style = { top: `${row.top}px`, height: `${row.height}px` };
   const click = () => (row.fold ? onToggle(row.key, !row.open) : onSelect(row.key));
-  const restarts = node.restarts ? `restarted ${node.restarts} time${node.restarts > 1 ? "s" : ""}` : "";
+  const restarted = node.restarts && node.restartedAt ? `last ${age(node.restartedAt, now.value)} ago` : "";
   return (
     <div id={rowId(row.key)} class={`row ${on ? "on" : ""} ${flash ? "flash" : ""}`} style={style} role="treeitem" aria-level={row.depth} aria-selected={on} aria-expanded={row.fold ? row.open : undefined} onClick={click}>
       <span class="name">
@@ -173,26 +205,52 @@ function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSel
       </span>
       <span />
       {row.external ? <span class="faint">–</span> : <State state={node.kind === "Pod" && node.state === "Current" ? "Ready" : node.state ?? ""} />}
+      <span class="num dim">{row.pods}</span>
       <span class="num dim">{age(node.creationTimestamp, now.value) || "–"}</span>
-      {row.reason && <span class="reason" style={{ paddingLeft: `${row.depth * 18}px` }} title={row.reason}>{[row.reason, restarts, node.since && `for ${age(node.since, now.value)}`].filter(Boolean).join(" · ")}</span>}
+      {row.reason && <span class="reason" style={{ paddingLeft: `${row.depth * 18}px` }} title={row.reason}>{[row.reason, restarted, row.line, node.since && `for ${age(node.since, now.value)}`].filter(Boolean).join(" · ")}</span>}
     </div>
   );
 }
 
-function Conditions({ shown }: { shown: Parent }) {
+const PARENT_TABS = [["conditions", "Conditions"], ["events", "Events"], ["history", "History"], ["change", "Would change"]] as const;
+
+interface SideProps { path: string; shown: Parent; tab: string; details: { value: Details | null; error: string }; onSelect: (key: string) => void }
+
+/** What is known of the parent itself. */
+function Side({ path, shown, tab, details, onSelect }: SideProps) {
+  const chosen = PARENT_TABS.find(([id]) => id === tab)?.[0] ?? "conditions";
+  const { kind, name, namespace } = shown.parent;
   return (
-    <section class="side" aria-label="Conditions">
-      <div class="top"><b>Conditions</b></div>
-      <dl class="conditions">
-        {shown.parent.conditions.map((each) => (
-          <div key={each.type}>
-            <dt>{each.type} <span class="dim">{each.status}</span> <span class="faint">{each.reason}{each.lastTransitionTime && ` · ${age(each.lastTransitionTime, now.value)}`}</span></dt>
-            <dd>{(each.message ?? "").split("; ").map((part) => <p key={part}>{part}</p>)}</dd>
-          </div>
-        ))}
-      </dl>
-      {shown.parent.conditions.length === 0 && <p class="empty">The operator has not reported anything yet.</p>}
+    <section class="side" aria-label={`${kind} ${name}`}>
+      <div class="top">
+        <div><b>{kind} {name}</b> <span class="dim">{namespace}</span></div>
+        {chosen === "change" && <Copy quiet text={command("diff", `${kind.toLowerCase()}/${name}`, namespace ? "-n" : "", namespace ?? "")}>copy as command</Copy>}
+        <button type="button" class="plain narrow" aria-label="Close" onClick={() => go(withQuery({ tab: "" }), { replace: true })}>×</button>
+      </div>
+      <Tabs tabs={PARENT_TABS.map(([id, label]) => [id, label, id === "events" ? details.value?.events.length ?? 0 : 0] as const)} chosen={chosen} />
+      {chosen === "conditions" ? <Conditions conditions={shown.parent.conditions} empty="The operator has not reported anything yet." />
+        : chosen === "events" ? <EventsOf details={details} />
+        : chosen === "history" ? <History entries={shown.timeline} onSelect={onSelect} />
+        : <ParentChanges path={path} />}
     </section>
+  );
+}
+
+function EventsOf({ details }: { details: { value: Details | null; error: string } }) {
+  if (details.error) return <p class="message" role="alert">{details.error}</p>;
+  if (details.value === null) return <p class="empty">Reading them …</p>;
+  return <Events events={details.value.events} notes={details.value.notes} />;
+}
+
+function Tabs({ tabs, chosen }: { tabs: readonly (readonly [string, string, number])[]; chosen: string }) {
+  return (
+    <div class="tabs" role="tablist">
+      {tabs.map(([id, label, count], at) => (
+        <button type="button" key={id} role="tab" aria-selected={chosen === id} class={chosen === id ? "on" : ""} onClick={() => go(withQuery({ tab: at === 0 && id === "manifest" ? "" : id }), { replace: true })}>
+          {label}{count > 0 && <> <span class="faint">{count}</span></>}
+        </button>
+      ))}
+    </div>
   );
 }
 
@@ -200,9 +258,18 @@ interface ChildProps { path: string; parent: Parent; row: TreeRow; edges: Edge[]
 
 function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
   const { node, key } = row;
-  const tab = place.value.query.get("tab") ?? "manifest";
   const needs = edges.filter((edge) => edge.source === key), needed = edges.filter((edge) => edge.target === key);
-  const tabs = [["manifest", "Manifest", 0], ["needs", "Needs", needs.length], ["needed", "Needed by", needed.length]] as const;
+  const version = `${node.state} ${node.message} ${node.restarts}`;
+  const exists = node.uid !== undefined || node.depth > 1;
+  const beat = useBeat(EVENTS_BEAT);
+  const details = useRead<Details>(exists ? `${path}/details?child=${encodeURIComponent(key)}` : "", `${beat} ${version}`);
+  const own = node.depth === 1;
+  const tabs = ([
+    ["manifest", "Manifest", 0, own], ["change", "Would change", 0, own], ["conditions", "Conditions", details.value?.conditions.length ?? 0, true], ["events", "Events", details.value?.events.length ?? 0, true],
+    ["needs", "Needs", needs.length, own], ["needed", "Needed by", needed.length, own], ["history", "History", 0, own],
+  ] as const).flatMap(([id, label, count, shown]) => (shown ? [[id, label, count] as const] : []));
+  const wanted = place.value.query.get("tab") ?? "";
+  const tab = tabs.find(([id]) => id === wanted)?.[0] ?? tabs[0]![0];
   const { kind, name, namespace } = parent.parent;
   return (
     <section class="side" aria-label={`${node.kind} ${node.name}`}>
@@ -213,15 +280,15 @@ function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
         <button type="button" class="plain" aria-label="Close" onClick={onClose}>×</button>
       </div>
       {node.message && groupOf(node.state) !== "ready" && <p class="message">{node.message}</p>}
-      <div class="tabs" role="tablist">
-        {tabs.map(([id, label, count]) => (
-          <button type="button" key={id} role="tab" aria-selected={tab === id} class={tab === id ? "on" : ""} onClick={() => go(withQuery({ tab: id === "manifest" ? "" : id }), { replace: true })}>
-            {label} {count > 0 && <span class="faint">{count}</span>}
-          </button>
-        ))}
-      </div>
-      {tab === "manifest" ? <Manifest path={path} child={key} version={`${node.state} ${node.message}`} node={node} />
-        : <Edges edges={tab === "needs" ? needs : needed} end={tab === "needs" ? "target" : "source"} parent={parent} onSelect={onSelect} />}
+      <Tabs tabs={tabs} chosen={tab} />
+      {tab === "manifest" ? <Manifest path={path} child={key} version={version} node={node} />
+        : tab === "change" ? <ChildChanges path={path} child={key} version={version} />
+        : tab === "history" ? <History entries={parent.timeline} child={key} onSelect={onSelect} />
+        : tab === "needs" || tab === "needed" ? <Edges edges={tab === "needs" ? needs : needed} end={tab === "needs" ? "target" : "source"} parent={parent} onSelect={onSelect} />
+        : !exists ? <p class="empty">It does not exist yet.</p>
+        : tab === "events" ? <EventsOf details={details} />
+        : details.value === null ? <p class="empty">{details.error || "Reading it …"}</p>
+        : <>{details.value.readiness && <Readiness readiness={details.value.readiness} />}<Conditions conditions={details.value.conditions} empty="It has no conditions." /></>}
     </section>
   );
 }
@@ -287,13 +354,21 @@ function Manifest({ path, child, version, node }: { path: string; child: string;
       <div class="code" tabIndex={0}>
         {lines.map((line, at) => (
           <div key={at}>
-            <span class="g" title={writer(line, false)}>{writer(line, true)}</span><i class={colour(line)} aria-hidden="true" />
+            <Writer line={line} /><i class={colour(line)} aria-hidden="true" />
             <span>{text(line.text)}{line.origin && line.origin !== "literal" && <span class="from">{line.origin}</span>}</span>
           </div>
         ))}
       </div>
     </>
   );
+}
+
+/** Who wrote a line: a line of ours is a link to the template. */
+function Writer({ line }: { line: ManifestLine }) {
+  const title = writer(line, false), text = writer(line, true), folder = line.file?.split("/")[0] ?? "";
+  if (line.writer !== "template" || !folder || folder.startsWith("_")) return <span class="g" title={title}>{text}</span>;
+  const query = new URLSearchParams({ file: line.file!, line: String(line.line) });
+  return <a class="g" title={title} href={`/ui/folders/${encodeURIComponent(folder)}?${query}`}>{text}</a>;
 }
 
 /** Who wrote a line. Times and whole paths are in its title. */

@@ -110,6 +110,7 @@ const KEYS: [string, string][] = [
   ["j  k", "next, previous line"],
   ["Enter", "open the line"],
   ["→  ←", "unfold, fold"],
+  ["+  −", "zoom the timeline that has the focus; ← → choose a mark"],
   ["/", "find"],
   ["u", "back to the overview"],
   ["Esc", "close, clear"],

@@ -30,6 +30,9 @@ export function withQuery(changes: Record<string, string>): string {
   return place.value.path + (text ? `?${text}` : "");
 }
 
+/** How the address of a folder's timeline ends. */
+export const TIMELINE = "/timeline";
+
 export const parentAddress = (key: string): string => `parents/${key.split("/").map(encodeURIComponent).join("/")}`;
 
 /** Follow links of this page without loading it again. */

@@ -16,6 +16,10 @@ export interface TreeRow {
   /** Whether it is the last one of its siblings, for each level down to its own. */
   ends: boolean[];
   reason: string;
+  /** `2/3`: how many of the pods below it are ready; "" without any. */
+  pods: string;
+  /** The template line that makes it wait, "" where it doesn't. */
+  line: string;
   /** The label of folded siblings; "" for an object. */
   fold: string;
   open: boolean;
@@ -25,7 +29,7 @@ export interface TreeRow {
   height: number;
 }
 
-interface Branch { key: string; node: TreeNode; below: Branch[]; well: boolean }
+interface Branch { key: string; node: TreeNode; below: Branch[]; well: boolean; pods: number; ready: number }
 
 /** The rows of a parent's children; `opened` are the folds that the reader opened. */
 export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<string>): TreeRow[] {
@@ -33,6 +37,15 @@ export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<stri
   const add = (row: Omit<TreeRow, "top" | "height">): void => {
     const last = rows.at(-1);
     rows.push({ ...row, top: last ? last.top + last.height : 0, height: ROW + (row.reason ? REASON : 0) });
+  };
+  const lines = new Map<string, Edge>();
+  for (const edge of edges) {
+    const known = lines.get(edge.source);
+    if (edge.file && (known === undefined || (!blocks(parent, known) && blocks(parent, edge)))) lines.set(edge.source, edge);
+  }
+  const line = ({ key, node }: Branch): string => {
+    const edge = node.state === "Waiting" ? lines.get(key) : undefined;
+    return edge === undefined ? "" : `${edge.file?.split("/").at(-1)}:${edge.line}`;
   };
   const walk = (branches: Branch[], ends: boolean[], above: string): void => {
     const groups = foldable(branches);
@@ -43,10 +56,10 @@ export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<stri
       if (group !== undefined && group.first === branch.key) {
         const open = opened.has(fold(above, group));
         const node = { ...branch.node, name: "" };
-        add({ key: fold(above, group), node, depth: ends.length + 1, ends: [...ends, end && !open], reason: "", fold: plural(group.keys.size, branch.node.kind), open, external: false });
+        add({ key: fold(above, group), node, depth: ends.length + 1, ends: [...ends, end && !open], reason: "", pods: branch.node.kind === "Pod" ? `${group.keys.size}/${group.keys.size}` : "", line: "", fold: plural(group.keys.size, branch.node.kind), open, external: false });
         if (!open) return;
       }
-      add({ key: branch.key, node: branch.node, depth: ends.length + 1, ends: [...ends, end], reason: reason(branch.node), fold: "", open: true, external: false });
+      add({ key: branch.key, node: branch.node, depth: ends.length + 1, ends: [...ends, end], reason: reason(branch.node), pods: branch.pods ? `${branch.ready}/${branch.pods}` : "", line: line(branch), fold: "", open: true, external: false });
       walk(branch.below, [...ends, end], branch.key);
     });
   };
@@ -55,7 +68,7 @@ export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<stri
   walk(branches(parent), [], "");
   if (rows.length && outside.length) rows.filter((row) => row.depth === 1).forEach((row) => (row.ends[0] = false));
   outside.forEach((target, at) => add({
-    key: target, node: outsideNode(target), depth: 1, ends: [at === outside.length - 1], reason: "", fold: "", open: true, external: true,
+    key: target, node: outsideNode(target), depth: 1, ends: [at === outside.length - 1], reason: "", pods: "", line: "", fold: "", open: true, external: true,
   }));
   return rows;
 }
@@ -68,13 +81,16 @@ function branches(parent: Parent): Branch[] {
   for (const key of parent.order) {
     const node = parent.nodes[key];
     if (node === undefined) continue;
-    const branch = { key, node, below: [], well: false };
+    const branch = { key, node, below: [], well: false, pods: 0, ready: 0 };
     path.length = Math.min(path.length, node.depth - 1);
     (path.at(-1)?.below ?? roots).push(branch);
     path.push(branch);
   }
   const judge = (branch: Branch): boolean => {
     const below = branch.below.map(judge).every(Boolean);
+    const own = branch.node.kind === "Pod" ? 1 : 0;
+    branch.pods = branch.below.reduce((sum, each) => sum + each.pods, own);
+    branch.ready = branch.below.reduce((sum, each) => sum + each.ready, own && groupOf(branch.node.state) === "ready" ? 1 : 0);
     return (branch.well = groupOf(branch.node.state) === "ready" && !branch.node.restarts && below);
   };
   roots.forEach(judge);
@@ -87,7 +103,15 @@ function foldable(siblings: Branch[]): { kind: string; keys: Set<string>; first:
     .map(([kind, found]) => ({ kind, keys: new Set(found.map(({ key }) => key)), first: found[0]!.key }));
 }
 
-const reason = (node: TreeNode): string => (groupOf(node.state) === "ready" ? "" : node.message ?? "");
+/** Why an object isn't well, and how often the containers of a pod restarted; "" for one that is well. */
+const reason = (node: TreeNode): string =>
+  [groupOf(node.state) === "ready" ? "" : node.message ?? "", node.restarts ? `restarted ${plural(node.restarts, "time")}` : ""].filter(Boolean).join(" · ");
+
+/** Whether an edge leads to what isn't ready, or isn't there. */
+const blocks = (parent: Parent, edge: Edge): boolean => {
+  const node = parent.nodes[edge.target];
+  return node === undefined || groupOf(node.state) !== "ready";
+};
 
 /** A target that is no child: an object of another owner, or a question such as `every NeonBranch in default`. */
 function outsideNode(target: string): TreeNode {

@@ -85,24 +85,37 @@ def readiness(
     `reports_status` says that a controller writes the status of the object's kind, so that the object isn't ready
     before. kstatus doesn't know this, and returns Current.
     """
+    return _judged(body, now, reports_status, ready_when)[1]
+
+
+def rule_of(body: Body, now: float, *, reports_status: bool = False, ready_when: Predicate | None = None) -> str:
+    """The rule that `readiness` with these arguments follows, in words."""
+    return _judged(body, now, reports_status, ready_when)[0]
+
+
+def _judged(body: Body, now: float, reports_status: bool, ready_when: Predicate | None) -> tuple[str, Readiness]:
     metadata = body.get("metadata", {})
     if metadata.get("deletionTimestamp"):
-        return Readiness(ReadinessState.TERMINATING, "is being deleted")
+        return "its deletion", Readiness(ReadinessState.TERMINATING, "is being deleted")
     if ready_when is not None:
-        return _by_predicate(body, ready_when)
+        return f"ready-when {ready_when.text}", _by_predicate(body, ready_when)
     observed = _status(body).get("observedGeneration")
     if isinstance(observed, int) and observed != metadata.get("generation", observed):
-        return _in_progress(_OUTDATED)
+        return "status.observedGeneration", _in_progress(_OUTDATED)
     if (reconciling := _condition(body, "Reconciling")) and reconciling.get("status") == "True":
-        return _in_progress(_condition_text(reconciling))
+        return "its condition Reconciling", _in_progress(_condition_text(reconciling))
     if (stalled := _condition(body, "Stalled")) and stalled.get("status") == "True":
-        return _failed(_condition_text(stalled))
+        return "its condition Stalled", _failed(_condition_text(stalled))
     if reports_status and not _status(body):
-        return _without_status(metadata, now)
+        return "its first status", _without_status(metadata, now)
     if reports_status and _is_outdated(body):
-        return _in_progress(_OUTDATED)
+        return "observedGeneration of its condition Ready", _in_progress(_OUTDATED)
     kind = GroupKind.of(body.get("apiVersion", ""), body.get("kind", ""))
-    return RULES.get(kind, _ready_condition)(body, now)
+    rule = RULES.get(kind)
+    if rule is not None:
+        return _RULE_NAMES[kind], rule(body, now)
+    ready = _condition(body, "Ready")
+    return ("it exists" if ready is None else "its condition Ready"), _ready_condition(ready)
 
 
 def _by_predicate(body: Body, ready_when: Predicate) -> Readiness:
@@ -131,8 +144,7 @@ def _is_outdated(body: Body) -> bool:
     return isinstance(observed, int) and observed < generation
 
 
-def _ready_condition(body: Body, _now: float) -> Readiness:
-    ready = _condition(body, "Ready")
+def _ready_condition(ready: Mapping[str, Any] | None) -> Readiness:
     if ready is None or ready.get("status") == "True":
         return CURRENT
     return _in_progress(_condition_text(ready))
@@ -331,6 +343,8 @@ RULES: Mapping[GroupKind, Rule] = {
     GroupKind("batch", "Job"): _job,
     GroupKind("policy", "PodDisruptionBudget"): _pod_disruption_budget,
 }
+
+_RULE_NAMES = {kind: f"the rule for {kind}" for kind in RULES}
 
 
 def _in_progress(message: str) -> Readiness:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.objects.predicate import Judgement, Predicate
-from ssa_operator.objects.readiness.rules import UNSCHEDULABLE_GRACE, ReadinessState, readiness
+from ssa_operator.objects.readiness.rules import UNSCHEDULABLE_GRACE, ReadinessState, readiness, rule_of
 
 CURRENT, IN_PROGRESS, FAILED, TERMINATING = (
     ReadinessState.CURRENT,
@@ -362,3 +362,23 @@ def test_a_status_that_is_written_or_not_awaited_is_never_called_unwritten(
 @given(ages=st.lists(st.floats(-1, 2 * max(SILENCE, UNSCHEDULABLE_GRACE)), min_size=2))
 def test_time_alone_makes_no_object_usable(live: dict[str, Any], ages: list[float]) -> None:
     assert not any(readiness(live, NOON + age, reports_status=True).usable for age in ages)
+
+
+@pytest.mark.parametrize(
+    ("live", "reports_status", "rule"),
+    [
+        ({**deployment(**FULL), "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, False, "its deletion"),
+        (deployment(observedGeneration=1), False, "status.observedGeneration"),
+        (deployment(**FULL), False, "the rule for Deployment.apps"),
+        (body("v1 Pod", phase="Running"), False, "the rule for Pod"),
+        (body("example.com/v1 Web", conditions=[condition("Stalled")]), False, "its condition Stalled"),
+        (body("example.com/v1 Web", conditions=[condition("Ready")]), False, "its condition Ready"),
+        (body("example.com/v1 Web"), True, "its first status"),
+        (body("v1 ConfigMap"), False, "it exists"),
+    ],
+)
+def test_the_rule_that_judged_an_object_has_a_name(live: dict[str, Any], reports_status: bool, rule: str) -> None:
+    assert rule_of(live, NOON, reports_status=reports_status) == rule
+    assert rule_of(
+        live, NOON, reports_status=reports_status, ready_when=Predicate("true", lambda _: Judgement(True))
+    ) == (rule if rule == "its deletion" else "ready-when true")

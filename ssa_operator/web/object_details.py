@@ -1,0 +1,170 @@
+"""What is known of one object beside its lines: its conditions, its Events, and the rule that judged it.
+
+Promises:
+- The readiness is the one that the operator finds, by the rule that it uses.
+- Only the parent, its live children and what these own are shown, so that a page of a parent reads no other object.
+- If an object holds a Secret's content, the texts of its conditions and Events are hidden, because they may quote it.
+  So are those of the objects below it.
+- If the operator may not list Events, a note names the permission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.request import Scope
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.messages import visible_line
+from ssa_operator.objects.readiness.rules import readiness, rule_of
+from ssa_operator.objects.secret_fields import HIDDEN
+from ssa_operator.reconcile.parent_state import Parents
+from ssa_operator.reconcile.status.child_status import STATUS_HIDDEN
+from ssa_operator.reconcile.step import Step
+from ssa_operator.tools.connection.object_reference import FoundObject
+from ssa_operator.tools.plan.preview import Preview
+from ssa_operator.tools.tree.tree_view import conditions_of
+
+CORE_EVENTS = Resource(group="", version="v1", kind="Event", plural="events", namespaced=True)
+"""Only the core API selects Events by the object that they are about."""
+
+MAX_EVENTS = 50
+
+MAX_OWNERS = 4
+"""Owners between an object and the child that it is below."""
+
+_TEXTS = ("type", "status", "reason", "message", "lastTransitionTime")
+
+
+async def details_of_parent(client: Client, found: FoundObject, *, events: bool) -> dict[str, Any]:
+    """The conditions and Events of a parent. `events` says whether the reader may list Events."""
+    return {"conditions": _conditions(found.live, hidden=False)} | await _events(
+        client, found.live, hidden=found.resource.confidential, allowed=events
+    )
+
+
+async def details_of_child(
+    preview: Preview,
+    client: Client,
+    mapper: RESTMapper,
+    parents: Parents,
+    found: FoundObject,
+    child: Identity,
+    now: float,
+    *,
+    events: bool,
+) -> dict[str, Any] | None:
+    """The conditions, the Events and the readiness of a child or of an object below one, None if it is neither. Raises
+    ApiError.
+    """
+    planned = await preview.plan(parents.parent(found.live))
+    steps = {step.identity: step for step in preview.steps(planned)}
+    own = {live.identity: live for live in planned.observed.children.own}
+    own |= {identity: step.live for identity, step in steps.items() if step.live is not None}
+    live = own.get(child)
+    top, step = child, steps.get(child)
+    if live is None:
+        read = await _read(client, mapper, child)
+        above = await _child_above(client, mapper, read, own) if read is not None else None
+        if read is None or above is None:
+            return None
+        live, top = read, above
+    hidden = bool(planned.secrets.of(top)) or child.group_kind == GroupKind("", "Secret")
+    return {
+        "conditions": _conditions(live, hidden=hidden),
+        "readiness": _readiness(live, step, now, hidden=hidden),
+    } | await _events(client, live, hidden=hidden, allowed=events)
+
+
+def _readiness(live: LiveObject, step: Step | None, now: float, *, hidden: bool) -> dict[str, str]:
+    if step is None:
+        found, rule = readiness(live.body, now), rule_of(live.body, now)
+    else:
+        found = step.readiness_of(live, now)
+        rule = rule_of(live.body, now, reports_status=step.reports_status, ready_when=step.rule)
+        if hidden and step.rule is not None:
+            rule = f"ready-when {HIDDEN}"
+    message = STATUS_HIDDEN if hidden and found.message else found.message
+    return {"state": found.state.value, "rule": rule} | ({"message": message} if message else {})
+
+
+def _conditions(live: LiveObject, *, hidden: bool) -> list[dict[str, str]]:
+    """The conditions of any object, with their texts alone."""
+    return [
+        {
+            part: STATUS_HIDDEN if hidden and part == "message" else each[part]
+            for part in _TEXTS
+            if isinstance(each.get(part), str) and each[part]
+        }
+        for each in conditions_of(live)
+    ]
+
+
+async def _events(client: Client, live: LiveObject, *, hidden: bool, allowed: bool) -> dict[str, Any]:
+    if not allowed:
+        return {"events": [], "notes": ["Events are not shown, because you may not list them"]}
+    namespace = live.identity.namespace or "default"
+    scope = Scope(CORE_EVENTS, namespace, field_selector=f"involvedObject.uid={live.uid}")
+    try:
+        lives, _ = await client.list_scope(scope)
+    except ApiError as error:
+        if not error.forbidden:
+            raise
+        return {"events": [], "notes": ["Events are not shown, because the operator may not list them"]}
+    found = sorted((_event(each.body, hidden=hidden) for each in lives), key=lambda each: str(each["time"]))
+    return {"events": found[::-1][:MAX_EVENTS], "notes": []}
+
+
+def _event(body: Mapping[str, Any], *, hidden: bool) -> dict[str, Any]:
+    """What a page shows of an Event, as the core API has it."""
+    series, source = _mapping(body.get("series")), _mapping(body.get("source"))
+    times = (series.get("lastObservedTime"), body.get("lastTimestamp"), body.get("eventTime"))
+    created = body.get("metadata", {}).get("creationTimestamp")
+    numbers = [each for each in (series.get("count"), body.get("count")) if isinstance(each, int)]
+    data = {
+        "type": str(body.get("type") or "Normal"),
+        "reason": visible_line(str(body.get("reason") or "")),
+        "note": STATUS_HIDDEN if hidden else visible_line(str(body.get("message") or "").strip()),
+        "time": max((time for time in (*times, created) if isinstance(time, str)), default=""),
+        "reporter": visible_line(str(body.get("reportingComponent") or source.get("component") or "")),
+    }
+    return data | ({"count": max(numbers)} if max(numbers, default=1) > 1 else {})
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+async def _read(client: Client, mapper: RESTMapper, identity: Identity) -> LiveObject | None:
+    try:
+        resource = await mapper.resource(identity.group_kind)
+    except UnknownKind:
+        return None
+    return await client.find(resource, identity.name, identity.namespace)
+
+
+async def _child_above(
+    client: Client, mapper: RESTMapper, live: LiveObject, children: Mapping[Identity, LiveObject]
+) -> Identity | None:
+    """The child of the parent that an object is below, None if it is below none."""
+    uids = {child.uid: identity for identity, child in children.items()}
+    current: LiveObject | None = live
+    for _ in range(MAX_OWNERS):
+        if current is None:
+            return None
+        owners = sorted(current.owner_references, key=lambda each: not each.controller)
+        if above := next((uids[owner.uid] for owner in owners if owner.uid in uids), None):
+            return above
+        if not owners:
+            return None
+        group, _version = split_api_version(owners[0].api_version)
+        owner = Identity(group, owners[0].kind, current.identity.namespace, owners[0].name)
+        current = await _read(client, mapper, owner)
+        if current is not None and current.uid != owners[0].uid:
+            return None
+    return None
