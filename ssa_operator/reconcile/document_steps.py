@@ -35,7 +35,8 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         missing = group_kind(document)
         hint = unknown_kind_hint(missing.group, missing.kind)
         reason = f"can't be applied: the cluster has no kind {missing}; {hint}"
-        return refused_step(provisional, reason, document, FailureReason.APPLY_FAILED)
+        step = refused_step(provisional, reason, document, FailureReason.APPLY_FAILED)
+        return replace(step, location=document.location_of(("apiVersion" if hint.startswith("it is in") else "kind",)))
     rules = Rules(
         namespaced=kind.namespaced,
         cluster_scope=observed.settings.cluster_scope,
