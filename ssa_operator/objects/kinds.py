@@ -96,6 +96,12 @@ class ServedKind(Struct, frozen=True):
     namespaced: bool
 
 
+def is_in_no_kubernetes(group: str, kind: str) -> bool:
+    """Whether a group is one of Kubernetes' own and lacks the kind, so that waiting does not help."""
+    kinds = {(split_api_version(each.api_version)[0], each.kind) for each in BUILT_IN_KINDS}
+    return (group, kind) not in kinds and any(group == each for each, _ in kinds)
+
+
 def unknown_kind_hint(group: str, kind: str) -> str:
     """What to do about a kind that the cluster doesn't serve: an instruction or a question, to follow a semicolon."""
     if "." in group and not group.endswith(".k8s.io"):

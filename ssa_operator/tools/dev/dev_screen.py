@@ -7,7 +7,7 @@ Promises:
 - The selected line is always visible.
 - States and ages stand in columns.
 - An error is shown once, with its file and line, as long as it lasts: not again as a message or an Event. Events are
-  shown with the newest last. Without errors the first warning of `check` is shown.
+  shown with the newest last. Without errors the first warning of `check` is shown. The first error or warning is shown whole.
 - Drawing changes nothing.
 """
 
@@ -78,7 +78,7 @@ def draw(state: ScreenState, scene: Scene, rows: Sequence[Row], size: tuple[int,
     head += [Text(scene.cluster_note, "yellow")] if scene.cluster_note and not scene.outage else []
     height_left = height - 1 - len(head)
     free = max(height_left - MIN_TREE - (len(message) + 1 if message else 0), 0)
-    remarks = _remarks(scene, place_of(words), min(EVENT_LINES, max(free - 1, 0)))
+    remarks = _remarks(scene, place_of(words), (width, min(EVENT_LINES, max(free - 1, 0))))
     below = [_rule("", width), *(Text(line) for line in message)] if message else []
     below += [_rule("Errors and Events", width), *remarks] if remarks else []
     room = max(height_left - len(below), 1)
@@ -167,21 +167,25 @@ def _rule(title: str, width: int) -> Text:
     return Text((f"── {title} " if title else "").ljust(width, "─"), "dim")
 
 
-def _remarks(scene: Scene, selected: str, room: int) -> list[Text]:
+def _remarks(scene: Scene, selected: str, size: tuple[int, int]) -> list[Text]:
     """The newest Events, and after them the first errors that last, without those that the screen shows elsewhere: by
-    the place that the selected line's message names. At most `room` lines; errors take precedence.
+    the place that the selected line's message names. They fit into `size`, a width and a number of lines. Errors take
+    precedence, and the first one is shown whole.
     """
     from rich.text import Text
 
+    width, room = size
     errors = [] if scene.outage else scene.problems
     places = {*map(place_of, errors), selected}
     events = [event for event in scene.events if place_of(str(event.get("note", ""))) not in places]
     texts = [Text(event_text(event), "yellow" if event.get("type") == "Warning" else "") for event in events]
-    shown = [Text(one_line(each), "red") for each in errors if place_of(each) != selected][:room]
+    urgent, colour = [one_line(each) for each in errors if place_of(each) != selected], "red"
     # An error is more urgent than any warning.
     if scene.warnings and not errors:
         more = f" (c shows all {len(scene.warnings)})" if len(scene.warnings) > 1 else ""
-        shown = [Text(one_line(scene.warnings[0]) + more, "yellow")][:room]
+        urgent, colour = [one_line(scene.warnings[0]) + more], "yellow"
+    whole = textwrap.wrap(urgent[0], width)[:MESSAGE_LINES] if urgent else []
+    shown = [Text(each, colour) for each in [*whole, *urgent[1:]][:room]]
     return [*texts[max(len(texts) - room + len(shown), 0) :], *shown]
 
 

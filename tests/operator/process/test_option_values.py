@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.operator.process.option_values import check_folders
+from ssa_operator.operator.process.option_values import check_crd_folders, check_folders
 from ssa_operator.operator.process.streams import CommandError
 
 BEGIN = "`ssa-operator new KIND --group example.com`"
@@ -15,6 +15,12 @@ BEGIN = "`ssa-operator new KIND --group example.com`"
 def test_a_missing_templates_folder_gets_the_command_that_writes_the_first(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="with --templates, or begin with") as error:
         check_folders([tmp_path / "templates"])
+    assert BEGIN in str(error.value)
+
+
+def test_a_missing_folder_of_crds_gets_it_too(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"with --crds, or begin with") as error:
+        check_crd_folders([tmp_path / "crds"])
     assert BEGIN in str(error.value)
 
 

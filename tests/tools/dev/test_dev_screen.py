@@ -391,6 +391,9 @@ def test_without_errors_the_first_warning_is_shown() -> None:
     on = Scene(parents=[parent()], findings=found)
     assert shown(ScreenState(), on)[-2] == "warning: one [latest-image] (c shows all 2)"
     assert shown(ScreenState(), replace(on, errors=["bad"]))[-2] == "bad"
+    long = replace(on, errors=["long " * 20 + "end", "b.yaml:1: " + "other " * 20])
+    assert " ".join(shown(ScreenState(), long)[-4:-2]) == "long " * 20 + "end", "the first error is shown whole"
+    assert shown(ScreenState(), long)[-2].endswith("…")
 
 
 def test_of_many_errors_the_first_are_shown() -> None:
