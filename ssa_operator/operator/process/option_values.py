@@ -7,6 +7,7 @@ Promises:
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -201,6 +202,14 @@ def seconds_of(option: str, text: str) -> float:
         return parse_duration(text)
     except ValueError as error:
         raise CommandError(f"{option}: {error}", code=2) from error
+
+
+def timeout_of(given: str | float) -> float:
+    """The seconds of `--timeout`: a number of them, or a duration as kubectl and Helm take it. Raises CommandError."""
+    with contextlib.suppress(ValueError):
+        if (seconds := float(given)) >= 0:
+            return seconds
+    return seconds_of("--timeout", str(given))
 
 
 def address(listen: str, option: str = "--listen") -> tuple[str | None, int] | None:

@@ -7,7 +7,7 @@ Promises:
 - The selected line is always visible.
 - States and ages stand in columns.
 - An error is shown once, with its file and line, as long as it lasts: not again as a message or an Event. Events are
-  shown with the newest last. Without errors the first warning of `check` is shown. The first error or warning is shown whole.
+  shown with the newest last. Without errors the first warning of `check` is shown. The first of both is shown whole.
 - Drawing changes nothing.
 """
 
