@@ -17,6 +17,7 @@ from jinja2.environment import TemplateModule
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.utils import missing
 
+from ssa_operator.objects.declared_fields import DECLARE, declared_siblings, first_undeclared
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, misspelt_field
@@ -29,7 +30,6 @@ from ssa_operator.rendering.values.python_errors import translate_error
 from ssa_operator.rendering.values.secrecy import HIDDEN_ERROR, quotes_content
 from ssa_operator.rendering.values.undefined import MissingFieldError, path_of
 from ssa_operator.rendering.yaml.nodes import DocumentError
-from ssa_operator.schema.declared_fields import DECLARE, declared_siblings, first_undeclared
 
 _CHAIN_LIMIT = 8
 _ASSIGNED = (

@@ -17,11 +17,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.objects.declared_fields import DECLARE, declared_siblings, first_undeclared
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, misspelt_field
 from ssa_operator.objects.template_contents import PossibleField
-from ssa_operator.schema.declared_fields import DECLARE, declared_siblings, first_undeclared
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, Schema
 from ssa_operator.tools.findings.field_findings import field_finding
 from ssa_operator.tools.findings.findings import Finding

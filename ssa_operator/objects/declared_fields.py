@@ -9,10 +9,12 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.schema.crd_schema import Schema
+
+Schema: TypeAlias = Mapping[str, Any]
+"""A structural schema (openAPIV3Schema), or a part of one."""
 
 DECLARE = "declare it, or remove it"
 """What to do about an undeclared field that is similar to no declared one."""
