@@ -286,10 +286,10 @@ def _usage(error: UsageError) -> str:
 def _option_hint(error: NoSuchOption) -> str | None:
     """What to write instead of an unknown option: by its meaning in other tools, and then by its spelling."""
     from ssa_operator.cli.other_words import option_hint
+    from ssa_operator.objects.messages import did_you_mean
 
     known = [name for each in (error.ctx.command.params if error.ctx is not None else ()) for name in each.opts]
-    similar = " or ".join(sorted(error.possibilities or ()))
-    return option_hint(error.option_name, known) or (f"did you mean {similar}?" if similar else None)
+    return option_hint(error.option_name, known) or did_you_mean(error.option_name, known) or None
 
 
 def _place(error: BaseException) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from ssa_operator.operator.process.option_values import timeout_of
 from ssa_operator.operator.process.streams import ListFormat, LogFormat, LogLevel, OutputFormat
 
 Kubeconfig = Annotated[
@@ -131,7 +132,15 @@ Watch = Annotated[
     typer.Option("--watch", "-w", envvar="SSA_OPERATOR_WATCH", help="Show each change until interrupted."),
 ]
 Name = Annotated[str, typer.Option(envvar="SSA_OPERATOR_NAME", help="Name of the local cluster.")]
-Timeout = Annotated[float, typer.Option(envvar="SSA_OPERATOR_TIMEOUT", min=0, help="Maximum seconds to wait.")]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        envvar="SSA_OPERATOR_TIMEOUT",
+        parser=timeout_of,
+        metavar="DURATION",
+        help="Maximum time to wait, such as 90s or 5m; a number is seconds.",
+    ),
+]
 Listen = Annotated[
     str,
     typer.Option(

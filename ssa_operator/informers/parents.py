@@ -34,7 +34,14 @@ from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.live_object import LiveObject, orphans_children
 from ssa_operator.rendering.folder.loaded_folders import Folder
-from ssa_operator.schema.crd_schema import declared, has_status, status_schema, undeclared_reports, unreported
+from ssa_operator.schema.crd_schema import (
+    declared,
+    has_status,
+    object_schema,
+    status_schema,
+    undeclared_reports,
+    unreported,
+)
 
 
 class Parent(Struct, frozen=True, kw_only=True):
@@ -49,6 +56,8 @@ class Parent(Struct, frozen=True, kw_only=True):
     """Whether the operator writes its status."""
     status_schema: Mapping[str, object] | None
     """The schema of its status, None if it accepts anything."""
+    schema: Mapping[str, Any] | None = None
+    """The schema of its CRD, None if there is none or it can't be read."""
     shows_conditions: bool
     """Whether the operator's conditions have a place in the status."""
     crd_refusal: str = ""
@@ -236,7 +245,8 @@ class ParentInformer(Generic[State]):
     def serve(self, served: Served) -> None:
         """Replace how the cluster serves the resource, and what its CRD declares of the status."""
         self.served = served
-        self._schema = status_schema(served.crd, served.resource.version) if served.crd else None
+        self._status_schema = status_schema(served.crd, served.resource.version) if served.crd else None
+        self._schema = object_schema(served.crd, served.resource.version) if served.crd else None
         self._unreported = served.unreported
         self._shows_conditions = served.shows_conditions
 
@@ -245,7 +255,7 @@ class ParentInformer(Generic[State]):
         resource = self.served.resource
         if (resource.group, resource.kind) != kind or not self.served.writes_status:
             return False
-        status = declared({"observedGeneration": 1, "conditions": []}, self._schema)
+        status = declared({"observedGeneration": 1, "conditions": []}, self._status_schema)
         return isinstance(status, Mapping) and bool(status)
 
     def all_keys(self) -> list[ParentKey]:
@@ -283,7 +293,8 @@ class ParentInformer(Generic[State]):
             folder=self.folder,
             resource=self.served.resource,
             writes_status=self.served.writes_status,
-            status_schema=self._schema,
+            status_schema=self._status_schema,
+            schema=self._schema,
             shows_conditions=self._shows_conditions,
             unreported=self._unreported,
             crd_refusal=self.crd_refusal,

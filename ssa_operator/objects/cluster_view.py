@@ -118,6 +118,10 @@ class ClusterView(Protocol):
     def now(self) -> float:
         """Seconds since the epoch."""
 
+    @property
+    def parent_schema(self) -> Body | None:
+        """The schema of the parent's CRD, in the version of the parent; None if there is none, or it is unknown."""
+
     def child(self, kind: str, name: str, /) -> Body | None:
         """The live child of this parent, even if it is being deleted; None if it doesn't exist."""
 
@@ -177,6 +181,8 @@ class OfflineClusterView(Struct, frozen=True):
     """The parent's namespace: an object there, or a cluster-scoped one, is its child where a template asks for one."""
     children: AbstractSet[Identity] | None = None
     """The parent's children, if they are known; then no other object is one."""
+    parent_schema: Body | None = None
+    """The schema of the parent's CRD."""
 
     def synced(self, _: Identity, /) -> bool:
         return True
@@ -290,6 +296,10 @@ class RecordedView(Struct, frozen=True):
     @property
     def now(self) -> float:
         return self.cluster.now
+
+    @property
+    def parent_schema(self) -> Body | None:
+        return self.cluster.parent_schema
 
     def synced(self, identity: Identity, /) -> bool:
         found: bool = self._once("synced", identity)

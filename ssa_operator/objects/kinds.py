@@ -96,9 +96,18 @@ class ServedKind(Struct, frozen=True):
     namespaced: bool
 
 
+def is_in_no_kubernetes(group: str, kind: str) -> bool:
+    """Whether a group is one of Kubernetes' own and lacks the kind, so that waiting does not help."""
+    kinds = {(split_api_version(each.api_version)[0], each.kind) for each in BUILT_IN_KINDS}
+    return (group, kind) not in kinds and any(group == each for each, _ in kinds)
+
+
 def unknown_kind_hint(group: str, kind: str) -> str:
     """What to do about a kind that the cluster doesn't serve: an instruction or a question, to follow a semicolon."""
     if "." in group and not group.endswith(".k8s.io"):
         return "install its CRD with `ssa-operator crds apply`, or correct apiVersion and kind"
+    others = sorted({each.api_version for each in BUILT_IN_KINDS if each.kind == kind})
+    if others and group not in {split_api_version(each)[0] for each in others}:
+        return f"it is in {' and '.join(others)}"
     kinds = sorted({each.kind for each in BUILT_IN_KINDS if split_api_version(each.api_version)[0] == group})
     return did_you_mean(kind, [each for each in kinds if each != kind], "correct apiVersion and kind")

@@ -23,6 +23,7 @@ from ssa_operator.objects.built_in_kinds import ApiKind
 from ssa_operator.objects.cluster_view import Availability, Body, Lookup, Query, Question, Selection
 from ssa_operator.objects.identity import Identity, split_api_version
 from ssa_operator.objects.predicate import Predicate
+from ssa_operator.objects.problem_hints import hint
 from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, SecretFields
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, value_at
 
@@ -230,7 +231,9 @@ class RenderProblem(Struct, frozen=True):
     """
 
     def __str__(self) -> str:
-        return f"{self.location}: {self.message}" if self.location else self.message
+        what_to_do = hint(self.message)
+        text = f"{self.message}; {what_to_do}" if what_to_do else self.message
+        return f"{self.location}: {text}" if self.location else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,14 +107,20 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _position_of(inner: str, items: object) -> int | None:
-    """The position of the item that `name="web"` or `containerPort=80,protocol="TCP"` selects from a list."""
+    """The position of the item that `name="web"` or `containerPort=80,protocol="TCP"` selects from a list.
+
+    The API server adds the default of a key that an item lacks, so the only item without other values may be it.
+    """
     keys = {key: value.strip('"') for key, value in _SELECTOR.findall(inner)}
     if not keys or not isinstance(items, list):
         return None
+    possible = []
     for position, item in enumerate(items):
-        if isinstance(item, dict) and all(key in item and str(item[key]) == value for key, value in keys.items()):
-            return position
-    return None
+        if isinstance(item, dict) and all(str(item.get(key, value)) == value for key, value in keys.items()):
+            if keys.keys() <= item.keys():
+                return position
+            possible.append(position)
+    return possible[0] if len(possible) == 1 else None
 
 
 def value_at(body: object, path: FieldPath, absent: object = None) -> Any:

@@ -25,6 +25,7 @@ from typing import Any
 from ssa_operator.informers.crds import RESOURCE
 from ssa_operator.kube.api.backoff import BACKOFF_BASE, backoff
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.error_location import location_in
 from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.json_codec import encode
@@ -70,7 +71,7 @@ async def refusals(client: Client, documents: Sequence[Document], deadline: floa
         except (Unreachable, NotLeader):
             raise
         except ApiError as error:
-            refused[name] = f"{document.location}: {error}"
+            refused[name] = f"{location_in(document, error, document.body) or document.location}: {error}"
 
     async def wait(document: Document) -> None:
         name = document.body["metadata"]["name"]

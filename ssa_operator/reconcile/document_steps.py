@@ -12,7 +12,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.kinds import unknown_kind_hint
+from ssa_operator.objects.kinds import is_in_no_kubernetes, unknown_kind_hint
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest, ManifestError, Rules, group_kind, manifest
 from ssa_operator.objects.render_result import Document, Wait
@@ -35,7 +35,11 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         missing = group_kind(document)
         hint = unknown_kind_hint(missing.group, missing.kind)
         reason = f"can't be applied: the cluster has no kind {missing}; {hint}"
-        return refused_step(provisional, reason, document, FailureReason.APPLY_FAILED)
+        # A kind of a CRD, or of a newer Kubernetes, may still come.
+        lasting = is_in_no_kubernetes(missing.group, missing.kind)
+        problem = FailureReason.INVALID_MANIFEST if lasting else FailureReason.APPLY_FAILED
+        step = refused_step(provisional, reason, document, problem)
+        return replace(step, location=document.location_of(("apiVersion" if hint.startswith("it is in") else "kind",)))
     rules = Rules(
         namespaced=kind.namespaced,
         cluster_scope=observed.settings.cluster_scope,

@@ -10,16 +10,16 @@ Promises:
 from __future__ import annotations
 
 import logging
-import re
 import traceback
 
 from msgspec.structs import replace
 
+from ssa_operator.kube.api.error_location import location_in
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.messages import sentence, shortened
-from ssa_operator.objects.source_location import SourceLocation, parse_field
+from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.secrets.redacted_report import crash_text
 from ssa_operator.reconcile.step import FailureReason, Step
@@ -74,16 +74,7 @@ def bug_message(error: Exception) -> str:
 
 def location_of_error(manifest: Manifest, error: ApiError) -> SourceLocation | None:
     """The template line that wrote the first field in an error, None if it names none."""
-    for field in _fields(error):
-        path = parse_field(field, manifest.body)
-        if path:
-            return manifest.document.location_of(path)
-    return None
-
-
-# `failed to create typed patch object (…): .spec.a: field not declared in schema`, `strict decoding error: unknown
-# field "spec.a"`
-_FIELD_IN_MESSAGE = re.compile(r': (\.[^\s:]+)(?=: )|unknown field "([^"]+)"')
+    return location_in(manifest.document, error, manifest.body)
 
 
 def refusals_of(error: ApiError) -> list[FieldRefusal]:
@@ -99,8 +90,3 @@ def causes_text(error: ApiError) -> str:
 
 _CAUSE_LIMIT = 300
 """Characters of one cause in the API server's message. It quotes values, and for a Job that is a whole pod template."""
-
-
-def _fields(error: ApiError) -> list[str]:
-    causes = [cause.field for cause in error.causes if cause.field and not cause.field.startswith("<")]
-    return causes or [one or other for one, other in _FIELD_IN_MESSAGE.findall(error.message)]

@@ -57,6 +57,8 @@ class ParentView(Struct, frozen=True, kw_only=True, dict=True):
     """What the parent records as applied once."""
     account: AccountView | None = None
     """What the account that the operator impersonates may read, None for the operator itself."""
+    parent_schema: Body | None = None
+    """The schema of the parent's CRD, None if there is none or it can't be read."""
 
     @property
     def parent_lookup(self) -> Lookup:

@@ -276,6 +276,7 @@ class Renderer:
             informers=watched,
             kind_reports_status=self._cluster.reports_status,
             account=turn.cluster.account_view(),
+            parent_schema=turn.parent.schema,
             once=apply_once.with_final_states(turn.records, parent.uid, watched.last_seen, now).once_records,
         )
 

@@ -45,7 +45,9 @@ class FailureReason(StrEnum):
     DEPENDENCY_CYCLE = "DependencyCycle"
     """Manifests wait for each other. The message has the path of the cycle."""
     INVALID_MANIFEST = "InvalidManifest"
-    """A manifest breaks a rule: it is outside the parent's namespace, rendered twice, or belongs to another parent."""
+    """A manifest breaks a rule: it is outside the parent's namespace, rendered twice, belongs to another parent, or has
+    a kind that Kubernetes lacks.
+    """
     CONFLICT = "Conflict"
     """A field is immutable, another controller owns the object, or another manager keeps changing a field."""
     APPLY_FAILED = "ApplyFailed"

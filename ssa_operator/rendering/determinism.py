@@ -102,6 +102,10 @@ class _ReplayedRandomness(Struct, frozen=True):
     def now(self) -> float:
         return self.cluster.now
 
+    @property
+    def parent_schema(self) -> Body | None:
+        return self.cluster.parent_schema
+
     def synced(self, identity: Identity, /) -> bool:
         return self.cluster.synced(identity)
 

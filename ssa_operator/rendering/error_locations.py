@@ -17,6 +17,7 @@ from jinja2.environment import TemplateModule
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.utils import missing
 
+from ssa_operator.objects.declared_fields import DECLARE, declared_siblings, first_undeclared
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, misspelt_field
@@ -37,8 +38,16 @@ _ASSIGNED = (
 )
 
 
-def problem_of(error: Exception, templates: Templates, name: str, variables: Mapping[str, Any]) -> RenderProblem:
-    """The problem for an exception of a render; `name` is the file that was rendered."""
+def problem_of(
+    error: Exception,
+    templates: Templates,
+    name: str,
+    variables: Mapping[str, Any],
+    schema: Mapping[str, Any] | None = None,
+) -> RenderProblem:
+    """The problem for an exception of a render; `name` is the file that was rendered, `schema` that of the parent's
+    CRD, None if it is unknown.
+    """
     if isinstance(error, DocumentError):
         message = HIDDEN_ERROR if quotes_content(error) else str(error)
         return RenderProblem(_with_line(message, templates, error.location), error.location)
@@ -51,7 +60,7 @@ def problem_of(error: Exception, templates: Templates, name: str, variables: Map
     if quotes_content(error):
         return RenderProblem(HIDDEN_ERROR, location)
     go = jinja_for(templates.line(location) or "") if _reads_go_keyword(error) else None
-    return RenderProblem(_message(error, variables) if go is None else f"{GO_SYNTAX}: {go}", location)
+    return RenderProblem(_message(error, variables, schema) if go is None else f"{GO_SYNTAX}: {go}", location)
 
 
 def _reads_go_keyword(error: Exception) -> bool:
@@ -66,9 +75,9 @@ def location_of_error(error: BaseException, name: str) -> SourceLocation:
     return _location(list(_template_lines(error))) or SourceLocation(name, 1)
 
 
-def _message(error: Exception, variables: Mapping[str, Any]) -> str:
+def _message(error: Exception, variables: Mapping[str, Any], schema: Mapping[str, Any] | None) -> str:
     if isinstance(error, MissingFieldError):
-        return _missing_field(error, variables)
+        return _missing_field(error, variables, schema)
     if isinstance(error, RecursionError):
         return "a macro or an include calls itself without end"
     if isinstance(error, TemplateNotFound):
@@ -82,11 +91,11 @@ def _message(error: Exception, variables: Mapping[str, Any]) -> str:
     return translate_error(error)
 
 
-def _missing_field(error: MissingFieldError, variables: Mapping[str, Any]) -> str:
+def _missing_field(error: MissingFieldError, variables: Mapping[str, Any], schema: Mapping[str, Any] | None) -> str:
     if error.hint:
         return error.hint
     if error.owner is missing:
-        return _undefined_name(str(error.path[0]), variables)
+        return _undefined_name(str(error.path[0]), variables, schema)
     if error.owner is None or isinstance(error.owner, (str, int, float)):
         return f"{field_text(error.path)} is missing: what should hold it is {kind_of(error.owner)}, not a mapping"
     if isinstance(error.owner, TemplateModule):
@@ -97,7 +106,14 @@ def _missing_field(error: MissingFieldError, variables: Mapping[str, Any]) -> st
     otherwise = f"{path} | default(...)"
     if owner and isinstance(error.owner, Mapping) and error.path[0] != HIDDEN:
         # `default` would hide a misspelt name for good.
-        hint = misspelt_field((*owner, error.path[0]), map(str, error.owner))
+        field, known = (*owner, error.path[0]), [str(each) for each in error.owner]
+        if schema is not None and setting is None:
+            undeclared = first_undeclared((*owner, *error.path), schema)
+            if undeclared is not None:
+                hint = misspelt_field(undeclared, [*declared_siblings(undeclared, schema), *known])
+                return f"{path} is missing, and the CRD declares no {field_text(undeclared)}; {hint or DECLARE}"
+            known = [] if error.path[0] in declared_siblings(field, schema) else known
+        hint = misspelt_field(field, known)
         if hint is not None:
             declared = f"Or set it in {VALUES}" if setting is not None else f"If the CRD declares it, write {otherwise}"
             return f"{path} is missing; {hint} {declared}"
@@ -125,10 +141,14 @@ def _owner_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath:
     return next(((name,) for name in sorted(VARIABLES) if variables[name] is owner), ())
 
 
-def _undefined_name(name: str, variables: Mapping[str, Any]) -> str:
+def _undefined_name(name: str, variables: Mapping[str, Any], schema: Mapping[str, Any] | None) -> str:
     if name in REMOVED:
         return REMOVED[name]
-    return f"{name} is not defined; {suggest_name(name, {*variables, *CLUSTER_FUNCTIONS, *CLUSTER_VARIABLES}).text}"
+    spec = variables["spec"] if isinstance(variables["spec"], Mapping) else {}
+    fields = [*declared_siblings(("spec", name), schema or {}), *map(str, spec)]
+    known = {*variables, *CLUSTER_FUNCTIONS, *CLUSTER_VARIABLES}
+    hint = f"did you mean spec.{name}?" if name in fields else suggest_name(name, known).text
+    return f"{name} is not defined; {hint}"
 
 
 def _template_lines(error: BaseException) -> Iterator[SourceLocation]:

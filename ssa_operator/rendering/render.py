@@ -141,12 +141,15 @@ def _render_files(templates: Templates, parent: Mapping[str, Any], api: Template
             results += _render_file(templates, file, variables, api, seconds)
         except limits.TimeLimitError as error:
             seconds = limits.SECONDS_AFTER_OVERRUN
-            results.append(_problem(error, templates, file, variables))
+            results.append(_problem(error, templates, file, variables, api))
     return results
 
 
-def _problem(error: Exception, templates: Templates, file: ManifestFile, variables: Mapping[str, Any]) -> RenderProblem:
-    return problem_of(error, templates, file.name, {name: untracked(value) for name, value in variables.items()})
+def _problem(
+    error: Exception, templates: Templates, file: ManifestFile, variables: Mapping[str, Any], api: TemplateAPI
+) -> RenderProblem:
+    plain = {name: untracked(value) for name, value in variables.items()}
+    return problem_of(error, templates, file.name, plain, api.cluster.parent_schema)
 
 
 def _variables(templates: Templates, parent: Mapping[str, Any], api: TemplateAPI) -> dict[str, Any]:
@@ -235,7 +238,7 @@ def _render_file(
         except Exception as error:  # noqa: BLE001 - any error of a template is a problem of that template
             if _holds_content(api):
                 mark_error(error)
-            return [_problem(error, templates, file, variables)]
+            return [_problem(error, templates, file, variables, api)]
         finally:
             if api.generator:
                 api.generated_values.update(dict.fromkeys(api.generator.values))
@@ -328,7 +331,7 @@ def render_status(
         except Exception as error:  # noqa: BLE001 - any error of a template is a problem of that template
             if _holds_content(api):
                 mark_error(error)
-            problems = (problem_of(error, templates, templates.status.name, variables),)
+            problems = (problem_of(error, templates, templates.status.name, variables, cluster.parent_schema),)
     return StatusFields(
         fields=fields,
         problems=problems,

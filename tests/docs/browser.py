@@ -24,7 +24,10 @@ BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
 Findings = Mapping[str, Mapping[str, Sequence[str]]]
 """Page, then `default` and `slate` (the colours of a scheme), `wide` and `phone` (the layout), then findings."""
 
-_SCRIPT = Path(__file__).with_name("site_measure.js")
+CONTRAST = (Path(__file__).parent.parent / "contrast.js").read_text(encoding="utf-8")
+"""Defines `pale(element)`: the texts of an element whose contrast is too low."""
+
+_SCRIPT = CONTRAST + Path(__file__).with_name("site_measure.js").read_text(encoding="utf-8")
 _OPTIONS = (
     "--headless",
     "--no-sandbox",
@@ -49,9 +52,7 @@ def measured(site: Path, pages: Sequence[str], timeout: float = 1200) -> Finding
             if self.path != "/measure":
                 super().do_GET()
                 return
-            self._answer(
-                f"<!doctype html><body><script>{_SCRIPT.read_text()}\nmain({json.dumps(list(pages))})</script>"
-            )
+            self._answer(f"<!doctype html><body><script>{_SCRIPT}\nmain({json.dumps(list(pages))})</script>")
 
         def do_POST(self) -> None:
             answers.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))

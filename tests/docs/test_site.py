@@ -268,3 +268,5 @@ def test_the_browser_sees_what_is_wrong_with_a_page_without_the_sites_style(site
     assert [each for each in found["slate"] if "diagrams/architecture.svg" in each and "bright in the dark" in each]
     (found,) = measured(copy, ["/tutorial.html"]).values()
     assert [each for each in (*found["wide"], *found["phone"]) if "under the copy button" in each]
+    (found,) = measured(copy, ["/commands/run.html"]).values()
+    assert [each for each in found["phone"] if each.startswith("a table is ")]

@@ -38,3 +38,11 @@ def test_what_has_no_prompt_is_copied_whole(shown: str) -> None:
 def test_code_in_a_table_breaks_between_words(code: str, expected: str) -> None:
     assert on_page_content(f"<td>a <code>{code}</code></td>") == f"<td>a <code>{expected}</code></td>"
     assert on_page_content(f"<p><code>{code}</code></p>") == f"<p><code>{code}</code></p>"
+
+
+def test_a_cell_of_a_table_has_the_heading_of_its_column() -> None:
+    head = "<thead><tr><th>Name</th><th><code>a&amp;b</code> c</th></tr></thead>"
+    body = '<tbody>\n<tr>\n<td>x</td>\n<td style="text-align: left;">y</td>\n</tr>\n</tbody>'
+    shown = on_page_content(f"<table>{head}{body}</table><p><td>z</td></p>")
+    assert '<td data-label="Name">x</td>\n<td data-label="a&amp;b c" style="text-align: left;">y</td>' in shown
+    assert "<td>z</td>" in shown

@@ -237,3 +237,13 @@ async def test_a_parent_of_thousands_of_levels_does_not_hide_the_other_parents(
 
 OTHER = {"kept": "yes", "all": False}
 """The spec of a parent that does nothing unusual."""
+
+
+async def test_a_misspelt_field_that_only_the_crd_shows_is_asked_for(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, a=map_template("a", v="status.redyReplicas"))
+    async with operate():
+        await desk.apply(echo("web"))
+        words = ("the CRD declares no status.redyReplicas", "did you mean status.readyReplicas?")
+        await desk.until(ECHOES, "web", not_ready_because("RenderFailed", *words))

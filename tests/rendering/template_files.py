@@ -64,6 +64,8 @@ class FakeClusterView:
     """The kinds that CRDs define."""
     unknown_kinds: frozenset[ApiKind] = frozenset()
     """The kinds of which the operator can't know whether they are served."""
+    parent_schema: Mapping[str, Any] | None = None
+    """The schema of the parent's CRD."""
     random_numbers: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.cycle(range(61)))
 
     def synced(self, identity: Identity, /) -> bool:

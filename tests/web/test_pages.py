@@ -12,7 +12,7 @@ from playwright.async_api import Page, async_playwright, expect
 
 from ssa_operator.operator.http import Server
 from ssa_operator.web.routes import WebView
-from tests.docs.browser import BROWSER
+from tests.docs.browser import BROWSER, CONTRAST
 from tests.operator.harness import DEPLOYMENT, ECHOES, Desk, Operate, echo, map_template, only
 
 pytestmark = [
@@ -311,27 +311,5 @@ async def test_a_name_or_message_is_text(desk: Desk, operate: Operate, templates
         assert await page.locator("img").count() == 0
 
 
-TOO_FAINT = """() => {
-  const light = (colour) => {
-    const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).map((part) => part / 255)
-      .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const ground = (element) => {
-    for (let each = element; each; each = each.parentElement) {
-      const colour = getComputedStyle(each).backgroundColor;
-      if (!/, 0\\)$/.test(colour)) return colour;
-    }
-    return "rgb(255, 255, 255)";
-  };
-  const found = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const element = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || !element.checkVisibility()) continue;
-    const [one, other] = [light(getComputedStyle(element).color), light(ground(element))].sort((a, b) => b - a);
-    if ((one + 0.05) / (other + 0.05) < 4.5) found.push(walker.currentNode.data);
-  }
-  return found;
-}"""
-"""The texts of a page whose contrast is below 4.5:1 (WCAG 2.2, 1.4.3)."""
+TOO_FAINT = f"() => {{ {CONTRAST}\n return pale(document.body); }}"
+"""The texts of a page whose contrast is too low."""

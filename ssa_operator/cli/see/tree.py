@@ -19,7 +19,7 @@ from ssa_operator.cli.shared_options import (
     example,
 )
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.option_values import check_selector, namespace_of
+from ssa_operator.operator.process.option_values import check_folders, check_selector, namespace_of
 from ssa_operator.operator.process.streams import CommandError, ListFormat
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ def tree(
     named = [each for each in wanted if each.name]
     if named and (all_namespaces or selector):
         raise CommandError(f"{named[0]} is one object; -A and -l are for the trees of all parents", code=2)
+    if not wanted:
+        check_folders(templates)
     folders = read_resource_settings(templates)
 
     async def trees(listings: Listings, mapper: RESTMapper) -> list[dict[str, Any]]:
@@ -90,6 +92,8 @@ def tree(
         """What reads the trees, or that of the one object."""
         if not named:
             if missing := await unserved_folders(mapper, folders):
+                if len(missing) == len(folders):
+                    raise CommandError("\n".join(missing))
                 streams.error("\n".join(missing))
             return lambda listings: trees(listings, mapper)
         found = await find_object(client, mapper, parse_reference(name or ()), namespace=within, folders=folders)

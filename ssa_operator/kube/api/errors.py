@@ -43,6 +43,11 @@ _TERMINAL_MESSAGES = (
 )
 _MISSING_VERSION = re.compile(r"request to convert CR (?:from|to) an invalid group/version: (\S+)")
 _NULL_MAPPING = 'must be of type object: "null"'
+_FIELD_IN_MESSAGE = re.compile(r': (\.[^\s:]+)(?=: )|unknown field "([^"]+)"')
+"""`failed to create typed patch object (…): .spec.a: field not declared in schema`, and `strict decoding error: unknown
+field "spec.a"`.
+"""
+
 _TERMINATING = "because it is being terminated"
 _CRD_TERMINATING = "while custom resource definition is terminating"
 # The admission plugin OwnerReferencesPermissionEnforcement discovers a new CRD up to half a minute late.
@@ -158,6 +163,12 @@ class ApiError(Exception):
     @property
     def causes(self) -> tuple[StatusCause, ...]:
         return self.status.causes
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that it is about, in the API server's words."""
+        causes = [cause.field for cause in self.causes if cause.field and not cause.field.startswith("<")]
+        return tuple(causes or [one or other for one, other in _FIELD_IN_MESSAGE.findall(self.message)])
 
     @property
     def words(self) -> ServerWords:

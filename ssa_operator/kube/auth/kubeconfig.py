@@ -94,7 +94,7 @@ def read(paths: str, context: str | None) -> tuple[ServerConfig, CredentialProvi
         raise CredentialsError(
             f"there is no kubeconfig at {paths}, and this is not a pod with a service account; "
             "name a kubeconfig with --kubeconfig or KUBECONFIG, or start a local cluster with "
-            "`ssa-operator cluster start`"
+            "`ssa-operator cluster start`, which prints the KUBECONFIG to export"
         )
     merged = _Merged()
     if not [file for file in files if _merge(file, merged)]:

@@ -7,6 +7,7 @@ Promises:
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,13 +29,7 @@ def check_folders(templates: Sequence[Path], *, note_empty: bool = True) -> None
     """Raises CommandError if a folder does not exist. With `note_empty`, a note says how to begin if all are empty."""
     for folder in templates:
         if not folder.is_dir():
-            from ssa_operator.rendering.folder.loaded_folders import FIRST_FOLDER
-
-            raise CommandError(
-                f"there is no folder {folder}; name the folder of your templates with --templates, or begin with "
-                f"`{FIRST_FOLDER}`",
-                code=2,
-            )
+            raise _no_folder(folder, "templates with --templates")
     if note_empty and not any(each.is_dir() for folder in templates for each in folder.iterdir()):
         from ssa_operator.operator.process import streams
         from ssa_operator.rendering.folder.loaded_folders import no_folder_advice
@@ -42,11 +37,19 @@ def check_folders(templates: Sequence[Path], *, note_empty: bool = True) -> None
         streams.error(f"note: {no_folder_advice(templates)}")
 
 
+def _no_folder(folder: Path, of: str) -> CommandError:
+    from ssa_operator.rendering.folder.loaded_folders import FIRST_FOLDER
+
+    return CommandError(
+        f"there is no folder {folder}; name the folder of your {of}, or begin with `{FIRST_FOLDER}`", code=2
+    )
+
+
 def check_crd_folders(crds: Sequence[Path]) -> None:
     """Raises CommandError if a folder of CRDs does not exist."""
     for folder in crds:
         if not folder.exists():
-            raise CommandError(f"there is no folder {folder}; name the folder of your CRDs with --crds", code=2)
+            raise _no_folder(folder, "CRDs with --crds")
 
 
 def namespaces_of(given: Sequence[str] | None) -> tuple[str, ...]:
@@ -199,6 +202,14 @@ def seconds_of(option: str, text: str) -> float:
         return parse_duration(text)
     except ValueError as error:
         raise CommandError(f"{option}: {error}", code=2) from error
+
+
+def timeout_of(given: str | float) -> float:
+    """The seconds of `--timeout`: a number of them, or a duration as kubectl and Helm take it. Raises CommandError."""
+    with contextlib.suppress(ValueError):
+        if (seconds := float(given)) >= 0:
+            return seconds
+    return seconds_of("--timeout", str(given))
 
 
 def address(listen: str, option: str = "--listen") -> tuple[str | None, int] | None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.objects.declared_fields import DECLARE, declared_siblings, first_undeclared
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, misspelt_field
@@ -24,12 +25,6 @@ from ssa_operator.objects.template_contents import PossibleField
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, Schema
 from ssa_operator.tools.findings.field_findings import field_finding
 from ssa_operator.tools.findings.findings import Finding
-
-_CHECKED = ("spec", "status")
-"""The parts of a parent that a CRD declares."""
-
-_METHODS = frozenset({"get", "items", "keys", "values"})
-"""The methods that a template may call on a mapping that has no field of that name."""
 
 SHARED = "_shared/"
 
@@ -46,17 +41,17 @@ class FolderFields(Struct, frozen=True, kw_only=True):
 class _Undeclared(Struct, frozen=True):
     """A field that a schema doesn't declare."""
 
-    path: tuple[str, ...]
+    path: FieldPath
     location: SourceLocation
 
 
 def check_fields(folders: Sequence[FolderFields]) -> list[Finding]:
     """The findings about the fields that the templates of some folders read."""
-    declared_somewhere: set[tuple[SourceLocation, tuple[str, ...]]] = set()
+    declared_somewhere: set[tuple[SourceLocation, FieldPath]] = set()
     undeclared: dict[_Undeclared, list[FolderFields]] = {}
     for folder in folders:
         for field in folder.fields:
-            missing = _first_undeclared(field.path, folder.schema)
+            missing = first_undeclared(field.path, folder.schema)
             if missing is None:
                 declared_somewhere.add((field.location, field.path))
             else:
@@ -70,53 +65,9 @@ def check_fields(folders: Sequence[FolderFields]) -> list[Finding]:
 
 def _finding(undeclared: _Undeclared, folder: FolderFields) -> Finding:
     text = field_text(undeclared.path)
-    fix = misspelt_field(undeclared.path, _siblings(undeclared.path, folder.schema)) or "declare it, or remove it"
+    fix = misspelt_field(undeclared.path, declared_siblings(undeclared.path, folder.schema)) or DECLARE
     message = f"the CRD {folder.folder} declares no {text}"
     return Finding(code="undeclared-field", message=message, location=undeclared.location, fix=fix)
-
-
-def _first_undeclared(path: tuple[str, ...], schema: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """The first part of a path that the schema doesn't declare, None if it declares or allows all of it."""
-    if path[0] not in _CHECKED:
-        return None
-    for length, part in enumerate(path, 1):
-        inner = _inner(schema, part)
-        if inner is None:
-            return path[:length]
-        if inner is _ANYTHING or (part in _METHODS and inner is not _properties(schema).get(part)):
-            return None
-        schema = inner
-    return None
-
-
-_ANYTHING: Mapping[str, Any] = {}
-"""The schema of a value whose fields no schema declares."""
-
-
-def _inner(schema: Mapping[str, Any], part: str) -> Mapping[str, Any] | None:
-    """The schema of a field, _ANYTHING if it may be anything, None if it is undeclared."""
-    known = _properties(schema).get(part)
-    if isinstance(known, Mapping):
-        return known
-    additional = schema.get("additionalProperties")
-    if isinstance(additional, Mapping):
-        return additional
-    open_ended = schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("x-kubernetes-embedded-resource")
-    if additional or open_ended or schema.get("type") != "object" or part in _METHODS:
-        return _ANYTHING
-    return None
-
-
-def _siblings(path: tuple[str, ...], schema: Mapping[str, Any]) -> list[str]:
-    """The fields beside the last part of a path."""
-    for part in path[:-1]:
-        schema = _inner(schema, part) or _ANYTHING
-    return list(_properties(schema))
-
-
-def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = schema.get("properties")
-    return found if isinstance(found, Mapping) else {}
 
 
 COUNTED: Mapping[GroupKind, tuple[str, ...]] = {

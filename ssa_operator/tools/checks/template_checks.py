@@ -23,6 +23,7 @@ from ssa_operator.objects.dependency_graph import graph_of
 from ssa_operator.objects.identity import Identity, is_built_in, split_api_version
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import group_kind
+from ssa_operator.objects.problem_hints import hint
 from ssa_operator.objects.render_result import Document, RenderProblem
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.process.streams import CommandError
@@ -46,7 +47,6 @@ from ssa_operator.tools.checks.manifest_rules import check_manifests
 from ssa_operator.tools.checks.name_rules import check_names, parse_files
 from ssa_operator.tools.checks.parent_choices import check_nesting
 from ssa_operator.tools.checks.password_rules import check_passwords
-from ssa_operator.tools.checks.problem_hints import hint
 from ssa_operator.tools.checks.ready_objects import ready_object
 from ssa_operator.tools.checks.refusal_rules import check_refusals
 from ssa_operator.tools.checks.scalar_rules import check_scalars

@@ -7,7 +7,7 @@ Promises:
 - The selected line is always visible.
 - States and ages stand in columns.
 - An error is shown once, with its file and line, as long as it lasts: not again as a message or an Event. Events are
-  shown with the newest last.
+  shown with the newest last. Without errors the first warning of `check` is shown. The first of both is shown whole.
 - Drawing changes nothing.
 """
 
@@ -71,15 +71,14 @@ def draw(state: ScreenState, scene: Scene, rows: Sequence[Row], size: tuple[int,
         return _fitted([_bar(state.title, width), *shown], _bar(PAGER_KEYS, width), size)
     rows = state.shown(rows)
     selected = state.at(rows)
-    words = rows[selected].line.message or rows[selected].line.note
+    words = scene.explained(rows[selected].line.message or rows[selected].line.note)
     message = textwrap.wrap(words, width)[:MESSAGE_LINES]
-    remarks = _remarks(scene, place_of(words))
     head = [_bar(_title(scene, state), width), *([Text(scene.kubeconfig, "dim")] if scene.kubeconfig else [])]
     head += [Text(one_line(scene.outage), "bold red")] if scene.outage else []
     head += [Text(scene.cluster_note, "yellow")] if scene.cluster_note and not scene.outage else []
     height_left = height - 1 - len(head)
     free = max(height_left - MIN_TREE - (len(message) + 1 if message else 0), 0)
-    remarks = remarks[-min(EVENT_LINES, max(free - 1, 0)) :] if free > 1 else []
+    remarks = _remarks(scene, place_of(words), (width, min(EVENT_LINES, max(free - 1, 0))))
     below = [_rule("", width), *(Text(line) for line in message)] if message else []
     below += [_rule("Errors and Events", width), *remarks] if remarks else []
     room = max(height_left - len(below), 1)
@@ -114,7 +113,7 @@ def _title(scene: Scene, state: ScreenState) -> str:
     parts += [f"{unready} not ready"] if unready else ["all ready"] if scene.parents else []
     parts += [f"{counted(len(scene.waiting), 'folder')} waiting"] if scene.waiting else []
     parts += [counted(len(problems), "error")] if problems else []
-    parts += [counted(scene.warnings, "warning")] if scene.warnings else []
+    parts += [counted(len(scene.warnings), "warning")] if scene.warnings else []
     parts += [f"only {state.word!r}"] if state.word and not state.typing else []
     return f"ssa-operator dev: {', '.join(parts)}"
 
@@ -168,17 +167,26 @@ def _rule(title: str, width: int) -> Text:
     return Text((f"── {title} " if title else "").ljust(width, "─"), "dim")
 
 
-def _remarks(scene: Scene, selected: str) -> list[Text]:
-    """The newest Events, and after them the errors that last, without those that the screen shows elsewhere: by the
-    place that the selected line's message names.
+def _remarks(scene: Scene, selected: str, size: tuple[int, int]) -> list[Text]:
+    """The newest Events, and after them the first errors that last, without those that the screen shows elsewhere: by
+    the place that the selected line's message names. They fit into `size`, a width and a number of lines. Errors take
+    precedence, and the first one is shown whole.
     """
     from rich.text import Text
 
+    width, room = size
     errors = [] if scene.outage else scene.problems
     places = {*map(place_of, errors), selected}
     events = [event for event in scene.events if place_of(str(event.get("note", ""))) not in places]
     texts = [Text(event_text(event), "yellow" if event.get("type") == "Warning" else "") for event in events]
-    return [*texts[-EVENT_LINES:], *(Text(one_line(each), "red") for each in errors if place_of(each) != selected)]
+    urgent, colour = [one_line(each) for each in errors if place_of(each) != selected], "red"
+    # An error is more urgent than any warning.
+    if scene.warnings and not errors:
+        more = f" (c shows all {len(scene.warnings)})" if len(scene.warnings) > 1 else ""
+        urgent, colour = [one_line(scene.warnings[0]) + more], "yellow"
+    whole = textwrap.wrap(urgent[0], width)[:MESSAGE_LINES] if urgent else []
+    shown = [Text(each, colour) for each in [*whole, *urgent[1:]][:room]]
+    return [*texts[max(len(texts) - room + len(shown), 0) :], *shown]
 
 
 def closing(parents: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -26,6 +26,7 @@ from ssa_operator.kube.api import request
 from ssa_operator.kube.api.backoff import BACKOFF_CAP, backoff
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.error_location import location_in
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.annotations import LAST_APPLIED
@@ -109,7 +110,8 @@ class ProjectFiles:
                 await self._apply(document)
             except (ApiError, CredentialsError, UnknownKind) as error:
                 lasting = isinstance(error, ApiError) and error.terminal
-                problems.append(ProjectProblem(f"{document.location}: {error}", lasting))
+                found = location_in(document, error, document.body) if isinstance(error, ApiError) else None
+                problems.append(ProjectProblem(f"{found or document.location}: {error}", lasting))
             else:
                 applied[key] = encoded
                 log.info("%s: %s %s is applied", document.location, names[0], names[2])

@@ -2,7 +2,8 @@
 
 Promises:
 - Parents come in the order of `status`: those that need a change first.
-- An error is one error, however many parents, Events and findings of `check` name the same line of a file.
+- An error is one error, however many parents, Events and findings of `check` name the same line of a file. If `check`
+  has found it, it has the words of `check`.
 """
 
 from __future__ import annotations
@@ -81,10 +82,13 @@ class CheckFinding(Struct, frozen=True, kw_only=True):
     code: str = ""
     file: str | None = None
     line: int | None = None
+    fix: str = ""
+    """What to write instead, '' if there is no single answer."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}: " if self.file else ""
-        return f"{place}{self.severity}: {self.message} [{self.code}]"
+        fix = f"; {self.fix}" if self.fix else ""
+        return f"{place}{self.severity}: {self.message}{fix} [{self.code}]"
 
 
 class Scene(Struct, frozen=True, kw_only=True):
@@ -119,14 +123,22 @@ class Scene(Struct, frozen=True, kw_only=True):
 
     @property
     def problems(self) -> list[str]:
-        """The errors, those of `check` included, each once."""
-        errors = [str(each) for each in self.findings if each.severity == "error"]
-        return distinct([*self.errors, *errors])
+        """The errors, those of `check` included, each once. The words of `check` win, because they say what to do."""
+        return distinct([*self._found_errors, *self.errors])
 
     @property
-    def warnings(self) -> int:
-        """How many warnings `check` has."""
-        return sum(each.severity != "error" for each in self.findings)
+    def warnings(self) -> list[str]:
+        """The warnings of `check`."""
+        return [str(each) for each in self.findings if each.severity != "error"]
+
+    def explained(self, message: str) -> str:
+        """A message in the words of `check` where it has an error in the same line of a file."""
+        place = place_of(message)
+        return next((each for each in self._found_errors if place_of(each) == place), message)
+
+    @property
+    def _found_errors(self) -> list[str]:
+        return [str(each) for each in self.findings if each.severity == "error"]
 
     def rows(self, now: float) -> list[Row]:
         """The lines of the tree. `now` is in seconds since the epoch."""

@@ -154,7 +154,7 @@ def _text(key: str, row: Row, scene: Scene) -> tuple[str, str] | None:
             return f"{row.line.kind} {row.line.name}".strip() or "Details", details(row, scene)
         case "v":
             events = [event_text(event) for event in reversed(scene.events)]
-            return "Errors and Events, newest first", "\n".join([*scene.problems, *events])
+            return "Errors and Events, newest first", "\n".join([*scene.problems, *scene.warnings, *events])
         case "c":
             return "Findings of check", "\n".join(map(str, scene.findings))
         case "l":

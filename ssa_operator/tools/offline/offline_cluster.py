@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.cluster_view import OfflineClusterView
-from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import group_kind
@@ -33,6 +33,7 @@ from ssa_operator.reconcile.step import Step
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources
 from ssa_operator.rendering.render import render, render_status
+from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.tools.offline.offline_parent import OFFLINE_UID, RefusedParentError, ReturnedParent, created_parent
 from ssa_operator.tools.offline.template_folders import CRDKind, cluster_scoped, custom_kinds, find_folder
 
@@ -113,6 +114,7 @@ class OfflineCluster:
             custom_kinds=custom_kinds(self.kinds),
             namespace=body["metadata"].get("namespace", ""),
             children=self.children,
+            parent_schema=self._schema_of(body),
         )
         rendered = render(folder, body, view, built_in_readiness=self.built_in_readiness)
         if verify:
@@ -125,6 +127,11 @@ class OfflineCluster:
         return OfflineParent(
             folder=folder, created=created, observed=observed, rendered=rendered, status=status, steps=steps
         )
+
+    def _schema_of(self, body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The schema of a parent's CRD in the version of the parent."""
+        known = self.kinds.get(GroupKind.of(body["apiVersion"], body["kind"]))
+        return None if known is None else object_schema(known.definition, split_api_version(body["apiVersion"])[1])
 
     def _observed(self, body: dict[str, Any], rendered: Rendered, folder: Folder) -> Observed:
         parent, scoped, kinds = LiveObject.of(body), cluster_scoped(self.kinds), rendered_kinds(named_objects(rendered))

@@ -299,6 +299,10 @@ class _SnapshotView(Struct, frozen=True, kw_only=True):
     def now(self) -> float:
         return self.snapshot.taken
 
+    @property
+    def parent_schema(self) -> None:
+        """Unknown: a snapshot has no CRDs."""
+
     def child(self, kind: str, name: str, /) -> Body | None:
         for live in self.snapshot.own(self.parent):
             if (live.identity.kind, live.identity.name) == (kind, name):

@@ -469,7 +469,10 @@ async def test_a_folder_of_crds_that_does_not_exist_is_one_line(tmp_path: Path) 
     project(tmp_path, web=WEB)
     code, out, err = await run("check", f"--templates={tmp_path / 'templates'}", "--crds=nosuch")
     assert (code, out) == (2, "")
-    assert err == "ssa-operator: there is no folder nosuch; name the folder of your CRDs with --crds\n"
+    begin = "`ssa-operator new KIND --group example.com`"
+    assert err == (
+        f"ssa-operator: there is no folder nosuch; name the folder of your CRDs with --crds, or begin with {begin}\n"
+    )
 
 
 async def test_a_document_behind_a_child_with_ready_when_is_checked(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -229,6 +230,55 @@ def test_a_misspelt_field_is_asked_for_and_not_hidden_by_a_default() -> None:
     found = fault("spec.db.sise | int", {"db": {"size": 1}})
     assert "spec.db.sise is missing; did you mean spec.db.size?" in found
     assert fault("spec.other", {"replicas": 1}).endswith("write spec.other | default(...)")
+
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "properties": {
+                "replicas": {"type": "integer"},
+                "db": {"type": "object", "properties": {"size": {"type": "string"}}},
+                "env": {"type": "object", "additionalProperties": {"type": "string"}},
+                "ports": {"type": "array", "items": {"type": "object", "properties": {"number": {"type": "integer"}}}},
+            },
+        },
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("expression", "spec", "message"),
+    [
+        ("spec.replcas", {}, ", and the CRD declares no spec.replcas; did you mean spec.replicas?"),
+        ("spec.replcas", {"db": {}}, ", and the CRD declares no spec.replcas; did you mean spec.replicas?"),
+        ("spec.db.sise", {"db": {}}, ", and the CRD declares no spec.db.sise; did you mean spec.db.size?"),
+        ("spec.replcas.x", {}, ", and the CRD declares no spec.replcas; did you mean spec.replicas?"),
+        ("spec.ports[0].numbr", {"ports": [{}]}, "; did you mean spec.ports[0].number?"),
+        ("spec.other", {}, ", and the CRD declares no spec.other; declare it, or remove it"),
+        ("status.other", {}, ", and the CRD declares no status; declare it, or remove it"),
+        ("spec.db.size", {"db": {"sizes": 1}}, "; if it may be missing, write spec.db.size | default(...)"),
+        ("spec.env.a", {"env": {}}, "; if it may be missing, write spec.env.a | default(...)"),
+        ("spec.env.colour", {"env": {"color": "red"}}, "; did you mean spec.env.color? If the CRD declares it, write"),
+        ("labels.ap", {}, "; if it may be missing, write labels.ap | default(...)"),
+    ],
+)
+def test_a_misspelt_field_that_no_parent_has_is_found_by_the_schema(
+    expression: str, spec: dict[str, Any], message: str
+) -> None:
+    files = {"a.yaml.j2": f"{HEAD}v: {{{{ {expression} }}}}\n"}
+    (found,) = render_with(files, FakeClusterView(parent_schema=SCHEMA), spec).problems
+    assert message in str(found)
+    assert " is missing" in str(found)
+
+
+def test_a_variable_that_is_a_field_of_the_spec_is_asked_for_with_it() -> None:
+    (found,) = render_with(
+        {"a.yaml.j2": f"{HEAD}v: {{{{ replicas }}}}\n"}, FakeClusterView(parent_schema=SCHEMA)
+    ).problems
+    assert str(found).endswith("replicas is not defined; did you mean spec.replicas?")
+    assert fault("tag", {"tag": 1}).endswith("tag is not defined; did you mean spec.tag?")
 
 
 def _fault(expression: str, spec: dict[str, Any]) -> str:

@@ -93,12 +93,14 @@ def test_yaml_that_parsers_could_read_differently_is_an_error_with_its_line(text
 
 def test_a_yaml_error_shows_the_line_of_the_template() -> None:
     found = problem(HEAD + "labels: {{ spec.l | to_yaml }}\n", {"l": {"a": "b"}})
-    assert found == f"{PLACE}5: mapping values are not allowed in this context: labels: {{{{ spec.l | to_yaml }}}}"
+    line = "labels: {{ spec.l | to_yaml }}"
+    hint = "write {{ x }} without to_yaml: a mapping stays one"
+    assert found == f"{PLACE}5: mapping values are not allowed in this context: {line}; {hint}"
 
 
 def test_a_yaml_error_in_a_secret_shows_nothing_of_it() -> None:
     found = problem("apiVersion: v1\nkind: Secret\nstringData: a: s3cret\n")
-    assert found == f"{PLACE}3: mapping values are not allowed in this context"
+    assert found == f"{PLACE}3: mapping values are not allowed in this context; put a value with a colon into quotes"
 
 
 def test_an_alias_bomb_is_refused() -> None:

@@ -357,10 +357,47 @@ def test_findings_of_check_are_counted_listed_and_errors_only_once() -> None:
     on = Scene(parents=[parent()], errors=[f"{PLACE}: bad"], findings=found)
     screen = shown(ScreenState(), on)
     assert screen[0] == "ssa-operator dev: 1 parent, all ready, 2 errors, 1 warning"
-    assert screen[-3:-1] == [f"{PLACE}: bad", "templates/a.b/c.yaml.j2:2: error: no kind [unknown-kind]"]
+    assert screen[-3:-1] == [
+        f"templates/{PLACE}: error: bad [render-error]",
+        "templates/a.b/c.yaml.j2:2: error: no kind [unknown-kind]",
+    ]
     listed = shown(press(ScreenState(), on, "c")[0], on)
     assert listed[1:4] == [
         f"templates/{PLACE}: error: bad [render-error]",
         "templates/a.b/c.yaml.j2:2: error: no kind [unknown-kind]",
         "warning: a tag [latest-image]",
+    ]
+
+
+def test_the_selected_line_has_the_words_of_check_which_say_what_to_do() -> None:
+    failed = parent("web", "ApplyFailed", uid="1", stalled=True)
+    failed["conditions"][0]["message"] = f"{PLACE}: apply failed: .spec.replcas: field not declared in schema"
+    found = CheckFinding(
+        severity="error",
+        message="there is no field spec.replcas",
+        fix="did you mean spec.replicas?",
+        code="unknown-field",
+        file=f"templates/{PLACE[:-2]}",
+        line=9,
+    )
+    on = Scene(parents=[failed], errors=[failed["conditions"][0]["message"]], findings=[found])
+    text = " ".join(" ".join(shown(ScreenState(), on)[2:]).split())
+    assert "there is no field spec.replcas; did you mean spec.replicas? [unknown-field]" in text
+    assert "not declared" not in text
+
+
+def test_without_errors_the_first_warning_is_shown() -> None:
+    found = [CheckFinding(severity="warning", message=each, code="latest-image") for each in ("one", "two")]
+    on = Scene(parents=[parent()], findings=found)
+    assert shown(ScreenState(), on)[-2] == "warning: one [latest-image] (c shows all 2)"
+    assert shown(ScreenState(), replace(on, errors=["bad"]))[-2] == "bad"
+    long = replace(on, errors=["long " * 20 + "end", "b.yaml:1: " + "other " * 20])
+    assert " ".join(shown(ScreenState(), long)[-4:-2]) == "long " * 20 + "end", "the first error is shown whole"
+    assert shown(ScreenState(), long)[-2].endswith("…")
+
+
+def test_of_many_errors_the_first_are_shown() -> None:
+    on = Scene(parents=[parent()], errors=[f"a.yaml:{line}: bad" for line in range(1, 20)])
+    assert [line for line in shown(ScreenState(), on) if "bad" in line] == [
+        f"a.yaml:{line}: bad" for line in range(1, 7)
     ]
