@@ -53,7 +53,7 @@ def new(
         typer.Option(envvar="SSA_OPERATOR_FROM_EXAMPLE", help="Infer the fields from the object in this file."),
     ] = None,
     from_crd: Annotated[
-        Path | None, typer.Option(envvar="SSA_OPERATOR_FROM_CRD", help="Use the CRD in this file.")
+        Path | None, typer.Option(envvar="SSA_OPERATOR_FROM_CRD", help="Use the CRD of KIND in this file.")
     ] = None,
     from_manifests: Annotated[
         Path | None,
@@ -129,13 +129,13 @@ def new(
         fields=tuple(field or ()),
         instance=instance,
         example=one_object(from_example),
-        crd=one_object(from_crd),
+        crd=one_object(from_crd, kind),
         manifests=None if from_manifests is None else manifests(from_manifests),
     )
     try:
         made = parts(request)
     except ScaffoldError as error:
-        raise CommandError(str(error), code=2) from error
+        raise CommandError(f"{from_crd}: {error}" if from_crd else str(error), code=2) from error
     templates_folder = templates or (project or Path()) / TEMPLATES[0]
     base = templates_folder.parent
     write_resource(

@@ -15,7 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ssa_operator.objects.scalars import amount
-from ssa_operator.tools.scaffold.fields import PRESERVED, QUANTITY, sample
+from ssa_operator.schema.samples import Sampler
+from ssa_operator.tools.scaffold.fields import PRESERVED, QUANTITY
 from ssa_operator.tools.scaffold.names import ResourceNames
 
 _READY = '.status.conditions[?(@.type=="Ready")]'
@@ -117,7 +118,7 @@ def example(names: ResourceNames, spec: Mapping[str, Any], name: str, values: Ma
         "apiVersion": names.api_version,
         "kind": names.kind,
         "metadata": {"name": name, "namespace": "default"},
-        "spec": sample({**spec, "default": None}, "spec", values),
+        "spec": Sampler(whole=True, words=values).value({**spec, "default": None}, "spec"),
     }
 
 
