@@ -16,7 +16,6 @@ from ssa_operator.cli.application import Application
 from ssa_operator.cli.shared_options import Name, OutputOption, example
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
-from ssa_operator.tools.dev.cluster_progress import command_errors, show_progress
 
 if TYPE_CHECKING:
     from ssa_operator.devcluster.cluster import ClusterStatus
@@ -42,6 +41,7 @@ def start(
 
     _require_extra()
     from ssa_operator.devcluster import cluster
+    from ssa_operator.tools.dev.dev_cluster import command_errors, show_progress
 
     with command_errors(), show_progress() as report:
         started = asyncio.run(cluster.start(cluster.ClusterSpec(name=name, audit=audit, detached=True), report))
@@ -56,6 +56,7 @@ def stop(name: Name = "default") -> None:
 
     _require_extra()
     from ssa_operator.devcluster import cluster
+    from ssa_operator.tools.dev.dev_cluster import command_errors, show_progress
 
     with command_errors(), show_progress() as report:
         stopped = asyncio.run(cluster.stop(name, report))
@@ -69,6 +70,7 @@ def status(name: Name = "default", output: OutputOption = OutputFormat.TABLE) ->
 
     _require_extra()
     from ssa_operator.devcluster import cluster
+    from ssa_operator.tools.dev.dev_cluster import command_errors
     from ssa_operator.tools.terminal import printing
 
     with command_errors():
@@ -91,6 +93,7 @@ def kubeconfig(name: Name = "default") -> None:
 
     _require_extra()
     from ssa_operator.devcluster import cluster
+    from ssa_operator.tools.dev.dev_cluster import command_errors
 
     with command_errors():
         found = asyncio.run(cluster.status(name))

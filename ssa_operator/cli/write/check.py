@@ -87,7 +87,7 @@ def check(
     from ssa_operator.tools.checks import project_checks
     from ssa_operator.tools.findings.codes import Severity
     from ssa_operator.tools.findings.finding_formats import write_findings, write_summary
-    from ssa_operator.tools.schemas.target_schemas import target_schemas
+    from ssa_operator.tools.schemas.schema_rules import target_schemas
 
     if explain:
         streams.lines(project_checks.explanation(explain))

@@ -93,7 +93,7 @@ def graph(
         from ssa_operator.operator.operator_options import Options
         from ssa_operator.operator.process import connection
         from ssa_operator.tools.connection.cluster_target import cluster_target
-        from ssa_operator.tools.graph.live_graph import live_graph
+        from ssa_operator.tools.graph.drawn_graph import live_graph
 
         options = Options(
             templates=tuple(templates), installation=installation_of(values), namespaces=(within,) if within else ()

@@ -20,8 +20,8 @@ from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.process import streams
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.rendering.yaml.to_yaml import scalar_text
-from ssa_operator.tools.blame.annotated_yaml import yaml_lines
 from ssa_operator.tools.blame.blamed_object import BlamedObject
+from ssa_operator.tools.terminal.canonical_yaml import yaml_lines
 
 _STYLES = {
     Writer.TEMPLATE: "green",

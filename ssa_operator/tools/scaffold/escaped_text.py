@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ssa_operator.tools.blame.annotated_yaml import yaml_lines
+from ssa_operator.tools.terminal.canonical_yaml import yaml_lines
 
 _SYNTAX = re.compile(r"\{\{|\{%|\{#")
 _ENDRAW = "endraw"

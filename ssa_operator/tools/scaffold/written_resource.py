@@ -38,11 +38,11 @@ from ssa_operator.tools.offline.parent_documents import read_objects
 from ssa_operator.tools.offline.template_folders import crd_kinds
 from ssa_operator.tools.permissions.needed_permissions import Files, OperatorSettings, needed_permissions
 from ssa_operator.tools.permissions.printed_permissions import values_text
-from ssa_operator.tools.scaffold.crd_example import marked_text
+from ssa_operator.tools.scaffold.definition import marked_text
 from ssa_operator.tools.scaffold.escaped_text import yaml_document
 from ssa_operator.tools.scaffold.names import ResourceNames
 from ssa_operator.tools.scaffold.project import Parts
-from ssa_operator.tools.schemas.target_schemas import refuse_invalid_values
+from ssa_operator.tools.schemas.schema_rules import refuse_invalid_values
 from ssa_operator.tools.terminal import printing
 
 PERMISSIONS = PurePosixPath("deploy/permissions.yaml")
