@@ -31,10 +31,7 @@ app = Application(
 @app.command(epilog=example("ssa-operator cluster start"))
 def start(
     name: Name = "default",
-    audit: Annotated[
-        bool,
-        typer.Option("--audit", envvar="SSA_OPERATOR_AUDIT", help="Let the API server write an audit log."),
-    ] = False,
+    audit: Annotated[bool, typer.Option("--audit", help="Let the API server write an audit log.")] = False,
 ) -> None:
     """Start a cluster, unless it runs already. It runs until `cluster stop`."""
     import asyncio

@@ -16,7 +16,6 @@ from ssa_operator.cli.shared_options import (
     ShownSelector,
     Templates,
     Watch,
-    example,
 )
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_selector, namespace_of
@@ -31,9 +30,7 @@ if TYPE_CHECKING:
     from ssa_operator.tools.tree.tree_view import Line
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=example("ssa-operator tree echo/hello --watch"))(tree)
+EXAMPLE = "ssa-operator tree echo/hello --watch"
 
 
 def tree(
