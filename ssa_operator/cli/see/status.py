@@ -59,7 +59,7 @@ def status(
     from ssa_operator.rendering.folder.folder_settings import read_resource_settings
     from ssa_operator.tools.connection.cluster_target import cluster_target
     from ssa_operator.tools.connection.object_reference import parse_references
-    from ssa_operator.tools.terminal import live_display, printing
+    from ssa_operator.tools.terminal import printing
     from ssa_operator.tools.tree.listings import Listings, Lists, Watches
     from ssa_operator.tools.tree.parent_entries import list_parents, parent_entries, unserved_folders
 
@@ -86,7 +86,7 @@ def status(
                 return
             async with Watches(client) as watches:
                 draw = functools.partial(_draw, wide=wide)
-                await live_display.show_changes(watches, lambda: entries(watches, mapper), draw, output.data_format)
+                await printing.show_changes(watches, lambda: entries(watches, mapper), draw, output.data_format)
 
     connection.run(work())
 

@@ -66,7 +66,7 @@ def tree(
     from ssa_operator.rendering.folder.folder_settings import read_resource_settings
     from ssa_operator.tools.connection.cluster_target import cluster_target
     from ssa_operator.tools.connection.object_reference import find_object, parse_reference, parse_references
-    from ssa_operator.tools.terminal import live_display, printing
+    from ssa_operator.tools.terminal import printing
     from ssa_operator.tools.tree.listings import Lists, Watches
     from ssa_operator.tools.tree.object_tree import object_tree, parent_trees, read_again
     from ssa_operator.tools.tree.parent_entries import list_parents, unserved_folders
@@ -107,7 +107,7 @@ def tree(
                 printing.lines_or_data(draw(data, time.time()), data, output.data_format)
                 return
             async with Watches(client) as watches:
-                await live_display.show_changes(watches, lambda: read(watches), draw, output.data_format)
+                await printing.show_changes(watches, lambda: read(watches), draw, output.data_format)
 
     connection.run(work())
 

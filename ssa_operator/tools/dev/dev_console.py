@@ -42,9 +42,8 @@ from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.process import logging_setup
 from ssa_operator.reconcile.observation import RECONCILE_AT
 from ssa_operator.reconcile.suspension.rules import ANNOTATION as SUSPEND
-from ssa_operator.tools.dev.dev_cluster import LocalCluster
+from ssa_operator.tools.dev.dev_cluster import AS_DEV, LocalCluster, ProjectFiles
 from ssa_operator.tools.dev.dev_screen import draw
-from ssa_operator.tools.dev.project_files import AS_DEV, ProjectFiles
 from ssa_operator.tools.dev.scene import Row, SavedChecks, command_output, scene_reader
 from ssa_operator.tools.dev.screen_state import KeyRequest, ScreenState, on_key
 

@@ -2,7 +2,7 @@
 
 Promises:
 - The command stops a cluster that it has started, and leaves one that ran before running.
-- The session follows the project: saved CRDs and examples are applied (`project_files`), and new folders start.
+- The session follows the project: saved CRDs and examples are applied, and new folders start.
 - The operator reconciles as soon as the API server is ready, while the programs that make pods may still be compiled.
 - A terminal shows one screen with keys (`dev_console`). Without a terminal the command prints plain lines.
 - With `until_ready` the command ends as soon as every example is Ready. If one is not Ready in time, or if no waiting
@@ -36,9 +36,15 @@ from ssa_operator.operator.process import connection, session, streams
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.tools.dev import dev_screen
-from ssa_operator.tools.dev.dev_cluster import LocalCluster, ProgressLines, command_errors, local_cluster
+from ssa_operator.tools.dev.dev_cluster import (
+    LocalCluster,
+    ProgressLines,
+    ProjectFiles,
+    ProjectProblem,
+    command_errors,
+    local_cluster,
+)
 from ssa_operator.tools.dev.dev_console import DevConsole
-from ssa_operator.tools.dev.project_files import ProjectFiles, ProjectProblem
 from ssa_operator.tools.dev.scene import TEMPLATE_ERRORS, SavedChecks, parent_entries
 
 CHECK = 0.25

@@ -38,8 +38,7 @@ from ssa_operator.objects.scalars import moment_of
 from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.status.event_requests import EVENTS
 from ssa_operator.rendering.folder.hot_reload import changes
-from ssa_operator.tools.dev.dev_cluster import LocalCluster
-from ssa_operator.tools.dev.project_files import ProjectFiles
+from ssa_operator.tools.dev.dev_cluster import LocalCluster, ProjectFiles
 from ssa_operator.tools.tree.listings import Watches
 from ssa_operator.tools.tree.object_tree import Owner, owned_objects
 from ssa_operator.tools.tree.parent_entries import child_data, event_time

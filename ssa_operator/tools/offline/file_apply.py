@@ -31,7 +31,7 @@ from ssa_operator.tools.offline.file_parents import PRUNE_HELD, FileParents, ope
 from ssa_operator.tools.offline.parent_documents import check_namespaces, read_parents
 from ssa_operator.tools.offline.parent_files import namespaces_of_documents, watched_namespaces
 from ssa_operator.tools.terminal import printing
-from ssa_operator.tools.terminal.live_display import fitting
+from ssa_operator.tools.terminal.printing import fitting
 from ssa_operator.tools.tree.tree_view import entry, lines
 
 

@@ -38,8 +38,7 @@ from ssa_operator.tools.connection.object_reference import (
     nearest,
     resolve_kind,
 )
-from ssa_operator.tools.tree.labelled_children import ListedChildren, list_children, status_entries
-from ssa_operator.tools.tree.listings import FORBIDDEN, Listings
+from ssa_operator.tools.tree.listings import FORBIDDEN, ListedChildren, Listings, list_children, status_entries
 from ssa_operator.tools.tree.tree_view import conditions_of, entry, not_ready_since, urgency
 
 MAX_NAMESPACES = 16
