@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.cluster_view import Question
-from ssa_operator.objects.field_attribution import Attribution, FieldOwner, Writer, attribute
+from ssa_operator.objects.field_attribution import Attribution, Writer, attribute
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.live_object import LiveObject, OwnerReference
 from ssa_operator.objects.managed_fields import is_in_version
@@ -91,13 +91,13 @@ class BlamedObject(Struct, frozen=True, kw_only=True):
         if field.writer is Writer.TEMPLATE and field.location is not None:
             entry |= _location(field.location) | self._origin(field)
         elif field.owners:
-            entry |= _owner(next((each for each in field.owners if each.is_operator), field.owners[0]))
+            entry |= asdict(next((each for each in field.owners if each.is_operator), field.owners[0]))
         if field.writer is Writer.EARLIER_TEMPLATE:
             entry["reason"] = self.earlier
         elif field.reason:
             entry["reason"] = field.reason
         if len(field.owners) > 1:
-            entry["owners"] = [_owner(each) for each in field.owners]
+            entry["owners"] = [asdict(each) for each in field.owners]
         if field.location is not None and (field.differs or field.writer is not Writer.TEMPLATE):
             entry["rendered"] = {"value": field.rendered, **_location(field.location), **self._origin(field)}
         return entry
@@ -109,15 +109,6 @@ class BlamedObject(Struct, frozen=True, kw_only=True):
 def _location(location: SourceLocation) -> dict[str, Any]:
     chain = [location_data(each) for each in location.included_from]
     return location_data(location) | ({"includedFrom": chain} if chain else {})
-
-
-def _owner(owner: FieldOwner) -> dict[str, str]:
-    return {
-        "manager": owner.manager,
-        "operation": owner.operation,
-        "subresource": owner.subresource,
-        "time": owner.time,
-    }
 
 
 async def blamed_objects(
