@@ -3,6 +3,7 @@
 Promises:
 - The help lists commands and options by topic, without rich, whose import takes half of the time of `--help`.
 - The help and the errors have the name under which the user started the command: `ssa-operator` or `kubectl ssa`.
+- The user can set every option of a command as the environment variable `SSA_OPERATOR_<NAME>`.
 - `-h` and `help COMMAND` show a command's help, and `version` the version.
 - A command or an option of another tool leads to what does the same here.
 - Every error is one line on standard error, never a traceback. `--debug` adds the traceback, without the messages of
@@ -121,6 +122,10 @@ class Command(TyperCommand):
     def __init__(self, name: str | None, **settings: Any) -> None:
         super().__init__(name, **settings)
         _add_completion(self.params)
+        for each in self.params:
+            long = next((option for option in each.opts if option.startswith("--")), None)
+            if long is not None:
+                each.envvar = f"SSA_OPERATOR_{long.removeprefix('--').replace('-', '_').upper()}"
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         _format_parameters(self, ctx, formatter)

@@ -18,6 +18,7 @@ import typer
 from ssa_operator import __version__
 from ssa_operator.cli import application
 from ssa_operator.cli.application import Application
+from ssa_operator.cli.shared_options import example
 from ssa_operator.cli.topics import MODULES
 from ssa_operator.operator.process import streams
 
@@ -46,7 +47,7 @@ def application_of(names: Iterable[str] = MODULES) -> Application:
         if name in _GROUPS:
             app.add_typer(module.app, name=name)
         else:
-            module.register(app)
+            app.command(epilog=example(module.EXAMPLE))(getattr(module, name))
     return app
 
 

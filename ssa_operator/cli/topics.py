@@ -1,6 +1,7 @@
 """All commands by topic: the only list of them.
 
-A topic of the help is a room of `ssa_operator.cli`, and a command is a module there.
+A topic of the help is a room of `ssa_operator.cli`, and a command is a module there: a function of its name and the
+EXAMPLE that ends its help, or `app` with the subcommands.
 """
 
 from __future__ import annotations

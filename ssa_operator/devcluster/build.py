@@ -22,6 +22,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ssa_operator.devcluster.components import KUBERNETES, KWOK, UnavailableError
 from ssa_operator.devcluster.processes import (
     ProcessCommand,
     ProcessError,
@@ -30,7 +31,6 @@ from ssa_operator.devcluster.processes import (
     ProgressCallback,
     is_alive,
 )
-from ssa_operator.devcluster.versions import KUBERNETES, KWOK, UnavailableError
 
 TOOLCHAIN = Path(__file__).parent / "toolchain"
 MINIMUM_GO = (1, 26)

@@ -34,7 +34,7 @@ from msgspec.structs import asdict, replace
 from ssa_operator.devcluster import api, binaries, cluster_files, components, processes
 from ssa_operator.devcluster import cluster_files as credentials
 from ssa_operator.devcluster.cluster_files import ClusterRecord
-from ssa_operator.devcluster.components import ComponentOptions, Layout, Ports
+from ssa_operator.devcluster.components import CONTROLLERS, PROGRAMS, STORAGE, ComponentOptions, Layout, Ports
 from ssa_operator.devcluster.processes import (
     ProcessCommand,
     ProcessError,
@@ -44,7 +44,6 @@ from ssa_operator.devcluster.processes import (
     hold_lock,
     ignore_progress,
 )
-from ssa_operator.devcluster.versions import CONTROLLERS, PROGRAMS, STORAGE
 
 STATE_DIRECTORY_VARIABLE = "SSA_OPERATOR_STATE_DIR"
 """Folder of the state of local control planes. Default: ssa-operator in XDG_STATE_HOME."""

@@ -201,15 +201,21 @@ def _common(metadata: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError
         yield _error(at, ErrorType.TOO_LONG, "", f"may not be more than {ANNOTATIONS_LIMIT} bytes")
     at = (*path, "ownerReferences")
     for position, owner in enumerate(metadata.get("ownerReferences") or ()):
-        for key, words in (("apiVersion", "version must not be empty"), *_OWNER_WORDS):
+        if not _version(written := owner.get("apiVersion")):
+            place = (*at, position, "apiVersion")
+            yield _error(place, ErrorType.INVALID, written or "", "version must not be empty", (*at, "apiVersion"))
+        for key in ("kind", "name", "uid"):
             if not owner.get(key):
-                yield _error((*at, position, key), ErrorType.INVALID, "", words, (*at, key))
+                yield _error((*at, position, key), ErrorType.INVALID, "", "must not be empty", (*at, key))
     at = (*path, "finalizers")
     for position, name in enumerate(metadata.get("finalizers") or ()):
         yield from (_error((*at, position), ErrorType.INVALID, name, words, at) for words in key_faults(name))
 
 
-_OWNER_WORDS = (("kind", "must not be empty"), ("name", "must not be empty"), ("uid", "must not be empty"))
+def _version(api_version: Any) -> str:
+    """The version in an owner's apiVersion, as the API server reads it; '' if it reads none."""
+    text = api_version if isinstance(api_version, str) else ""
+    return text.rpartition("/")[2] if text.count("/") < 2 else ""
 
 
 def _error(

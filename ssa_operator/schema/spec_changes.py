@@ -19,16 +19,9 @@ from typing import Any, Protocol, TypeVar
 
 from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.schema.crd_schema import Schema
+from ssa_operator.schema.samples import TEXTS, Sampler, UnknownValueError, fits, smallest_number
 from ssa_operator.schema.string_formats import go_pattern
-from ssa_operator.schema.variants import (
-    SAMPLES,
-    SPECIAL,
-    UnknownValueError,
-    fits,
-    minimal_value,
-    risky_values,
-    smallest_number,
-)
+from ssa_operator.schema.variants import SPECIAL, risky_values
 
 T = TypeVar("T")
 
@@ -214,7 +207,7 @@ def _valid_values(schema: Schema, before: Any) -> Iterator[Any]:
             yield from _numbers(schema, before)
         case "string":
             default = (schema["default"],) if isinstance(schema.get("default"), str) else ()
-            yield from (text for text in dict.fromkeys((*default, *SAMPLES, *_TEXTS)) if fits(text, schema))
+            yield from (text for text in dict.fromkeys((*default, *TEXTS, *_TEXTS)) if fits(text, schema))
         case "array":
             yield from _lists(schema, before)
         case "object":
@@ -249,7 +242,7 @@ def _lists(schema: Schema, before: Any) -> Iterator[Any]:
 def _added_items(schema: Schema, items: Schema, present: Sequence[Any]) -> list[Any]:
     """One more item, with unique keys if the list needs them."""
     try:
-        item = minimal_value(items)
+        item = Sampler().value(items)
     except UnknownValueError:
         return []
     keys = schema.get("x-kubernetes-list-map-keys") or ()
@@ -269,12 +262,12 @@ def _added_items(schema: Schema, items: Schema, present: Sequence[Any]) -> list[
 
 def _mappings(schema: Schema) -> Iterator[Any]:
     try:
-        yield minimal_value(schema)
+        yield Sampler().value(schema)
         additional = schema.get("additionalProperties")
         if isinstance(additional, Mapping):
-            yield {"a": minimal_value(additional)}
-            yield {"a": minimal_value(additional), "example.com/b": minimal_value(additional)}
-        full = {name: minimal_value(inner) for name, inner in (schema.get("properties") or {}).items()}
+            yield {"a": Sampler().value(additional)}
+            yield {"a": Sampler().value(additional), "example.com/b": Sampler().value(additional)}
+        full = {name: Sampler().value(inner) for name, inner in (schema.get("properties") or {}).items()}
     except UnknownValueError:
         return
     if full:

@@ -5,8 +5,6 @@ Promises:
 - The first variants leave out optional fields. The others give a field its smallest and largest value, each value that
   its schema lists, an empty value, or a string of special characters, where the schema allows them.
 - A value fits the keywords of its field's schema. A field whose pattern fits no known string is left as it is.
-- The sample has a field's default, or else the first of its allowed values.
-- A schema that refers to no type, or preserves unknown fields, gives an empty mapping.
 - Every risky value is valid by the schema of its field, and Kubernetes may refuse it in the children that use it. The
   risky values depend only on the field's name, its type, and its present value, so that they exist for every CRD.
 - No risky number is one that starts many pods.
@@ -24,21 +22,15 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.source_location import FieldPath, field_text
-from ssa_operator.schema.crd_schema import Schema, object_schema
+from ssa_operator.schema.crd_schema import Schema
+from ssa_operator.schema.samples import Sampler, UnknownValueError, fits, smallest_number
 from ssa_operator.schema.schema_validation import validate, validate_lists
-from ssa_operator.schema.string_formats import go_pattern
 
 LIMIT = 48
 """Variants of one parent."""
 
 SPECIAL = "'\"{{ spec }}: &a *b # {% x %}\n- é\U0001f4a5\\"
 """A string that would break templates which print values as YAML."""
-
-SAMPLES = (
-    "sample", "a", "1", "1Gi", "10m", "5s", "sample.example.com", "https://sample.example.com", "SAMPLE", "0" * 32,
-    "0/1", "1.0.0", "2026-01-31T12:00:00Z", "10.0.0.0/8", "192.0.2.1", "c2FtcGxl", "* * * * *",
-)  # fmt: skip
-"""Strings for fields with a pattern or a format; the first that fits is taken."""
 
 _DEPTH_LIMIT = 8
 _INTEGER = 2**31 - 1
@@ -129,52 +121,8 @@ def _values(schema: Schema) -> Iterator[tuple[str, Any]]:
             yield "an empty mapping", {}
 
 
-def smallest_number(schema: Schema) -> Any:
-    """The smallest number that a schema allows, 0 if it names none."""
-    minimum = schema.get("minimum", 0 if schema.get("maximum", 0) >= 0 else schema["maximum"])
-    return minimum + bool(schema.get("exclusiveMinimum"))
-
-
 def _largest(schema: Schema) -> Any:
     return schema.get("maximum", max(_INTEGER, smallest_number(schema))) - bool(schema.get("exclusiveMaximum"))
-
-
-def fits(text: str, schema: Schema) -> bool:
-    """Whether a string fits the keywords of a schema."""
-    if not schema.get("minLength", 0) <= len(text) <= schema.get("maxLength", len(text)):
-        return False
-    if schema.get("format") and text not in SAMPLES:
-        return False
-    pattern = go_pattern(schema.get("pattern") or "")
-    return pattern is not None and pattern.search(text) is not None
-
-
-class UnknownValueError(Exception):
-    """No value is known that the schema allows."""
-
-
-def minimal_value(schema: Schema) -> Any:
-    """The least value that a schema allows. Raises UnknownValueError."""
-    if "default" in schema:
-        return schema["default"]
-    if schema.get("enum"):
-        return schema["enum"][0]
-    if schema.get("x-kubernetes-int-or-string"):
-        return 1
-    match schema.get("type"):
-        case "boolean":
-            return False
-        case "integer" | "number":
-            return smallest_number(schema)
-        case "string":
-            found = next((each for each in SAMPLES if fits(each, schema)), None)
-            if found is None:
-                raise UnknownValueError
-            return found
-        case "array":
-            return [minimal_value(schema.get("items") or {}) for _ in range(schema.get("minItems", 0))]
-    properties = schema.get("properties") or {}
-    return {name: minimal_value(properties.get(name) or {}) for name in schema.get("required") or ()}
 
 
 # Changes.
@@ -192,55 +140,25 @@ def _without(parent: Mapping[str, Any], path: FieldPath) -> Mapping[str, Any]:
 def _with(parent: Mapping[str, Any], schema: Schema, path: FieldPath, value: Any) -> Mapping[str, Any] | None:
     """The parent with a field, and the least of what must be around it; None if that is not known."""
     found: Any = copy.deepcopy(dict(parent))
-    inner = found
+    inner: Any = found
+    part: Any
     try:
         for at, part in enumerate(path):
             schema = schema["items"] if isinstance(part, int) else schema["properties"][part]
             last = at == len(path) - 1
+            if isinstance(part, int) is not isinstance(inner, list):
+                return None  # the schema says `items` of a mapping
             if isinstance(part, int) and len(inner) <= part:
                 inner.append(None)
             known = inner[part] if isinstance(part, int) else inner.get(part)
             if last:
                 inner[part] = copy.deepcopy(value)
             elif known is None:
-                inner[part] = copy.deepcopy(minimal_value(schema))
+                inner[part] = Sampler().value(schema)
             inner = inner[part]
     except UnknownValueError:
         return None
     return dict(found)
-
-
-_SAMPLE_DEPTH = 12
-
-_SCALARS: Mapping[str, Any] = {"boolean": True, "integer": 1, "number": 1, "string": "sample"}
-
-
-def sample_object(definition: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """A sample parent. It has no status."""
-    spec = definition["spec"]
-    schema = object_schema(definition, version) or {}
-    body = {"apiVersion": f"{spec['group']}/{version}", "kind": spec["names"]["kind"], "metadata": {"name": "sample"}}
-    fields = {"spec": {}} | (_sample(schema, 0) if schema.get("properties") else {})
-    return {**body, **{name: value for name, value in fields.items() if name not in (*body, "status")}}
-
-
-def _sample(schema: Mapping[str, Any], depth: int) -> Any:
-    if "default" in schema:
-        return schema["default"]
-    if schema.get("enum"):
-        return schema["enum"][0]
-    if schema.get("x-kubernetes-int-or-string"):
-        return 1
-    kind = schema.get("type", "object")
-    if kind in ("integer", "number"):
-        return max(schema.get("minimum", 1), 1)
-    if kind in _SCALARS or depth > _SAMPLE_DEPTH:
-        return _SCALARS.get(kind, {})
-    if kind == "array":
-        return [_sample(schema.get("items", {}), depth + 1)]
-    additional = schema.get("additionalProperties")
-    fields = {name: _sample(field, depth + 1) for name, field in (schema.get("properties") or {}).items()}
-    return fields | ({"sample": _sample(additional, depth + 1)} if isinstance(additional, Mapping) else {})
 
 
 _LABEL_LIMIT = 63

@@ -25,8 +25,8 @@ from ssa_operator.objects.source_location import location_data
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.render import render_traced
-from ssa_operator.schema.variants import sample_object
-from ssa_operator.tools.offline.offline_parent import OFFLINE_UID
+from ssa_operator.schema.sample_objects import sample_object
+from ssa_operator.tools.offline.offline_cluster import OFFLINE_UID
 from ssa_operator.web.template_text import DiffLine, differences, is_hidden, shown_lines
 
 SAMPLE_NAMESPACE = "default"
@@ -160,7 +160,7 @@ def sample_parent(parents: Parents) -> dict[str, Any]:
     served = parents.served
     resource = served.resource
     if served.crd is not None:
-        body = sample_object(served.crd, resource.version)
+        body = sample_object(served.crd, resource.version).body
     else:
         body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "sample"}, "spec": {}}
     namespace = {"namespace": SAMPLE_NAMESPACE} if resource.namespaced else {}

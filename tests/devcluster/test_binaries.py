@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.devcluster import binaries, build, processes, release
-from ssa_operator.devcluster.binaries import BinariesError, BinaryLocations
+from ssa_operator.devcluster import binaries, build, processes
+from ssa_operator.devcluster.binaries import BinariesError, BinaryLocations, Platform, ReleaseURLs
+from ssa_operator.devcluster.components import CONTROLLERS, PROGRAMS, STORAGE, UnavailableError
 from ssa_operator.devcluster.processes import Progress, ignore_progress
-from ssa_operator.devcluster.release import Platform, ReleaseURLs
-from ssa_operator.devcluster.versions import CONTROLLERS, PROGRAMS, STORAGE, UnavailableError
 
 STAND_IN = Path(__file__).with_name("stand_in_go.sh")
 
@@ -193,7 +192,7 @@ async def test_what_one_source_lacks_comes_from_the_next(machine: Machine, monke
             (folder / program).touch(mode=0o755)
         raise UnavailableError(f"{', '.join(CONTROLLERS)}: not published")
 
-    monkeypatch.setattr(release, "download", download)
+    monkeypatch.setattr(binaries, "download", download)
     built = await binaries.acquire(machine.locations, machine.steps.append)
     assert sorted(path.name for path in built.iterdir()) == sorted(PROGRAMS)
     assert "Cannot download kube-controller-manager, kube-scheduler, kwok" in machine.messages()

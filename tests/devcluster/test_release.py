@@ -15,10 +15,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from ssa_operator.devcluster import release
-from ssa_operator.devcluster.processes import Progress, ignore_progress
-from ssa_operator.devcluster.release import Platform, ReleaseURLs
-from ssa_operator.devcluster.versions import (
+from ssa_operator.devcluster import binaries
+from ssa_operator.devcluster.binaries import Platform, ReleaseURLs
+from ssa_operator.devcluster.components import (
     CONTROLLERS,
     ENVTEST,
     ENVTEST_SHA512,
@@ -29,6 +28,7 @@ from ssa_operator.devcluster.versions import (
     STORAGE,
     UnavailableError,
 )
+from ssa_operator.devcluster.processes import Progress, ignore_progress
 
 LINUX = Platform("linux", "amd64")
 
@@ -112,7 +112,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 async def test_all_five_programs_are_downloaded_and_executable(mirror: Mirror, tmp_path: Path) -> None:
     seen: list[Progress] = []
-    await release.download(mirror.sources, LINUX, tmp_path, PROGRAMS, seen.append)
+    await binaries.download(mirror.sources, LINUX, tmp_path, PROGRAMS, seen.append)
     assert contents(tmp_path) == {name: f"program {name}".encode() for name in PROGRAMS}
     assert all(os.access(tmp_path / name, os.X_OK) for name in PROGRAMS)
     assert all(progress.done == progress.total for progress in seen)
@@ -123,7 +123,7 @@ async def test_all_five_programs_are_downloaded_and_executable(mirror: Mirror, t
 async def test_a_program_with_another_checksum_is_refused(mirror: Mirror, tmp_path: Path, path: str) -> None:
     mirror.paths[path] += b"!"
     with pytest.raises(UnavailableError, match=r"damaged or exchanged"):
-        await release.download(mirror.sources, LINUX, tmp_path, PROGRAMS, ignore_progress)
+        await binaries.download(mirror.sources, LINUX, tmp_path, PROGRAMS, ignore_progress)
     program = path.rpartition("/")[2].removesuffix("-linux-amd64")
     assert not (tmp_path / program).exists()
 
@@ -132,7 +132,7 @@ async def test_an_archive_with_another_checksum_is_not_unpacked(mirror: Mirror, 
     name = f"/etcd/v{ETCD}/etcd-v{ETCD}-linux-amd64.tar.gz"
     mirror.paths[name] = archive(f"etcd-v{ETCD}-linux-amd64/etcd", b"another program")
     with pytest.raises(UnavailableError, match=r"damaged or exchanged"):
-        await release.download(mirror.sources, LINUX, tmp_path, PROGRAMS, ignore_progress)
+        await binaries.download(mirror.sources, LINUX, tmp_path, PROGRAMS, ignore_progress)
     assert not (tmp_path / "etcd").exists()
 
 
@@ -150,20 +150,20 @@ async def test_a_program_without_a_published_checksum_is_refused(
 ) -> None:
     mirror.paths[path] = content
     with pytest.raises(UnavailableError, match=r"has no SHA-256 of"):
-        await release.download(mirror.sources, LINUX, tmp_path, PROGRAMS, ignore_progress)
+        await binaries.download(mirror.sources, LINUX, tmp_path, PROGRAMS, ignore_progress)
 
 
 async def test_a_file_that_is_not_published_is_named(mirror: Mirror, tmp_path: Path) -> None:
     del mirror.paths[f"/kwok/v{KWOK}/kwok-linux-amd64"]
     with pytest.raises(UnavailableError, match=r"404.*kwok-linux-amd64"):
-        await release.download(mirror.sources, LINUX, tmp_path, PROGRAMS, ignore_progress)
+        await binaries.download(mirror.sources, LINUX, tmp_path, PROGRAMS, ignore_progress)
 
 
 async def test_a_refused_connection_makes_the_releases_unavailable(tmp_path: Path, unused_tcp_port: int) -> None:
     nowhere = f"http://127.0.0.1:{unused_tcp_port}"
     sources = ReleaseURLs(kubernetes=nowhere, etcd=nowhere, kwok=nowhere, kwok_digests=nowhere)
     with pytest.raises(UnavailableError, match=r"Cannot connect"):
-        await release.download(sources, LINUX, tmp_path, PROGRAMS, ignore_progress)
+        await binaries.download(sources, LINUX, tmp_path, PROGRAMS, ignore_progress)
 
 
 @pytest.mark.parametrize("machine", ["amd64", "arm64"])
@@ -172,9 +172,9 @@ async def test_on_macos_etcd_and_kube_apiserver_come_from_the_envtest_archive(
 ) -> None:
     content = envtest_archive()
     pins = {f"darwin-{machine}": hashlib.sha512(content).hexdigest()}
-    monkeypatch.setattr(release, "ENVTEST_SHA512", pins)
+    monkeypatch.setattr(binaries, "ENVTEST_SHA512", pins)
     mirror.paths[f"/envtest/envtest-v{ENVTEST}/envtest-v{ENVTEST}-darwin-{machine}.tar.gz"] = content
-    await release.download(mirror.sources, Platform("darwin", machine), tmp_path, STORAGE, ignore_progress)
+    await binaries.download(mirror.sources, Platform("darwin", machine), tmp_path, STORAGE, ignore_progress)
     assert contents(tmp_path) == {name: f"program {name}".encode() for name in STORAGE}
     assert all(os.access(tmp_path / name, os.X_OK) for name in STORAGE)
 
@@ -184,7 +184,7 @@ async def test_an_envtest_archive_with_another_checksum_than_the_pinned_one_is_n
 ) -> None:
     mirror.paths[f"/envtest/envtest-v{ENVTEST}/envtest-v{ENVTEST}-darwin-arm64.tar.gz"] = envtest_archive()
     with pytest.raises(UnavailableError, match=r"SHA512.*but ssa-operator has 9278f9e5.*damaged or exchanged"):
-        await release.download(mirror.sources, Platform("darwin", "arm64"), tmp_path, STORAGE, ignore_progress)
+        await binaries.download(mirror.sources, Platform("darwin", "arm64"), tmp_path, STORAGE, ignore_progress)
     assert not any((tmp_path / name).exists() for name in STORAGE)
 
 
@@ -197,7 +197,7 @@ async def test_on_macos_kwok_is_downloaded_and_the_error_names_what_is_not_publi
         {"assets": [{"name": "kwok-darwin-arm64", "digest": digest}]}
     ).encode()
     with pytest.raises(UnavailableError, match=r"^kube-controller-manager, kube-scheduler: not published for darwin"):
-        await release.download(mirror.sources, Platform("darwin", "arm64"), tmp_path, CONTROLLERS, ignore_progress)
+        await binaries.download(mirror.sources, Platform("darwin", "arm64"), tmp_path, CONTROLLERS, ignore_progress)
     assert contents(tmp_path) == {"kwok": b"program kwok"}
 
 
@@ -205,10 +205,10 @@ async def test_an_archive_that_lacks_the_program_is_named(
     mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = archive("readme", b"")
-    monkeypatch.setattr(release, "ENVTEST_SHA512", {"darwin-arm64": hashlib.sha512(content).hexdigest()})
+    monkeypatch.setattr(binaries, "ENVTEST_SHA512", {"darwin-arm64": hashlib.sha512(content).hexdigest()})
     mirror.paths[f"/envtest/envtest-v{ENVTEST}/envtest-v{ENVTEST}-darwin-arm64.tar.gz"] = content
     with pytest.raises(UnavailableError, match=r"has no file controller-tools/envtest/etcd"):
-        await release.download(mirror.sources, Platform("darwin", "arm64"), tmp_path, STORAGE, ignore_progress)
+        await binaries.download(mirror.sources, Platform("darwin", "arm64"), tmp_path, STORAGE, ignore_progress)
 
 
 def test_a_checksum_is_pinned_for_each_machine_of_macos() -> None:
@@ -219,10 +219,10 @@ def test_a_checksum_is_pinned_for_each_machine_of_macos() -> None:
 
 async def test_on_another_system_nothing_is_published(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match=r"etcd, .*: not published for freebsd on amd64"):
-        await release.download(ReleaseURLs(), Platform("freebsd", "amd64"), tmp_path, PROGRAMS, ignore_progress)
+        await binaries.download(ReleaseURLs(), Platform("freebsd", "amd64"), tmp_path, PROGRAMS, ignore_progress)
 
 
 @pytest.mark.parametrize("system", ["linux", "darwin"])
 def test_programs_are_downloaded_from_the_projects_own_hosts_only(system: str) -> None:
-    hosts = {artifact.url.split("/")[2] for artifact in release.artifacts(ReleaseURLs(), Platform(system, "arm64"))}
+    hosts = {artifact.url.split("/")[2] for artifact in binaries.artifacts(ReleaseURLs(), Platform(system, "arm64"))}
     assert hosts <= {"dl.k8s.io", "github.com"}

@@ -14,7 +14,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import Request
 from ssa_operator.kube.api.transport import Response
 from ssa_operator.kube.auth.credentials import Credentials
-from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS, KUBERNETES_VERSION, ApiKind
+from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS, CLUSTER_SCOPED, KUBERNETES_VERSION, ApiKind
 from ssa_operator.objects.identity import join_api_version
 from ssa_operator.operator import folder_controllers
 from tests.devcluster.waiting import until
@@ -147,9 +147,10 @@ async def test_a_child_of_a_kind_that_not_every_cluster_has(desk: Desk, operate:
 async def test_the_table_of_built_in_kinds_is_what_the_api_server_serves(desk: Desk) -> None:
     await desk.mapper.discover()
     served = {
-        ApiKind(join_api_version(kind.group, version), kind.kind)
+        ApiKind(join_api_version(kind.group, version), kind.kind): resource.namespaced
         for kind, versions in desk.mapper._by_kind.items()
-        for version in versions
+        for version, resource in versions.items()
         if not kind.group.endswith(".com")
     }
-    assert served == BUILT_IN_KINDS
+    assert served.keys() == BUILT_IN_KINDS
+    assert {kind for kind, namespaced in served.items() if not namespaced} == CLUSTER_SCOPED

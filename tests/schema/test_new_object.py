@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.schema.metadata_validation import validate_metadata
 from ssa_operator.schema.new_object import RULES_NOT_CHECKED, NewObject, defaulted, new_object
 
 THREE = {"type": "integer", "default": 3}
@@ -82,6 +83,17 @@ def test_a_field_is_defaulted_as_the_api_server_does_it(
 
 def test_without_a_schema_an_object_stays_as_it_is() -> None:
     assert defaulted({"spec": {"a": None}}, None) == {"spec": {"a": None}}
+
+
+@pytest.mark.parametrize(
+    ("api_version", "valid"),
+    [("v1", True), ("apps/v1", True), ("/v1", True), ("v1/", False), ("", False), ("/", False), ("a/b/c", False)],
+)
+def test_the_api_version_of_an_owner_has_a_version(api_version: str, valid: bool) -> None:
+    owner = {"apiVersion": api_version, "kind": "A", "name": "a", "uid": "b"}
+    errors = validate_metadata({"metadata": {"name": "a", "ownerReferences": [owner]}})
+    place = f'metadata.ownerReferences.apiVersion: Invalid value: "{api_version}": version must not be empty'
+    assert [str(each) for each in errors] == ([] if valid else [place])
 
 
 def test_the_schema_does_not_default_the_metadata() -> None:

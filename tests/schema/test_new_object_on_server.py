@@ -98,6 +98,10 @@ async def test_each_kind_of_validation_has_the_verdict_and_the_words_of_the_api_
     specs = [{"enum": "a", name: value} for name in VALIDATIONS for value in values]
     own = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": "sample"}}
     bodies = [own | {"spec": spec} for spec in specs]
+    owner = {"kind": "A", "name": "a", "uid": "b"}
+    for written in ("v1/", "/", "", "a/b/c", "/v1", "apps/v1", "v1"):
+        metadata = {"name": "sample", "ownerReferences": [{**owner, "apiVersion": written}]}
+        bodies.append(own | {"metadata": metadata, "spec": {"enum": "a"}})
     bodies += [random_object(found, "v1", chance) for _ in range(300)]
     await desk.define(found)
     try:

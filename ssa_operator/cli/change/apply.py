@@ -20,7 +20,6 @@ from ssa_operator.cli.shared_options import (
     Templates,
     Timeout,
     Values,
-    example,
 )
 from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
@@ -28,9 +27,7 @@ from ssa_operator.operator.process.streams import CommandError, OutputFormat
 REFUSED = 2
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=example("ssa-operator apply examples/echo.yaml --timeout 120"))(apply)
+EXAMPLE = "ssa-operator apply examples/echo.yaml --timeout 120"
 
 
 def apply(
@@ -43,10 +40,7 @@ def apply(
     namespace: Namespace = "",
     timeout: Timeout = 300.0,
     prune: Annotated[
-        bool,
-        typer.Option(
-            "--prune", envvar="SSA_OPERATOR_PRUNE", help="Confirm that changed templates delete (almost) all children."
-        ),
+        bool, typer.Option("--prune", help="Confirm that changed templates delete (almost) all children.")
     ] = False,
     output: OutputOption = OutputFormat.TABLE,
     context: Context = None,

@@ -20,7 +20,6 @@ from ssa_operator.cli.shared_options import (
     OutputOption,
     Templates,
     Values,
-    example,
 )
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
@@ -30,9 +29,7 @@ DIFFERENCES = 1
 ERROR = 2
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=example("ssa-operator diff examples/echo.yaml"))(diff)
+EXAMPLE = "ssa-operator diff examples/echo.yaml"
 
 
 def diff(

@@ -14,15 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ssa_operator.cli.shared_options import (
-    TEMPLATES,
-    Context,
-    Kubeconfig,
-    Templates,
-    Values,
-    WatchedNamespaces,
-    example,
-)
+from ssa_operator.cli.shared_options import TEMPLATES, Context, Kubeconfig, Templates, Values, WatchedNamespaces
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, check_selector, installation_of, namespaces_of
 from ssa_operator.operator.process.streams import CommandError
@@ -43,27 +35,19 @@ class PlanFormat(StrEnum):
     MARKDOWN = "markdown"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=example("ssa-operator plan --templates templates --output markdown"))(plan)
+EXAMPLE = "ssa-operator plan --templates templates --output markdown"
 
 
 def plan(
     templates: Templates = TEMPLATES,
     values: Values = None,
     namespace: WatchedNamespaces = None,
-    selector: Annotated[
-        str,
-        typer.Option(envvar="SSA_OPERATOR_SELECTOR", help="Plan only parents whose labels match this label selector."),
-    ] = "",
-    output: Annotated[
-        PlanFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
-    ] = PlanFormat.TEXT,
+    selector: Annotated[str, typer.Option(help="Plan only parents whose labels match this label selector.")] = "",
+    output: Annotated[PlanFormat, typer.Option("--output", "-o", help="Output format.")] = PlanFormat.TEXT,
     save: Annotated[
         Path | None,
         typer.Option(
             "--save",
-            envvar="SSA_OPERATOR_SAVE",
             help="Write what the plan reads to this file, for --against. Hashes stand for the content of Secrets.",
         ),
     ] = None,
@@ -71,7 +55,6 @@ def plan(
         Path | None,
         typer.Option(
             "--against",
-            envvar="SSA_OPERATOR_AGAINST",
             help="Plan against a file of --save instead of a cluster. The API server's defaults are not known then.",
         ),
     ] = None,

@@ -16,7 +16,6 @@ from ssa_operator.cli.application import Application
 from ssa_operator.cli.shared_options import Name, OutputOption, example
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
-from ssa_operator.tools.dev.cluster_progress import command_errors, show_progress
 
 if TYPE_CHECKING:
     from ssa_operator.devcluster.cluster import ClusterStatus
@@ -32,16 +31,14 @@ app = Application(
 @app.command(epilog=example("ssa-operator cluster start"))
 def start(
     name: Name = "default",
-    audit: Annotated[
-        bool,
-        typer.Option("--audit", envvar="SSA_OPERATOR_AUDIT", help="Let the API server write an audit log."),
-    ] = False,
+    audit: Annotated[bool, typer.Option("--audit", help="Let the API server write an audit log.")] = False,
 ) -> None:
     """Start a cluster, unless it runs already. It runs until `cluster stop`."""
     import asyncio
 
     _require_extra()
     from ssa_operator.devcluster import cluster
+    from ssa_operator.tools.dev.dev_cluster import command_errors, show_progress
 
     with command_errors(), show_progress() as report:
         started = asyncio.run(cluster.start(cluster.ClusterSpec(name=name, audit=audit, detached=True), report))
@@ -56,6 +53,7 @@ def stop(name: Name = "default") -> None:
 
     _require_extra()
     from ssa_operator.devcluster import cluster
+    from ssa_operator.tools.dev.dev_cluster import command_errors, show_progress
 
     with command_errors(), show_progress() as report:
         stopped = asyncio.run(cluster.stop(name, report))
@@ -69,6 +67,7 @@ def status(name: Name = "default", output: OutputOption = OutputFormat.TABLE) ->
 
     _require_extra()
     from ssa_operator.devcluster import cluster
+    from ssa_operator.tools.dev.dev_cluster import command_errors
     from ssa_operator.tools.terminal import printing
 
     with command_errors():
@@ -91,6 +90,7 @@ def kubeconfig(name: Name = "default") -> None:
 
     _require_extra()
     from ssa_operator.devcluster import cluster
+    from ssa_operator.tools.dev.dev_cluster import command_errors
 
     with command_errors():
         found = asyncio.run(cluster.status(name))

@@ -18,7 +18,6 @@ from ssa_operator.cli.shared_options import (
     Templates,
     Timeout,
     Values,
-    example,
 )
 from ssa_operator.operator.process.option_values import address, check_crd_folders, check_folders, installation_of
 from ssa_operator.operator.process.streams import CommandError, LogFormat, LogLevel
@@ -26,9 +25,7 @@ from ssa_operator.operator.process.streams import CommandError, LogFormat, LogLe
 EXAMPLES = [Path("examples")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=example("ssa-operator dev --templates templates --examples examples"))(dev)
+EXAMPLE = "ssa-operator dev --templates templates --examples examples"
 
 
 def dev(
@@ -37,15 +34,13 @@ def dev(
     values: Values = None,
     crds: Crds = CRDS,
     examples: Annotated[
-        list[Path],
-        typer.Option(envvar="SSA_OPERATOR_EXAMPLES", help="File or folder of example objects to apply (repeatable)."),
+        list[Path], typer.Option(help="File or folder of example objects to apply (repeatable).")
     ] = EXAMPLES,
     name: Name = "default",
     until_ready: Annotated[
         bool,
         typer.Option(
             "--until-ready",
-            envvar="SSA_OPERATOR_UNTIL_READY",
             help="Exit with 0 as soon as every example is Ready, or with 1 after --timeout, or when no waiting helps.",
         ),
     ] = False,

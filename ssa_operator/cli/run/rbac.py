@@ -16,7 +16,6 @@ from ssa_operator.cli.shared_options import (
     Kubeconfig,
     Templates,
     Values,
-    example,
 )
 from ssa_operator.operator.process.option_values import account_name, check_folders, installation_of, namespaces_of
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
@@ -27,15 +26,12 @@ LimitedNamespaces = Annotated[
     typer.Option(
         "--namespace",
         "-n",
-        envvar="SSA_OPERATOR_NAMESPACE",
         help="The operator watches only this namespace (repeatable); each gets a Role. Default: all namespaces.",
     ),
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=example("ssa-operator rbac --templates templates | kubectl apply -f -"))(rbac)
+EXAMPLE = "ssa-operator rbac --templates templates | kubectl apply -f -"
 
 
 def rbac(
@@ -45,65 +41,41 @@ def rbac(
     examples: Examples = None,
     namespace: LimitedNamespaces = None,
     service_account: Annotated[
-        str,
-        typer.Option(
-            envvar="SSA_OPERATOR_SERVICE_ACCOUNT",
-            help="Name of the operator's service account, and of its roles and bindings.",
-        ),
+        str, typer.Option(help="Name of the operator's service account, and of its roles and bindings.")
     ] = "ssa-operator",
-    operator_namespace: Annotated[
-        str,
-        typer.Option(envvar="SSA_OPERATOR_OPERATOR_NAMESPACE", help="Namespace of the operator and its Lease."),
-    ] = "ssa-operator",
+    operator_namespace: Annotated[str, typer.Option(help="Namespace of the operator and its Lease.")] = "ssa-operator",
     shards: Annotated[
         int,
         typer.Option(
-            envvar="SSA_OPERATOR_SHARDS",
-            min=0,
-            max=256,
-            help="Number of shards (`run --shard I/N`) (`run --shard I/N`), each with a Lease.",
+            min=0, max=256, help="Number of shards (`run --shard I/N`) (`run --shard I/N`), each with a Lease."
         ),
     ] = 0,
     impersonate: Impersonate = "",
     admission_service: AdmissionService = "",
     explain: Annotated[
-        bool,
-        typer.Option(
-            "--explain",
-            envvar="SSA_OPERATOR_EXPLAIN",
-            help="List every permission with the template lines that need it.",
-        ),
+        bool, typer.Option("--explain", help="List every permission with the template lines that need it.")
     ] = False,
     check: Annotated[
         bool,
         typer.Option(
             "--check",
-            envvar="SSA_OPERATOR_CHECK",
             help="List the permissions that the current account lacks in the cluster, and exit with 1 if it lacks any.",
         ),
     ] = False,
     as_user: Annotated[
         str,
         typer.Option(
-            "--as",
-            envvar="SSA_OPERATOR_AS",
-            help="With --check: review this user instead, for example system:serviceaccount:NAMESPACE:NAME.",
+            "--as", help="With --check: review this user instead, for example system:serviceaccount:NAMESPACE:NAME."
         ),
     ] = "",
     output: Annotated[
         OutputFormat | None,
-        typer.Option(
-            "--output",
-            "-o",
-            envvar="SSA_OPERATOR_OUTPUT",
-            help="Output format. Default: yaml, with --explain or --check table.",
-        ),
+        typer.Option("--output", "-o", help="Output format. Default: yaml, with --explain or --check table."),
     ] = None,
     helm_values: Annotated[
         bool,
         typer.Option(
             "--helm-values",
-            envvar="SSA_OPERATOR_HELM_VALUES",
             help="Print the cluster-wide rules as values of the operator's Helm chart, which has the rest.",
         ),
     ] = False,

@@ -28,7 +28,6 @@ from ssa_operator.cli.shared_options import (
     Templates,
     Values,
     WatchedNamespaces,
-    example,
 )
 from ssa_operator.operator.process.option_values import (
     account_name,
@@ -53,9 +52,7 @@ if TYPE_CHECKING:
     from ssa_operator.reconcile.step_record import RecordedStep
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=example("ssa-operator run --templates templates --crds crds --install-crds"))(run)
+EXAMPLE = "ssa-operator run --templates templates --crds crds --install-crds"
 
 
 def run(
@@ -63,31 +60,17 @@ def run(
     values: Values = None,
     crds: Crds = CRDS,
     namespace: WatchedNamespaces = None,
-    selector: Annotated[
-        str,
-        typer.Option(
-            envvar="SSA_OPERATOR_SELECTOR", help="Reconcile only parents whose labels match this label selector."
-        ),
-    ] = "",
-    interval: Annotated[
-        str, typer.Option(envvar="SSA_OPERATOR_INTERVAL", help="Time between two resyncs of a parent.")
-    ] = "10s",
+    selector: Annotated[str, typer.Option(help="Reconcile only parents whose labels match this label selector.")] = "",
+    interval: Annotated[str, typer.Option(help="Time between two resyncs of a parent.")] = "10s",
     resync_rate: Annotated[
         float,
-        typer.Option(
-            envvar="SSA_OPERATOR_RESYNC_RATE",
-            min=0,
-            help="Maximum applies a second for resyncs of all parents together. 0 disables resyncs.",
-        ),
+        typer.Option(min=0, help="Maximum applies a second for resyncs of all parents together. 0 disables resyncs."),
     ] = 20.0,
     impersonate: Impersonate = "",
-    workers: Annotated[
-        int, typer.Option(envvar="SSA_OPERATOR_WORKERS", min=1, help="Number of parents reconciled in parallel.")
-    ] = 16,
+    workers: Annotated[int, typer.Option(min=1, help="Number of parents reconciled in parallel.")] = 16,
     apply: Annotated[
         str,
         typer.Option(
-            envvar="SSA_OPERATOR_APPLY",
             metavar="always|changed",
             help="Whether a change or resync of a parent applies every manifest, or only those that may have changed.",
         ),
@@ -95,35 +78,26 @@ def run(
     shard: Annotated[
         str,
         typer.Option(
-            envvar="SSA_OPERATOR_SHARD",
             metavar="I/N",
             help="Reconcile only the parents of shard I of N, counted from 0, such as 0/4. Default: all parents.",
         ),
     ] = "",
     listen: Listen = LISTEN,
-    ui: Annotated[
-        bool,
-        typer.Option("--ui", envvar="SSA_OPERATOR_UI", help="Show the web view at /ui of the address of --listen."),
-    ] = False,
+    ui: Annotated[bool, typer.Option("--ui", help="Show the web view at /ui of the address of --listen.")] = False,
     tls_cert_file: Annotated[
         Path | None,
         typer.Option(
-            envvar="SSA_OPERATOR_TLS_CERT_FILE",
             metavar="FILE",
             help="Certificate of the HTTP server, with its intermediates, in PEM. The operator reads it again when it "
             "changes. Default: no TLS.",
         ),
     ] = None,
     tls_key_file: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="SSA_OPERATOR_TLS_KEY_FILE", metavar="FILE", help="Private key of --tls-cert-file, in PEM."
-        ),
+        Path | None, typer.Option(metavar="FILE", help="Private key of --tls-cert-file, in PEM.")
     ] = None,
     admission: Annotated[
         str,
         typer.Option(
-            envvar="SSA_OPERATOR_ADMISSION",
             metavar="[HOST]:PORT",
             help="Address of a validating webhook, which refuses parents whose templates fail. Without "
             "--admission-service, the API server connects to this address. Default: no webhook.",
@@ -131,39 +105,27 @@ def run(
     ] = "",
     admission_service: AdmissionService = "",
     install_crds: Annotated[
-        bool,
-        typer.Option(
-            "--install-crds", envvar="SSA_OPERATOR_INSTALL_CRDS", help="Apply the CRDs of the --crds folders first."
-        ),
+        bool, typer.Option("--install-crds", help="Apply the CRDs of the --crds folders first.")
     ] = False,
     leader_elect: Annotated[
         bool,
         typer.Option(
             "--leader-elect",
-            envvar="SSA_OPERATOR_LEADER_ELECT",
             help="Write only while holding the Lease ssa-operator in the operator's namespace, so that several "
             "replicas can run.",
         ),
     ] = False,
     lease_duration: Annotated[
-        str,
-        typer.Option(
-            envvar="SSA_OPERATOR_LEASE_DURATION",
-            help="Time after which a standby takes over from a leader that does not renew the Lease.",
-        ),
+        str, typer.Option(help="Time after which a standby takes over from a leader that does not renew the Lease.")
     ] = "15s",
     lease_renew_deadline: Annotated[
         str,
         typer.Option(
-            envvar="SSA_OPERATOR_LEASE_RENEW_DEADLINE",
-            help="Time without a renewal after which a leader stops writing and exits; less than --lease-duration.",
+            help="Time without a renewal after which a leader stops writing and exits; less than --lease-duration."
         ),
     ] = "10s",
     lease_retry_period: Annotated[
-        str,
-        typer.Option(
-            envvar="SSA_OPERATOR_LEASE_RETRY_PERIOD", help="Time between two renewals or attempts to acquire the Lease."
-        ),
+        str, typer.Option(help="Time between two renewals or attempts to acquire the Lease.")
     ] = "2s",
     context: Context = None,
     kubeconfig: Kubeconfig = None,

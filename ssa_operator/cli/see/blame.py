@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from ssa_operator.cli.shared_options import TEMPLATES, Context, Kubeconfig, Namespace, Templates, Values, example
+from ssa_operator.cli.shared_options import TEMPLATES, Context, Kubeconfig, Namespace, Templates, Values
 from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
 from ssa_operator.operator.process.streams import CommandError
 
@@ -27,9 +27,7 @@ class BlameFormat(StrEnum):
     YAML = "yaml"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=example("ssa-operator blame echo/hello deployment/hello -n default"))(blame)
+EXAMPLE = "ssa-operator blame echo/hello deployment/hello -n default"
 
 
 def blame(
@@ -43,9 +41,7 @@ def blame(
     templates: Templates = TEMPLATES,
     values: Values = None,
     namespace: Namespace = "",
-    output: Annotated[
-        BlameFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
-    ] = BlameFormat.TEXT,
+    output: Annotated[BlameFormat, typer.Option("--output", "-o", help="Output format.")] = BlameFormat.TEXT,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
@@ -59,8 +55,7 @@ def blame(
     from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process import connection
     from ssa_operator.operator.process.streams import OutputFormat
-    from ssa_operator.tools.blame.blame_text import print_text
-    from ssa_operator.tools.blame.blamed_object import blamed_objects
+    from ssa_operator.tools.blame.blamed_object import blamed_objects, print_text
     from ssa_operator.tools.connection.cluster_target import cluster_target
     from ssa_operator.tools.connection.object_reference import parse_chain
     from ssa_operator.tools.terminal import printing

@@ -16,7 +16,6 @@ from ssa_operator.cli.shared_options import (
     ShownSelector,
     Templates,
     Watch,
-    example,
 )
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, check_selector, namespaces_of
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
     from ssa_operator.tools.tree.tree_view import Line
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=example("ssa-operator status echo/hello -n default"))(status)
+EXAMPLE = "ssa-operator status echo/hello -n default"
 
 
 def status(
@@ -62,7 +59,7 @@ def status(
     from ssa_operator.rendering.folder.folder_settings import read_resource_settings
     from ssa_operator.tools.connection.cluster_target import cluster_target
     from ssa_operator.tools.connection.object_reference import parse_references
-    from ssa_operator.tools.terminal import live_display, printing
+    from ssa_operator.tools.terminal import printing
     from ssa_operator.tools.tree.listings import Listings, Lists, Watches
     from ssa_operator.tools.tree.parent_entries import list_parents, parent_entries, unserved_folders
 
@@ -89,7 +86,7 @@ def status(
                 return
             async with Watches(client) as watches:
                 draw = functools.partial(_draw, wide=wide)
-                await live_display.show_changes(watches, lambda: entries(watches, mapper), draw, output.data_format)
+                await printing.show_changes(watches, lambda: entries(watches, mapper), draw, output.data_format)
 
     connection.run(work())
 

@@ -16,7 +16,6 @@ from ssa_operator.cli.shared_options import (
     ShownSelector,
     Templates,
     Watch,
-    example,
 )
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, check_selector, namespace_of
@@ -31,9 +30,7 @@ if TYPE_CHECKING:
     from ssa_operator.tools.tree.tree_view import Line
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=example("ssa-operator tree echo/hello --watch"))(tree)
+EXAMPLE = "ssa-operator tree echo/hello --watch"
 
 
 def tree(
@@ -69,7 +66,7 @@ def tree(
     from ssa_operator.rendering.folder.folder_settings import read_resource_settings
     from ssa_operator.tools.connection.cluster_target import cluster_target
     from ssa_operator.tools.connection.object_reference import find_object, parse_reference, parse_references
-    from ssa_operator.tools.terminal import live_display, printing
+    from ssa_operator.tools.terminal import printing
     from ssa_operator.tools.tree.listings import Lists, Watches
     from ssa_operator.tools.tree.object_tree import object_tree, parent_trees, read_again
     from ssa_operator.tools.tree.parent_entries import list_parents, unserved_folders
@@ -114,7 +111,7 @@ def tree(
                 printing.lines_or_data(draw(data, time.time()), data, output.data_format)
                 return
             async with Watches(client) as watches:
-                await live_display.show_changes(watches, lambda: read(watches), draw, output.data_format)
+                await printing.show_changes(watches, lambda: read(watches), draw, output.data_format)
 
     connection.run(work())
 

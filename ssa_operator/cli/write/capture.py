@@ -12,32 +12,18 @@ from typing import Annotated
 
 import typer
 
-from ssa_operator.cli.shared_options import (
-    TEMPLATES,
-    Context,
-    CrdsOfTemplates,
-    Kubeconfig,
-    Namespace,
-    Templates,
-    example,
-)
+from ssa_operator.cli.shared_options import TEMPLATES, Context, CrdsOfTemplates, Kubeconfig, Namespace, Templates
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, namespace_of
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.tools.offline.project_folders import crds_of
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=example("ssa-operator capture echo/hello --case two-replicas"))(capture)
+EXAMPLE = "ssa-operator capture echo/hello --case two-replicas"
 
 
 def capture(
     parent: Annotated[list[str], typer.Argument(metavar="KIND/NAME", help="The live parent.")],
-    case: Annotated[
-        str,
-        typer.Option(envvar="SSA_OPERATOR_CASE", metavar="NAME", help="Name of the case. Default: that of the parent."),
-    ] = "",
+    case: Annotated[str, typer.Option(metavar="NAME", help="Name of the case. Default: that of the parent.")] = "",
     templates: Templates = TEMPLATES,
     crds: CrdsOfTemplates = None,
     namespace: Namespace = "",

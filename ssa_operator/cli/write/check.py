@@ -14,16 +14,7 @@ from typing import Annotated
 
 import typer
 
-from ssa_operator.cli.shared_options import (
-    TEMPLATES,
-    Context,
-    CrdsOfTemplates,
-    Examples,
-    Kubeconfig,
-    Templates,
-    Values,
-    example,
-)
+from ssa_operator.cli.shared_options import TEMPLATES, Context, CrdsOfTemplates, Examples, Kubeconfig, Templates, Values
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, installation_of
@@ -39,9 +30,7 @@ class CheckFormat(StrEnum):
     GITHUB = "github"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=example("ssa-operator check --templates templates --fix --strict"))(check)
+EXAMPLE = "ssa-operator check --templates templates --fix --strict"
 
 
 def check(
@@ -59,25 +48,16 @@ def check(
     kubernetes: Annotated[
         str,
         typer.Option(
-            envvar="SSA_OPERATOR_KUBERNETES",
             metavar="VERSION",
             help="Check manifests against this version of Kubernetes, or against the current cluster: cluster.",
         ),
     ] = KUBERNETES_VERSION,
-    strict: Annotated[
-        bool, typer.Option("--strict", envvar="SSA_OPERATOR_STRICT", help="Exit with 1 for warnings, too.")
-    ] = False,
-    fix: Annotated[
-        bool, typer.Option("--fix", envvar="SSA_OPERATOR_FIX", help="Write the fixes that can't change a meaning.")
-    ] = False,
-    explain: Annotated[
-        str, typer.Option(envvar="SSA_OPERATOR_EXPLAIN", metavar="CODE", help="Explain a code and check nothing.")
-    ] = "",
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings, too.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Write the fixes that can't change a meaning.")] = False,
+    explain: Annotated[str, typer.Option(metavar="CODE", help="Explain a code and check nothing.")] = "",
     context: Context = None,
     kubeconfig: Kubeconfig = None,
-    output: Annotated[
-        CheckFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
-    ] = CheckFormat.TEXT,
+    output: Annotated[CheckFormat, typer.Option("--output", "-o", help="Output format.")] = CheckFormat.TEXT,
 ) -> None:
     """Find what is wrong with templates and CRDs before a cluster sees them.
 
@@ -87,7 +67,7 @@ def check(
     from ssa_operator.tools.checks import project_checks
     from ssa_operator.tools.findings.codes import Severity
     from ssa_operator.tools.findings.finding_formats import write_findings, write_summary
-    from ssa_operator.tools.schemas.target_schemas import target_schemas
+    from ssa_operator.tools.schemas.schema_rules import target_schemas
 
     if explain:
         streams.lines(project_checks.explanation(explain))

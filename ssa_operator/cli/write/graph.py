@@ -24,7 +24,6 @@ from ssa_operator.cli.shared_options import (
     Namespace,
     Templates,
     Values,
-    example,
 )
 from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
 from ssa_operator.operator.process.streams import CommandError
@@ -42,17 +41,14 @@ class GraphFormat(StrEnum):
     YAML = "yaml"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=example("ssa-operator graph examples/echo.yaml --output svg > echo.svg"))(graph)
+EXAMPLE = "ssa-operator graph examples/echo.yaml --output svg > echo.svg"
 
 
 def graph(
     what: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="KIND|FILE|KIND/NAME",
-            help="A kind, a file with a parent (- is standard input), or a live parent.",
+            metavar="KIND|FILE|KIND/NAME", help="A kind, a file with a parent (- is standard input), or a live parent."
         ),
     ] = None,
     filename: Filename = None,
@@ -61,9 +57,7 @@ def graph(
     crds: CrdsOfTemplates = None,
     examples: Examples = None,
     namespace: Namespace = "",
-    output: Annotated[
-        GraphFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
-    ] = GraphFormat.TEXT,
+    output: Annotated[GraphFormat, typer.Option("--output", "-o", help="Output format.")] = GraphFormat.TEXT,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
@@ -93,7 +87,7 @@ def graph(
         from ssa_operator.operator.operator_options import Options
         from ssa_operator.operator.process import connection
         from ssa_operator.tools.connection.cluster_target import cluster_target
-        from ssa_operator.tools.graph.live_graph import live_graph
+        from ssa_operator.tools.graph.drawn_graph import live_graph
 
         options = Options(
             templates=tuple(templates), installation=installation_of(values), namespaces=(within,) if within else ()

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from ssa_operator.cli.shared_options import TEMPLATES, OutputOption, example
+from ssa_operator.cli.shared_options import TEMPLATES, OutputOption
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
 
 
@@ -20,11 +20,7 @@ def _no_kinds() -> list[str]:
     return []
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        epilog=example("ssa-operator new WebSite --group example.com --field replicas:int=2 --field host:string!")
-    )(new)
+EXAMPLE = "ssa-operator new WebSite --group example.com --field replicas:int=2 --field host:string!"
 
 
 def new(
@@ -32,75 +28,47 @@ def new(
         str, typer.Argument(metavar="KIND", help="Kind of the new resource, as in WebSite.", autocompletion=_no_kinds)
     ],
     group: Annotated[
-        str,
-        typer.Option(
-            envvar="SSA_OPERATOR_GROUP",
-            help="API group of the resource, as in example.com. An example or a CRD may name it instead.",
-        ),
+        str, typer.Option(help="API group of the resource, as in example.com. An example or a CRD may name it instead.")
     ] = "",
     field: Annotated[
         list[str] | None,
         typer.Option(
-            envvar="SSA_OPERATOR_FIELD",
             metavar="NAME:TYPE[=DEFAULT|!][:MARKER=VALUE]",
             help="Field of spec (repeatable); ! is required. Types: string, int, bool, number, quantity, duration, "
             "object, []TYPE, map[string]TYPE. A dot nests: db.size:quantity=1Gi, ports[].name:string. Markers: enum, "
             "minimum, maximum, pattern, description, as in size:string=small:enum=small|large.",
         ),
     ] = None,
-    from_example: Annotated[
-        Path | None,
-        typer.Option(envvar="SSA_OPERATOR_FROM_EXAMPLE", help="Infer the fields from the object in this file."),
-    ] = None,
-    from_crd: Annotated[
-        Path | None, typer.Option(envvar="SSA_OPERATOR_FROM_CRD", help="Use the CRD in this file.")
-    ] = None,
+    from_example: Annotated[Path | None, typer.Option(help="Infer the fields from the object in this file.")] = None,
+    from_crd: Annotated[Path | None, typer.Option(help="Use the CRD of KIND in this file.")] = None,
     from_manifests: Annotated[
         Path | None,
         typer.Option(
-            envvar="SSA_OPERATOR_FROM_MANIFESTS",
             help="Make templates of the manifests in this file or folder (- is standard input), as helm template or "
-            "kubectl get -o yaml print them.",
+            "kubectl get -o yaml print them."
         ),
     ] = None,
     instance: Annotated[
         str,
         typer.Option(
-            envvar="SSA_OPERATOR_INSTANCE",
             help="With --from-manifests, the name that becomes the name of the parent. Default: the label "
-            "app.kubernetes.io/instance, or how all names begin.",
+            "app.kubernetes.io/instance, or how all names begin."
         ),
     ] = "",
-    plural: Annotated[
-        str, typer.Option(envvar="SSA_OPERATOR_PLURAL", help="Plural name. Default: as Kubernetes derives it.")
-    ] = "",
-    api_version: Annotated[
-        str, typer.Option(envvar="SSA_OPERATOR_API_VERSION", help="Version of the resource. Default: v1alpha1.")
-    ] = "",
+    plural: Annotated[str, typer.Option(help="Plural name. Default: as Kubernetes derives it.")] = "",
+    api_version: Annotated[str, typer.Option(help="Version of the resource. Default: v1alpha1.")] = "",
     project: Annotated[
         Path | None,
         typer.Option(
-            envvar="SSA_OPERATOR_PROJECT",
             help="Write a whole repository into this folder: the resource, an image, values of the Helm chart, and a "
-            "workflow that checks and plans pull requests.",
+            "workflow that checks and plans pull requests."
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", envvar="SSA_OPERATOR_DRY_RUN", help="Print the files and write nothing.")
-    ] = False,
-    templates: Annotated[
-        Path | None,
-        typer.Option(envvar="SSA_OPERATOR_TEMPLATES", help="Folder for the template folder. Default: templates."),
-    ] = None,
-    crds: Annotated[
-        Path | None,
-        typer.Option(envvar="SSA_OPERATOR_CRDS", help="Folder for the CRD. Default: crds beside --templates."),
-    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the files and write nothing.")] = False,
+    templates: Annotated[Path | None, typer.Option(help="Folder for the template folder. Default: templates.")] = None,
+    crds: Annotated[Path | None, typer.Option(help="Folder for the CRD. Default: crds beside --templates.")] = None,
     examples: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="SSA_OPERATOR_EXAMPLES", help="Folder for the example. Default: examples beside --templates."
-        ),
+        Path | None, typer.Option(help="Folder for the example. Default: examples beside --templates.")
     ] = None,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
@@ -129,13 +97,13 @@ def new(
         fields=tuple(field or ()),
         instance=instance,
         example=one_object(from_example),
-        crd=one_object(from_crd),
+        crd=one_object(from_crd, kind),
         manifests=None if from_manifests is None else manifests(from_manifests),
     )
     try:
         made = parts(request)
     except ScaffoldError as error:
-        raise CommandError(str(error), code=2) from error
+        raise CommandError(f"{from_crd}: {error}" if from_crd else str(error), code=2) from error
     templates_folder = templates or (project or Path()) / TEMPLATES[0]
     base = templates_folder.parent
     write_resource(

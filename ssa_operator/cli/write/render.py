@@ -28,7 +28,6 @@ from ssa_operator.cli.shared_options import (
     OutputOption,
     Templates,
     Values,
-    example,
 )
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
@@ -39,9 +38,7 @@ if TYPE_CHECKING:
     from ssa_operator.reconcile.step import Step
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog=example("ssa-operator render examples/echo.yaml --as-applied"))(render)
+EXAMPLE = "ssa-operator render examples/echo.yaml --as-applied"
 
 
 def render(
@@ -59,36 +56,26 @@ def render(
     live: Annotated[
         bool,
         typer.Option(
-            "--live",
-            envvar="SSA_OPERATOR_LIVE",
-            help="Read children and lookups from the cluster, and have its API server complete the parents.",
+            "--live", help="Read children and lookups from the cluster, and have its API server complete the parents."
         ),
     ] = False,
     objects: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--objects",
-            envvar="SSA_OPERATOR_OBJECTS",
-            help="File or folder with objects that child and lookup find (repeatable).",
-        ),
+        typer.Option("--objects", help="File or folder with objects that child and lookup find (repeatable)."),
     ] = None,
     as_applied: Annotated[
         bool,
         typer.Option(
             "--as-applied",
-            envvar="SSA_OPERATOR_AS_APPLIED",
             help="Print the manifests as the operator applies them: with labels, owner references and namespace.",
         ),
     ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", envvar="SSA_OPERATOR_STRICT", help="Exit with 1 if a document would wait.")
-    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a document would wait.")] = False,
     namespace: Annotated[
         str,
         typer.Option(
             "--namespace",
             "-n",
-            envvar="SSA_OPERATOR_NAMESPACE",
             help="Namespace of parents without one. Default: default, with --live that of the kubeconfig's context.",
         ),
     ] = "",

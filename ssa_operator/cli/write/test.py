@@ -14,25 +14,15 @@ from typing import Annotated
 
 import typer
 
-from ssa_operator.cli.shared_options import (
-    TEMPLATES,
-    Context,
-    CrdsOfTemplates,
-    Examples,
-    Name,
-    Templates,
-    Values,
-    example,
-)
+from ssa_operator.cli.shared_options import TEMPLATES, Context, CrdsOfTemplates, Examples, Name, Templates, Values
 from ssa_operator.operator.process.option_values import check_folders, installation_of
 from ssa_operator.operator.process.streams import CommandError
 
 ExploredKubeconfig = Annotated[
     str | None,
     typer.Option(
-        envvar="SSA_OPERATOR_KUBECONFIG",
         help="Explore on the cluster of this kubeconfig file. Default: the local control plane. The environment "
-        "variable alone is an error, because exploring creates and deletes objects.",
+        "variable alone is an error, because exploring creates and deletes objects."
     ),
 ]
 
@@ -44,12 +34,10 @@ class CaseFormat(StrEnum):
     JSON = "json"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("test", epilog=example("ssa-operator test --update"))(run_cases)
+EXAMPLE = "ssa-operator test --update"
 
 
-def run_cases(
+def test(
     call: typer.Context,
     folders: Annotated[
         list[str] | None,
@@ -62,83 +50,43 @@ def run_cases(
     values: Values = None,
     crds: CrdsOfTemplates = None,
     case: Annotated[
-        list[str] | None,
-        typer.Option(
-            envvar="SSA_OPERATOR_CASE", metavar="NAME", help="Run only this case (repeatable; * matches any text)."
-        ),
+        list[str] | None, typer.Option(metavar="NAME", help="Run only this case (repeatable; * matches any text).")
     ] = None,
-    update: Annotated[
-        bool, typer.Option("--update", envvar="SSA_OPERATOR_UPDATE", help="Write the expected files that differ.")
-    ] = False,
+    update: Annotated[bool, typer.Option("--update", help="Write the expected files that differ.")] = False,
     coverage: Annotated[
-        bool,
-        typer.Option(
-            "--coverage",
-            envvar="SSA_OPERATOR_COVERAGE",
-            help="Name the template lines and branches that no case reaches.",
-        ),
+        bool, typer.Option("--coverage", help="Name the template lines and branches that no case reaches.")
     ] = False,
     coverage_min: Annotated[
         float | None,
         typer.Option(
-            envvar="SSA_OPERATOR_COVERAGE_MIN",
-            metavar="PERCENT",
-            min=0,
-            max=100,
-            help="Exit with 1 if the cases reach less (implies --coverage).",
+            metavar="PERCENT", min=0, max=100, help="Exit with 1 if the cases reach less (implies --coverage)."
         ),
     ] = None,
     watch: Annotated[
         bool,
         typer.Option(
-            "--watch",
-            "-w",
-            envvar="SSA_OPERATOR_WATCH",
-            help="Run again after each change of templates, CRDs and cases, until interrupted.",
+            "--watch", "-w", help="Run again after each change of templates, CRDs and cases, until interrupted."
         ),
     ] = False,
     junit: Annotated[
-        Path | None,
-        typer.Option(
-            envvar="SSA_OPERATOR_JUNIT", metavar="FILE", help="Write the results as JUnit XML to this file, too."
-        ),
+        Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML to this file, too.")
     ] = None,
-    output: Annotated[
-        CaseFormat, typer.Option("--output", "-o", envvar="SSA_OPERATOR_OUTPUT", help="Output format.")
-    ] = CaseFormat.TEXT,
+    output: Annotated[CaseFormat, typer.Option("--output", "-o", help="Output format.")] = CaseFormat.TEXT,
     explore: Annotated[
         bool,
-        typer.Option(
-            "--explore",
-            envvar="SSA_OPERATOR_EXPLORE",
-            help="Instead of running cases, play random sequences of spec changes on a cluster.",
-        ),
+        typer.Option("--explore", help="Instead of running cases, play random sequences of spec changes on a cluster."),
     ] = False,
     replay: Annotated[
         list[Path] | None,
-        typer.Option(
-            envvar="SSA_OPERATOR_REPLAY",
-            metavar="FILE",
-            help="Play only this sequence, which --explore has kept (repeatable).",
-        ),
+        typer.Option(metavar="FILE", help="Play only this sequence, which --explore has kept (repeatable)."),
     ] = None,
-    seed: Annotated[int, typer.Option(envvar="SSA_OPERATOR_SEED", help="Another seed draws other changes.")] = 1,
+    seed: Annotated[int, typer.Option(help="Another seed draws other changes.")] = 1,
     sequences: Annotated[
-        int,
-        typer.Option(
-            envvar="SSA_OPERATOR_SEQUENCES",
-            min=0,
-            help="Sequences of each template folder. 0: no limit, with --minutes.",
-        ),
+        int, typer.Option(min=0, help="Sequences of each template folder. 0: no limit, with --minutes.")
     ] = 5,
-    steps: Annotated[
-        int, typer.Option(envvar="SSA_OPERATOR_STEPS", min=1, help="Changes of each sequence at most.")
-    ] = 6,
+    steps: Annotated[int, typer.Option(min=1, help="Changes of each sequence at most.")] = 6,
     minutes: Annotated[
-        float,
-        typer.Option(
-            envvar="SSA_OPERATOR_MINUTES", min=0, help="Minutes for each template folder. 0: until all are played."
-        ),
+        float, typer.Option(min=0, help="Minutes for each template folder. 0: until all are played.")
     ] = 0.0,
     examples: Examples = None,
     name: Name = "explore",

@@ -17,7 +17,6 @@ from itertools import pairwise
 from typing import Any
 
 from ssa_operator.schema.cel.cost import spend, steps_of
-from ssa_operator.schema.cel.equal_items import EqualItems
 from ssa_operator.schema.cel.libraries import (
     LIBRARY_FUNCTIONS,
     LIBRARY_METHODS,
@@ -31,6 +30,7 @@ from ssa_operator.schema.cel.values import (
     NONE,
     UINT_LIMIT,
     Duration,
+    EqualItems,
     EvaluationError,
     NoSuchOverloadError,
     Optional,

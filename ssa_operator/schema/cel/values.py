@@ -4,6 +4,8 @@ Promises:
 - A field has the type of its schema: a string of format date-time is a timestamp, a number is a double, and lists of
   type set and map compare without order.
 - A value is converted when an expression reads it.
+- An item is found exactly if `equal` says so: an item is looked up by what equal values share, and compared then.
+- Reading a value to look it up counts as work.
 
 The rules are those of k8s.io/apiserver (pkg/cel/common).
 """
@@ -13,15 +15,14 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from ssa_operator.schema.cel.cost import spend, spend_reading
-from ssa_operator.schema.cel.field_names import unescaped
-from ssa_operator.schema.cel.syntax import Uint
+from ssa_operator.schema.cel.syntax import Uint, unescaped
 from ssa_operator.schema.field_errors import as_json
 from ssa_operator.schema.string_formats import duration_nanoseconds, is_date
 
@@ -348,3 +349,54 @@ def compare(left: Any, right: Any) -> int:
         spend_reading(left, right)
         left, right = left.encode("utf-8", "surrogatepass"), right.encode("utf-8", "surrogatepass")
     return int(left > right) - int(left < right)
+
+
+class EqualItems:
+    """Items, to be added and found."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        self._items: dict[Hashable, list[Any]] = {}
+        for item in items:
+            self.add(item)
+
+    def add(self, item: Any) -> bool:
+        """Add an item unless there is an equal one. Returns whether there was none."""
+        known = self._items.setdefault(_shared(item), [])
+        if any(equal(item, each) for each in known):
+            return False
+        known.append(item)
+        return True
+
+    def __contains__(self, value: Any) -> bool:
+        return any(equal(value, each) for each in self._items.get(_shared(value), ()))
+
+
+def _shared(value: Any) -> Hashable:
+    """A key that all equal values share, and hardly any other value has."""
+    spend()
+    if is_number(value):
+        return ("number", value)
+    if is_list(value):
+        # Lists of type set or map are equal in any order.
+        return ("list", len(value), frozenset(map(_shared, value)))
+    if is_map(value):
+        return ("map", frozenset((_shared(key), _shared_value(value, key)) for key in value.keys()))  # noqa: SIM118
+    if isinstance(value, Opaque):
+        return ("opaque", as_json(value.raw))
+    if isinstance(value, Optional):
+        return ("optional", value.present, _shared(value.value))
+    spend_reading(value)
+    try:
+        hash(value)
+    except TypeError:
+        return type(value).__name__
+    return (type(value), value)
+
+
+def _shared_value(value: Any, key: Any) -> Hashable:
+    try:
+        return _shared(map_get(value, key))
+    except EvaluationError:
+        return None

@@ -37,8 +37,7 @@ from ssa_operator.tools.cases.golden_cases import (
     project_of_case,
     read_case,
 )
-from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent, live_objects
-from ssa_operator.tools.offline.offline_parent import RefusedParentError
+from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent, RefusedParentError, live_objects
 from ssa_operator.tools.offline.rendered_parents import RenderedParents
 from ssa_operator.tools.offline.template_folders import CRDKind, cluster_scoped, find_folder, read_crd_kinds
 from ssa_operator.tools.terminal.canonical_yaml import canonical_text

@@ -62,8 +62,7 @@ from ssa_operator.tools.checks.text_checks import (
 )
 from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.findings.findings import Finding
-from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent
-from ssa_operator.tools.offline.offline_parent import RefusedParentError, created_parent
+from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent, RefusedParentError, created_parent
 from ssa_operator.tools.offline.template_folders import find_folder
 from ssa_operator.tools.schemas.schema_rules import check_schemas
 

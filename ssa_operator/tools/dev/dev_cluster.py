@@ -1,23 +1,119 @@
-"""Starts the local cluster of `ssa-operator dev`, and stops it in the end.
+"""The local cluster of `ssa-operator dev`: starts it, applies the CRDs and examples of the files, and stops it.
 
 Promises:
 - The cluster can be used as soon as its API server is ready. The rest of its start continues meanwhile.
 - A cluster that this command started is stopped at the end, even if its start was not complete.
+- A saved CRD or example is applied. An unchanged one is not, so that a change in the cluster stays. After a change of a
+  CRD, all examples are applied, because the API server may have pruned fields of them.
+- A file that can't be read, and an object that is refused, keep no other one from being applied. `problems` names them
+  as long as they last.
+- What was refused is applied again, with growing pauses, and at once when a file changes.
+- An object whose file is deleted stays in the cluster.
+- Examples have the annotation of `kubectl apply`, so that the user can go on with kubectl.
 """
 
 from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ssa_operator.devcluster import cluster as clusters
 from ssa_operator.devcluster import processes
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec
 from ssa_operator.devcluster.processes import Progress, ProgressCallback, ignore_progress
-from ssa_operator.tools.dev.cluster_progress import command_errors, show_progress
+from ssa_operator.operator.process import streams
+from ssa_operator.operator.process.streams import CommandError
+
+if TYPE_CHECKING:
+    from ssa_operator.devcluster.processes import Progress, ProgressCallback
+import contextlib
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from ssa_operator.kube.api import request
+from ssa_operator.kube.api.backoff import BACKOFF_CAP, backoff
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.error_location import location_in
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.objects.annotations import LAST_APPLIED
+from ssa_operator.objects.identity import split_api_version
+from ssa_operator.objects.json_codec import encode
+from ssa_operator.objects.manifest import group_kind
+from ssa_operator.objects.render_result import Document
+from ssa_operator.operator.crd_installation import CRDInstaller
+from ssa_operator.rendering.folder.contained_files import yaml_files
+from ssa_operator.rendering.folder.folder_snapshot import files_state
+from ssa_operator.rendering.folder.hot_reload import changes
+from ssa_operator.rendering.folder.object_files import SUFFIXES, DefinitionError, FileError, load_objects
+
+
+@contextmanager
+def show_progress() -> Iterator[ProgressCallback]:
+    """Show progress on standard error while the block runs: a bar on a terminal, else a line for each new step."""
+    from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    console = streams.console(stderr=True)
+    if not console.is_terminal:
+        yield ProgressLines(console.print)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeElapsedColumn(),
+    )
+    with Bars(*columns, console=console, transient=True) as bars:
+        shown: dict[str, TaskID] = {}
+
+        def report(step: Progress) -> None:
+            if not step.total:
+                console.print(step.message, soft_wrap=True)
+                return
+            if step.message not in shown:
+                shown[step.message] = bars.add_task(step.message, total=step.total)
+            bars.update(shown[step.message], completed=step.done)
+
+        yield report
+
+
+class ProgressLines:
+    """Prints a step when it starts, and after each tenth."""
+
+    def __init__(self, write: Any) -> None:
+        self._write = write
+        self._last: tuple[str, int] | None = None
+
+    def __call__(self, step: Progress) -> None:
+        tenths = step.done * 10 // step.total if step.total else 0
+        if (step.message, tenths) == self._last:
+            return
+        self._last = (step.message, tenths)
+        self._write(f"{step.message} ({tenths * 10} %)" if step.total else step.message, soft_wrap=True)
+
+
+@contextmanager
+def command_errors() -> Iterator[None]:
+    """Raise the errors of a local cluster as CommandError."""
+    from ssa_operator.devcluster.api import AdminRequestError
+    from ssa_operator.devcluster.binaries import BinariesError
+    from ssa_operator.devcluster.cluster import ClusterError
+    from ssa_operator.devcluster.processes import ProcessError
+
+    try:
+        yield
+    except (AdminRequestError, BinariesError, ClusterError, ProcessError) as error:
+        raise CommandError(str(error)) from error
 
 
 @dataclass(slots=True)
@@ -106,3 +202,154 @@ async def _cancel(start: asyncio.Task[Cluster]) -> None:
     await asyncio.wait([start])
     if not start.cancelled():
         start.exception()  # `complete` has raised it, or the caller's own error comes first
+
+
+AS_DEV = "ssa-operator-dev"
+"""The field manager of changes by the keys and examples of `dev`."""
+
+OLD_WATCHES = 2.0
+"""Seconds after which the API server has ended the watches that were open when a CRD changed: it waits a second for
+running requests (crdHandler.tearDown in apiextensions-apiserver/pkg/apiserver/customresource_handler.go).
+"""
+
+_OPTIONS = request.ApplyOptions(manager=AS_DEV)
+
+log = logging.getLogger("ssa_operator")
+
+
+class ProjectProblem(Struct, frozen=True):
+    """Why a file or an object of the project is not applied."""
+
+    text: str
+    """The reason, with the file and line."""
+
+    lasting: bool
+    """Whether only a change by the user helps."""
+
+
+class ProjectFiles:
+    """The files beside the templates. `examples` are those that can be read, `problems` why others are not applied."""
+
+    def __init__(
+        self,
+        client: Client,
+        mapper: RESTMapper,
+        installer: CRDInstaller,
+        crds: Sequence[Path],
+        examples: Sequence[Path],
+    ) -> None:
+        self.examples: Sequence[Document] = ()
+        self.problems: Sequence[ProjectProblem] = ()
+        self._client = client
+        self._mapper = mapper
+        self._installer = installer
+        self._paths = tuple(dict.fromkeys((*crds, *examples)))
+        self._examples = tuple(examples)
+        self._applied: Mapping[tuple[str, ...], bytes] = {}
+        """The examples in the cluster, by file, kind and name."""
+        self._known = files_state(self._folders, self._files)
+        self._changed = asyncio.Event()
+
+    @property
+    def _folders(self) -> list[Path]:
+        # A path that doesn't exist may become a folder.
+        return [path for path in self._paths if not path.is_file()]
+
+    @property
+    def _files(self) -> list[Path]:
+        return [path for path in self._paths if path.is_file()]
+
+    async def apply_examples(self) -> None:
+        """Apply the examples that are not applied yet, or have changed since."""
+        self.examples, problems = read_examples(self._examples)
+        applied: dict[tuple[str, ...], bytes] = {}
+        for document in self.examples:
+            metadata, encoded = document.body["metadata"], encode(document.body)
+            names = (str(group_kind(document)), str(metadata.get("namespace", "")), str(metadata["name"]))
+            key = (document.location.file, *names)
+            if self._applied.get(key) == encoded:
+                applied[key] = encoded
+                continue
+            try:
+                await self._apply(document)
+            except (ApiError, CredentialsError, UnknownKind) as error:
+                lasting = isinstance(error, ApiError) and error.terminal
+                found = location_in(document, error, document.body) if isinstance(error, ApiError) else None
+                problems.append(ProjectProblem(f"{found or document.location}: {error}", lasting))
+            else:
+                applied[key] = encoded
+                log.info("%s: %s %s is applied", document.location, names[0], names[2])
+        for problem in problems:
+            if problem not in self.problems:
+                log.error("%s", problem.text)
+        self._applied, self.problems = applied, tuple(problems)
+
+    async def follow(self) -> None:
+        """Apply what changes, until cancelled."""
+        watching = asyncio.create_task(self._watch(), name="watch the project's files")
+        failures = 0
+        try:
+            while True:
+                failures = failures + 1 if self.problems else 0
+                pause = min(backoff(failures, random.random()), BACKOFF_CAP / 16) if failures else None  # noqa: S311
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._changed.wait()
+                        failures = 0
+                if self._changed.is_set():
+                    self._changed.clear()
+                    await self._update_crds()
+                await self.apply_examples()
+        finally:
+            watching.cancel()
+
+    async def _watch(self) -> None:
+        async for _ in changes(self._folders, self._files, known=self._known):
+            self._changed.set()
+
+    async def _update_crds(self) -> None:
+        before = self._installer.applied
+        try:
+            await self._installer.install(changed=True)
+        except (ApiError, CredentialsError, DefinitionError) as error:
+            log.warning("the CRDs can't be applied: %s", error)
+        if self._installer.applied != before:
+            # Watches that are open show objects by the former schema, without its new fields, until the API server ends
+            # them. The API server may also have pruned fields of examples that the CRD declares now.
+            await asyncio.sleep(OLD_WATCHES)
+            self._applied = {}
+
+    async def _apply(self, document: Document) -> None:
+        """Apply an example. Raises ApiError, CredentialsError and UnknownKind."""
+        metadata = document.body["metadata"]
+        version = split_api_version(document.body["apiVersion"])[1]
+        resource = await self._mapper.resource(group_kind(document), version)
+        namespace = metadata.get("namespace") or ("default" if resource.namespaced else "")
+        body = encode(_as_kubectl(document.body, namespace))
+        await self._client.send(request.apply(resource, namespace, metadata["name"], body, _OPTIONS))
+
+
+def read_examples(paths: Sequence[Path]) -> tuple[list[Document], list[ProjectProblem]]:
+    """The objects of files and folders that can be read, and the problems of the others. A path need not exist."""
+    documents: list[Document] = []
+    problems: list[ProjectProblem] = []
+    for path in _example_files(paths):
+        try:
+            documents += load_objects([path])
+        except FileError as error:
+            problems += [ProjectProblem(str(problem), lasting=True) for problem in error.problems]
+    return documents, problems
+
+
+def _example_files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from yaml_files(path, SUFFIXES)
+        elif path.exists():
+            yield path
+
+
+def _as_kubectl(body: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+    metadata = {**body["metadata"], "namespace": namespace} if namespace else dict(body["metadata"])
+    last = encode({**body, "metadata": metadata}).decode() + "\n"
+    return {**body, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), LAST_APPLIED: last}}}

@@ -4,17 +4,25 @@ Promises:
 - A key acts on the parent of the selected line. Pausing and re-applying set the annotations that a user would set.
 - `diff` and `blame` run as commands of their own, so the screen goes on.
 - While the screen is shown, log lines are kept for it. Afterwards the terminal is restored.
+- A key arrives without Enter, and is not echoed. Ctrl-C stays a signal.
+- Home and End work as xterm, the Linux console, rxvt, tmux and screen send them.
+- Afterwards the terminal is restored, even after an error.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import dataclasses
 import os
+import re
 import sys
+import termios
 import time
-from collections.abc import Mapping, Sequence
+import tty
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,14 +42,72 @@ from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.process import logging_setup
 from ssa_operator.reconcile.observation import RECONCILE_AT
 from ssa_operator.reconcile.suspension.rules import ANNOTATION as SUSPEND
-from ssa_operator.tools.dev.dev_cluster import LocalCluster
+from ssa_operator.tools.dev.dev_cluster import AS_DEV, LocalCluster, ProjectFiles
 from ssa_operator.tools.dev.dev_screen import draw
-from ssa_operator.tools.dev.project_files import AS_DEV, ProjectFiles
-from ssa_operator.tools.dev.saved_checks import SavedChecks
-from ssa_operator.tools.dev.scene import Row
-from ssa_operator.tools.dev.scene_reader import scene_reader
+from ssa_operator.tools.dev.scene import Row, SavedChecks, command_output, scene_reader
 from ssa_operator.tools.dev.screen_state import KeyRequest, ScreenState, on_key
-from ssa_operator.tools.terminal.keyboard import clipboard_sequence, keyboard
+
+_SEQUENCES = {
+    "\x1b[A": "up",
+    "\x1b[B": "down",
+    "\x1bOA": "up",
+    "\x1bOB": "down",
+    "\x1b[5~": "pageup",
+    "\x1b[6~": "pagedown",
+    **dict.fromkeys(("\x1b[H", "\x1bOH", "\x1b[1~", "\x1b[7~"), "home"),
+    **dict.fromkeys(("\x1b[F", "\x1bOF", "\x1b[4~", "\x1b[8~"), "end"),
+    "\x1b": "escape",
+    "\r": "enter",
+    "\n": "enter",
+    "\x7f": "backspace",
+    "\x08": "backspace",
+    "\x1b[C": "right",
+    "\x1bOC": "right",
+    "\x1b[D": "left",
+    "\x1bOD": "left",
+}
+_KEY = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|\x1b|[^\x1b]", re.DOTALL)
+
+
+def parse_keys(text: str) -> list[str]:
+    """The keys in a terminal's input: a letter, or a name such as `up`. Other sequences are left out."""
+    found = (_SEQUENCES.get(key, key if len(key) == 1 else "") for key in _KEY.findall(text))
+    return [key for key in found if key]
+
+
+@asynccontextmanager
+async def keyboard() -> AsyncIterator[asyncio.Queue[str]]:
+    """The keys that the user presses on standard input while the block runs; none if it is no terminal."""
+    keys: asyncio.Queue[str] = asyncio.Queue()
+    if not sys.stdin.isatty():
+        yield keys
+        return
+    descriptor = sys.stdin.fileno()
+    loop = asyncio.get_running_loop()
+    before = termios.tcgetattr(descriptor)
+
+    def read() -> None:
+        data = os.read(descriptor, 1024)
+        if not data:
+            loop.remove_reader(descriptor)
+        for key in parse_keys(data.decode(errors="ignore")):
+            keys.put_nowait(key)
+
+    tty.setcbreak(descriptor)
+    loop.add_reader(descriptor, read)
+    try:
+        yield keys
+    finally:
+        loop.remove_reader(descriptor)
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def clipboard_sequence(text: str) -> str:
+    """The output by which a terminal puts a text on its clipboard: OSC 52 of xterm's control sequences
+    (https://invisible-island.net/xterm/ctlseqs/ctlseqs.html), which most terminals follow, also over SSH.
+    """
+    return f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07"
+
 
 REDRAW = 0.25
 """Seconds between two readings of the operator's reports, if no key is pressed."""
@@ -146,15 +212,7 @@ class DevConsole:
 
     async def _open(self, words: Sequence[str], options: Sequence[str], width: int) -> None:
         """Run a command, and open its output."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "ssa_operator", *words, *options,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-            env={**os.environ, "COLUMNS": str(width), **({} if "NO_COLOR" in os.environ else {"FORCE_COLOR": "1"})},
-        )  # fmt: skip
-        try:
-            out, _ = await process.communicate()
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+        colours = {} if "NO_COLOR" in os.environ else {"FORCE_COLOR": "1"}
+        environment = {**os.environ, "COLUMNS": str(width), **colours}
+        out, _ = await command_output([*words, *options], together=True, environment=environment)
         self._state = self._state.opened(" ".join(words), out.decode(errors="replace") or "no differences")

@@ -2,13 +2,15 @@
 
 Promises:
 - The command stops a cluster that it has started, and leaves one that ran before running.
-- The session follows the project: saved CRDs and examples are applied (`project_files`), and new folders start.
+- The session follows the project: saved CRDs and examples are applied, and new folders start.
 - The operator reconciles as soon as the API server is ready, while the programs that make pods may still be compiled.
 - A terminal shows one screen with keys (`dev_console`). Without a terminal the command prints plain lines.
 - With `until_ready` the command ends as soon as every example is Ready. If one is not Ready in time, or if no waiting
   helps, it fails and names the example and the reason.
 - A second `dev` on a cluster names the first one, and ends at once.
 - At the end the command says what ran, and whether the cluster is gone.
+- If another process has the default port, `dev` takes the next free one.
+- A port that the user names is taken or refused before anything starts.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -33,13 +36,16 @@ from ssa_operator.operator.process import connection, session, streams
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.tools.dev import dev_screen
-from ssa_operator.tools.dev.cluster_progress import ProgressLines, command_errors
-from ssa_operator.tools.dev.dev_cluster import LocalCluster, local_cluster
+from ssa_operator.tools.dev.dev_cluster import (
+    LocalCluster,
+    ProgressLines,
+    ProjectFiles,
+    ProjectProblem,
+    command_errors,
+    local_cluster,
+)
 from ssa_operator.tools.dev.dev_console import DevConsole
-from ssa_operator.tools.dev.listen_address import Address, listen_address
-from ssa_operator.tools.dev.project_files import ProjectFiles, ProjectProblem
-from ssa_operator.tools.dev.saved_checks import SavedChecks
-from ssa_operator.tools.dev.scene_reader import TEMPLATE_ERRORS, parent_entries
+from ssa_operator.tools.dev.scene import TEMPLATE_ERRORS, SavedChecks, parent_entries
 
 CHECK = 0.25
 """Seconds between two checks of the examples."""
@@ -224,3 +230,42 @@ async def _is_stopped(stop: asyncio.Event) -> bool:
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), CHECK)
     return stop.is_set()
+
+
+ATTEMPTS = 100
+"""Ports that are tried, from the first one on."""
+
+Address = tuple[str | None, int]
+"""A host (None: all addresses) and a port."""
+
+
+def listen_address(listen: Address | None, *, named: bool) -> Address | None:
+    """The address to listen on: the given one, or the next free port if the user has not `named` it. None is no server.
+    Raises CommandError.
+    """
+    if listen is None or listen[1] == 0:
+        return listen
+    host, first = listen
+    for port in range(first, min(first + (1 if named else ATTEMPTS), 65536)):
+        problem = _bind_problem(host, port)
+        if not problem:
+            return host, port
+    raise CommandError(f"can't listen on {host or '*'}:{first}: {problem}; choose another with --listen")
+
+
+def _bind_problem(host: str | None, port: int) -> str:
+    """Why no server can listen on a port, '' if one can."""
+    try:
+        with contextlib.ExitStack() as sockets:
+            for family, kind, protocol, _, address in socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            ):
+                listener = sockets.enter_context(socket.socket(family, kind, protocol))
+                # As asyncio does: a port of closed connections is free.
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                listener.bind(address)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""

@@ -21,7 +21,7 @@ from ssa_operator.objects.identity import GroupKind, split_api_version
 from ssa_operator.objects.template_contents import TemplateContents
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.schema.crd_schema import Schema, kind_schema, object_schema
-from ssa_operator.schema.variants import sample_object
+from ssa_operator.schema.sample_objects import sample_object
 from ssa_operator.tools.offline.template_folders import CRDKind, read_version
 
 _METADATA = ("labels", "annotations")
@@ -48,9 +48,9 @@ class ExploredKind:
             return self.built_in or {}
         return object_schema(self.definition, split_api_version(api_version)[1]) or {}
 
-    def sample(self) -> dict[str, Any] | None:
+    def sample(self) -> Mapping[str, Any] | None:
         """A sample parent, None for a built-in kind."""
-        return None if self.definition is None else sample_object(self.definition, self.version)
+        return None if self.definition is None else sample_object(self.definition, self.version).body
 
 
 async def explored_kind(

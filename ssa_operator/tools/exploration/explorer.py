@@ -19,23 +19,21 @@ from typing import Any
 
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.schema.spec_changes import PatchError, SpecChange, changed
-from ssa_operator.tools.exploration.child_comparison import (
-    ChildDifference,
-    ChildState,
-    Variation,
-    children_differences,
-    variation,
-)
 from ssa_operator.tools.exploration.explored_parents import UNREADY_QUIET, ExploredParent, ExploredParents
 from ssa_operator.tools.exploration.results import (
+    ChildDifference,
+    ChildState,
     ExplorationRule,
     ExploredObject,
     Failure,
     Phase,
     Played,
     Settled,
+    Variation,
     broken_by_invalid,
+    children_differences,
     own_failure,
+    variation,
 )
 
 

@@ -31,7 +31,6 @@ from ssa_operator.schema.spec_changes import SpecChange, draw_change
 from ssa_operator.tools.cases.case_runs import CaseProject
 from ssa_operator.tools.cases.case_suites import Suite, suite_cases
 from ssa_operator.tools.cases.golden_cases import CASES, INVALID, read_case
-from ssa_operator.tools.exploration.child_comparison import ABSENT, ChildDifference
 from ssa_operator.tools.exploration.explored_kinds import ExploredKind, with_read_metadata, with_room_for_metadata
 from ssa_operator.tools.exploration.explored_sequences import (
     PATTERN,
@@ -40,7 +39,15 @@ from ssa_operator.tools.exploration.explored_sequences import (
     shortest_sequence,
 )
 from ssa_operator.tools.exploration.explorer import Explorer, from_changes
-from ssa_operator.tools.exploration.results import ExplorationRule, ExploredObject, Failure, Phase, Played
+from ssa_operator.tools.exploration.results import (
+    ABSENT,
+    ChildDifference,
+    ExplorationRule,
+    ExploredObject,
+    Failure,
+    Phase,
+    Played,
+)
 from ssa_operator.tools.offline.parent_documents import read_objects
 from ssa_operator.tools.offline.project_folders import examples_of
 

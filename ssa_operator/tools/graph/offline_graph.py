@@ -27,10 +27,10 @@ from ssa_operator.rendering.folder.loaded_folders import Folder, Sources, load_a
 from ssa_operator.rendering.folder.object_files import SUFFIXES
 from ssa_operator.rendering.render import render, render_traced
 from ssa_operator.schema.crd_schema import version_priority
-from ssa_operator.schema.variants import sample_object
+from ssa_operator.schema.sample_objects import sample_object
 from ssa_operator.tools.connection.object_reference import nearest
 from ssa_operator.tools.graph.drawn_graph import DrawnGraph
-from ssa_operator.tools.offline.offline_parent import as_created
+from ssa_operator.tools.offline.offline_cluster import as_created
 from ssa_operator.tools.offline.parent_documents import read_objects, read_parents
 from ssa_operator.tools.offline.template_folders import (
     CRDKind,
@@ -90,7 +90,8 @@ def graph_of_kind(word: str, files: GraphFiles) -> DrawnGraph:
     served = [each["name"] for each in known.definition["spec"].get("versions", ()) if each.get("served")]
     version = folder.settings.version or max(served, key=version_priority, default="v1")
     location = SourceLocation(f"CRD {folder.name}", 1)
-    sample = Document(body=sample_object(known.definition, version), location=location, location_of=lambda _: location)
+    body = sample_object(known.definition, version).body
+    sample = Document(body=body, location=location, location_of=lambda _: location)
     return offline.graph(sample, "from a sample of its CRD, because there is no example")
 
 

@@ -1,22 +1,30 @@
-"""Parents in files: which folder has their templates, and how they are applied.
+"""Parents in files: which folder has their templates, which namespaces are watched, and how they are applied.
 
 Promises:
 - The API server validates a parent strictly, and even in a dry run its defaults are those of a real apply.
 - A field of a parent that a file no longer has is removed, if an earlier apply of a file wrote it.
+- A user whose permissions are limited to a namespace can preview and apply parents in it.
+- With the permissions of an administrator, a command notices the parents of all namespaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
+from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.client import Applied, Client
-from ssa_operator.kube.api.request import ApplyOptions
+from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.request import ApplyOptions, Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import GroupKind, split_api_version
 from ssa_operator.objects.json_codec import encode
+from ssa_operator.objects.render_result import Document
 from ssa_operator.operator.folder_controllers import FolderControllers
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile.parent_state import Parents
@@ -54,3 +62,37 @@ async def apply_parent(
     sent = {key: value for key, value in body.items() if key != "status"} | {"metadata": metadata}
     options = ApplyOptions(dry_run=dry_run, manager=FILE_MANAGER)
     return await client.apply(resource, namespace, name, encode(sent), options)
+
+
+def namespaces_of_documents(documents: Iterable[Document], namespace: str) -> tuple[str, ...]:
+    """The namespaces of parents in files; `namespace` is that of a parent without one."""
+    found = (document.body["metadata"].get("namespace") or namespace for document in documents)
+    return tuple(dict.fromkeys(found))
+
+
+async def watched_namespaces(
+    client: Client, mapper: RESTMapper, templates: Sequence[Path], needed: Sequence[str]
+) -> tuple[str, ...]:
+    """() for all namespaces, or the needed ones if the user may not list the parents of all namespaces.
+
+    Raises ApiError if the API server can't be reached.
+    """
+    names = [path.name for root in templates for path in root.iterdir() if path.is_dir() and path.name[0] not in "_."]
+    allowed = await asyncio.gather(*(_may_list(client, mapper, name) for name in names))
+    return () if all(allowed) else tuple(needed)
+
+
+async def _may_list(client: Client, mapper: RESTMapper, name: str) -> bool:
+    try:
+        resource = await mapper.resource_by_name(name)
+    except UnknownKind:
+        return True
+    if not resource.namespaced:
+        return True
+    try:
+        await client.send(calls.list_page(Scope(resource), limit=1))
+    except ApiError as error:
+        if not error.forbidden:
+            raise
+        return False
+    return True

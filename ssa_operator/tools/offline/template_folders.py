@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ssa_operator.objects.built_in_kinds import ApiKind
+from ssa_operator.objects.built_in_kinds import CLUSTER_SCOPED, ApiKind
 from ssa_operator.objects.identity import GroupKind, is_built_in, join_api_version, split_api_version
 from ssa_operator.objects.kinds import ServedKind
 from ssa_operator.objects.render_result import Document
@@ -26,33 +26,7 @@ from ssa_operator.rendering.folder.loaded_folders import Folder, Sources
 from ssa_operator.schema.crd_schema import has_status, object_schema, version_priority, wrong_parts
 from ssa_operator.schema.new_object import NewObject, defaulted, new_object, prune
 
-# Cluster-scoped built-in kinds; https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/
-_CLUSTER_SCOPED = frozenset(
-    {
-        GroupKind("", "Namespace"),
-        GroupKind("", "Node"),
-        GroupKind("", "PersistentVolume"),
-        GroupKind("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
-        GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
-        GroupKind("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
-        GroupKind("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
-        GroupKind("apiextensions.k8s.io", "CustomResourceDefinition"),
-        GroupKind("apiregistration.k8s.io", "APIService"),
-        GroupKind("certificates.k8s.io", "CertificateSigningRequest"),
-        GroupKind("flowcontrol.apiserver.k8s.io", "FlowSchema"),
-        GroupKind("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
-        GroupKind("networking.k8s.io", "IngressClass"),
-        GroupKind("node.k8s.io", "RuntimeClass"),
-        GroupKind("rbac.authorization.k8s.io", "ClusterRole"),
-        GroupKind("rbac.authorization.k8s.io", "ClusterRoleBinding"),
-        GroupKind("scheduling.k8s.io", "PriorityClass"),
-        GroupKind("storage.k8s.io", "CSIDriver"),
-        GroupKind("storage.k8s.io", "CSINode"),
-        GroupKind("storage.k8s.io", "StorageClass"),
-        GroupKind("storage.k8s.io", "VolumeAttachment"),
-    }
-)
-
+_CLUSTER_SCOPED = frozenset(GroupKind.of(*kind) for kind in CLUSTER_SCOPED)
 
 # Built-in kinds with another plural than `possible_plurals` gives first.
 _PLURALS = {GroupKind("", "Endpoints"): "endpoints"}
@@ -86,7 +60,7 @@ def read_crds(folders: Iterable[Path]) -> list[Document]:
 
 def crd_kinds(definitions: Iterable[Document]) -> Mapping[GroupKind, CRDKind]:
     """The kinds of CRDs. Raises CommandError."""
-    from ssa_operator.tools.schemas.target_schemas import refuse_invalid_values
+    from ssa_operator.tools.schemas.schema_rules import refuse_invalid_values
 
     found = list(definitions)
     refuse_invalid_values(found)

@@ -44,7 +44,7 @@ from ssa_operator.rendering.folder.object_files import FileError, load_objects
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.rendering.render import render, render_status
 from ssa_operator.schema.crd_schema import field_options
-from ssa_operator.tools.offline.offline_parent import as_created
+from ssa_operator.tools.offline.offline_cluster import as_created
 from ssa_operator.tools.offline.template_folders import (
     CRDKind,
     cluster_scoped,

@@ -4,6 +4,9 @@ Promises:
 - The parents are planned one after the other, because the first one that renders an object has it. The dry runs are
   sent in parallel.
 - A parent that can't be planned is a failure in the summary, and all others are planned.
+- A snapshot holds no content of a Secret, neither where a planned parent put it nor in a Secret itself. An object that
+  content names is left out.
+- The planned templates render the same from the snapshot as from the cluster.
 """
 
 from __future__ import annotations
@@ -11,17 +14,31 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from ssa_operator.informers.parents import Parent
 from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.resource import Resource
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
+from ssa_operator.objects.cluster_view import Answer, Body, Lookup, Selection
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import counted
+from ssa_operator.objects.secret_fields import is_secret
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process.connection import Target
 from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.operator.shared_informers import ParentError
+from ssa_operator.reconcile.cluster_access import SharedCluster
+from ssa_operator.reconcile.plan import Plan
+from ssa_operator.reconcile.replicas.requests import scale_paths
+from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, HiddenPaths, fields_of_child, hidden_in_live
 from ssa_operator.reconcile.status.conditions import timestamp
 from ssa_operator.rendering.folder.contained_files import write_output
 from ssa_operator.rendering.folder.loaded_folders import load_all
@@ -30,9 +47,9 @@ from ssa_operator.tools.plan.changes import ParentChanges, parent_changes
 from ssa_operator.tools.plan.plan_summary import PlanSummary
 from ssa_operator.tools.plan.preview import Planned, Preview
 from ssa_operator.tools.plan.previews import NamedParent
-from ssa_operator.tools.plan.snapshot_recording import SnapshotRecorder
-from ssa_operator.tools.plan.snapshots import Snapshot
-from ssa_operator.tools.schemas.target_schemas import bundled_schemas
+from ssa_operator.tools.plan.snapshot_mask import SnapshotMask, aligned
+from ssa_operator.tools.plan.snapshots import VERSION, Snapshot, StoredKind, StoredParent, StoredSnapshot, stored_query
+from ssa_operator.tools.schemas.schema_rules import bundled_schemas
 
 PARALLEL_PARENTS = 32
 """Parents whose dry runs are sent in parallel; the client limits the requests."""
@@ -133,3 +150,117 @@ async def _changes(preview: Preview, planned: Planned, salt: bytes) -> ParentCha
 
     outcomes = await preview.dry_run(planned)
     return parent_changes(NamedParent(parent=planned.parent), planned, outcomes, salt)
+
+
+ALIGNMENT_ROUNDS = 10
+"""The longest chain of objects that are derived from each other's content and from a Secret."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SnapshotRecorder:
+    """Records the input of parents' plans. `write` returns the file."""
+
+    cluster: SharedCluster
+    salt: bytes
+    taken: float
+    """The time of the plans, in seconds since the epoch."""
+    _mask: SnapshotMask = field(init=False)
+    _parents: list[tuple[str, LiveObject]] = field(default_factory=list)
+    _objects: dict[Identity, tuple[LiveObject, HiddenPaths]] = field(default_factory=dict)
+    _queries: dict[Lookup | Selection, Answer] = field(default_factory=dict)
+    _statuses: set[GroupKind] = field(default_factory=set)
+    _plans: dict[str, Planned] = field(default_factory=dict)
+    """The plans that read a Secret, by the parent's uid."""
+
+    def __post_init__(self) -> None:
+        self._mask = SnapshotMask(salt=self.salt)
+
+    def record(self, planned: Planned) -> None:
+        """Record what the plan of one parent read."""
+        secrets, children = planned.secrets, planned.observed.children
+        self._parents.append((planned.parent.folder.name, planned.parent.live))
+        steps = {step.identity: step for step in planned.plan.steps}
+        rendered = (children.objects.get(identity) for identity in steps)
+        for live in (*children.own, *children.unlabelled.values(), *filter(None, rendered)):
+            if not secrets.of(live.identity).name_object:
+                self._record(live, hidden_in_live(live, fields_of_child(live.identity, steps, secrets)))
+        for query in planned.rendered.queries:
+            if isinstance(query, Lookup | Selection) and query not in secrets.queries:
+                answer = self.cluster.lookups.answer(query)
+                self._queries[query] = answer
+                for body in answer.objects:
+                    live = LiveObject.of(dict(body))
+                    if live.identity not in self._objects:
+                        self._record(live, hidden_in_live(live, NO_CONTENT))
+        if secrets.read:
+            self._plans[planned.parent.live.uid] = planned
+        self._statuses |= {kind for kind, state in children.kinds.items() if state.reports_status}
+
+    def _record(self, live: LiveObject, hidden: HiddenPaths) -> None:
+        known = self._objects.get(live.identity)
+        self._objects[live.identity] = live, hidden if known is None else hidden | known[1]
+
+    def write(self, resources: Iterable[Resource]) -> bytes:
+        """The file. `resources` are all that the cluster serves."""
+        stored = StoredSnapshot(
+            version=VERSION,
+            taken=self.taken,
+            salt=self.salt.hex(),
+            kinds=[self._kind(resource) for resource in resources],
+            parents=[
+                StoredParent(folder=folder, object=self._mask.masked(live, self._hidden_in_parent(live)))
+                for folder, live in self._parents
+            ],
+            objects=[self._mask.masked(*each) for each in self._objects.values()],
+            queries=[stored_query(query, answer) for query, answer in self._queries.items()],
+        )
+        return msgspec.json.format(msgspec.json.encode(self._aligned(stored)), indent=1) + b"\n"
+
+    def _hidden_in_parent(self, live: LiveObject) -> HiddenPaths:
+        """What is hidden in a parent, which may be a child of another one."""
+        known = self._objects.get(live.identity)
+        return known[1] if known is not None else hidden_in_live(live, NO_CONTENT)
+
+    def _aligned(self, stored: StoredSnapshot) -> StoredSnapshot:
+        """The snapshot in which the objects of the plans that read a Secret are as the same templates render them from
+        it. What one object is made of another one is aligned in the next round.
+        """
+        first = {LiveObject.of(body).identity: body for body in stored.objects}
+        for _ in range(ALIGNMENT_ROUNDS):
+            objects = self._aligned_once(first, stored)
+            if objects == stored.objects:
+                break
+            stored = msgspec.structs.replace(stored, objects=objects)
+        return stored
+
+    def _aligned_once(self, first: Mapping[Identity, dict[str, Any]], stored: StoredSnapshot) -> list[dict[str, Any]]:
+        snapshot = Snapshot(stored)
+        folders = {planned.parent.folder.name: planned.parent.folder for planned in self._plans.values()}
+        found = dict(first)
+        for parent in snapshot.parents(folders):
+            planned = self._plans.get(parent.live.uid)
+            if planned is None:
+                continue
+            applied, masked = (_manifests(plan) for plan in (planned.plan, snapshot.plan(parent).plan))
+            for identity in applied.keys() & masked.keys() & found.keys():
+                bodies = found[identity], self._objects[identity][0].body, applied[identity], masked[identity]
+                if is_secret(bodies[0]):
+                    found[identity] = self._mask.aligned_secret(identity, *bodies)
+                else:
+                    found[identity] = aligned(*bodies)
+        return list(found.values())
+
+    def _kind(self, resource: Resource) -> StoredKind:
+        return StoredKind(
+            group=resource.group,
+            version=resource.version,
+            kind=resource.kind,
+            plural=resource.plural,
+            namespaced=resource.namespaced,
+            status=resource.group_kind in self._statuses,
+            replicas=[str(part) for part in scale_paths(resource, self.cluster)(resource.version) or ()],
+        )
+
+
+def _manifests(plan: Plan) -> dict[Identity, Body]:
+    return {step.identity: step.manifest.body for step in plan.steps if step.manifest is not None}

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 from rich.console import Console
 from rich.text import Text
 
@@ -287,7 +288,7 @@ def object_data(change: ObjectChange) -> dict[str, Any]:
                 "before": each.before,
                 "after": each.after,
                 "cause": each.cause.value,
-                "managers": [_owner_data(owner) for owner in each.owners],
+                "managers": [asdict(owner) for owner in each.owners],
                 **location_data(each.location),
             }
             for each in change.fields
@@ -296,7 +297,7 @@ def object_data(change: ObjectChange) -> dict[str, Any]:
             {
                 "field": each.field,
                 "value": each.value,
-                "managers": [_owner_data(owner) for owner in each.owners],
+                "managers": [asdict(owner) for owner in each.owners],
                 "handedOver": each.handed_over,
             }
             for each in change.left
@@ -306,12 +307,3 @@ def object_data(change: ObjectChange) -> dict[str, Any]:
 
 def _diff_text(change: ObjectChange) -> str:
     return "".join(f"{line}\n" for line in diff_lines(change))
-
-
-def _owner_data(owner: ChangedFieldOwner) -> dict[str, str]:
-    return {
-        "manager": owner.manager,
-        "operation": owner.operation,
-        "subresource": owner.subresource,
-        "time": owner.time,
-    }

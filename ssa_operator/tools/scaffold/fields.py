@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.scalars import amount
+from ssa_operator.schema.samples import Sampler
 from ssa_operator.schema.string_formats import go_pattern
 from ssa_operator.tools.scaffold.names import ScaffoldError
 
@@ -147,34 +148,6 @@ def leaves(schema: Mapping[str, Any], path: tuple[str, ...] = (), *, guaranteed:
             yield Leaf(path=(*path, name), schema=field, guaranteed=there)
 
 
-def sample(schema: Mapping[str, Any], name: str, values: Mapping[str, Any]) -> Any:
-    """A value that the schema allows: its default, or else one that fits the name of the field."""
-    if schema.get("default") not in (None, {}):
-        return schema["default"]
-    if name in values and schema.get("type") == "string" and not {"enum", "pattern"} & schema.keys():
-        return values[name]
-    if schema.get("enum"):
-        return schema["enum"][0]
-    if schema.get("x-kubernetes-int-or-string"):
-        return "1Gi"
-    kind = schema.get("type")
-    if kind == "object":
-        additional = schema.get("additionalProperties")
-        found = {key: sample(field, key, values) for key, field in (schema.get("properties") or {}).items()}
-        key = "memory" if name in ("limits", "requests") else "key"
-        return found | ({key: sample(additional, key, values)} if isinstance(additional, Mapping) else {})
-    if kind == "array":
-        return [sample(schema.get("items") or {}, name, values)]
-    if kind in ("integer", "number"):
-        usual = max(schema.get("minimum", 1), _PORT if name == "port" else 1)
-        return min(usual, schema.get("maximum", usual))
-    text = _matching(schema["pattern"]) if "pattern" in schema else None
-    return {"boolean": True, "string": text or "example"}.get(str(kind), {})
-
-
-_PORT = 8080
-
-
 def _type(text: str, name: str, field: str) -> dict[str, Any]:
     """The schema of a type. Raises ScaffoldError."""
     if found := _LIST.fullmatch(text):
@@ -210,7 +183,7 @@ def _mark(schema: dict[str, Any], markers: Iterable[str], field: str) -> None:
         schema["description"] = given["description"]
     if "default" in given:
         schema["default"] = _default(given["default"], schema, field)
-    elif "pattern" in given and "enum" not in item and _matching(item["pattern"]) is None:
+    elif "pattern" in given and next(Sampler().values(item), None) is None:
         raise ScaffoldError(f"--field {field}: add a default, because the example needs a value that matches")
 
 
@@ -230,28 +203,6 @@ def _limit(name: str, text: str, schema: Mapping[str, Any], field: str) -> Any:
     if reason := next((reason for value in values if (reason := _misfit(value, bare))), None):
         raise ScaffoldError(f"--field {field}: {name} {reason}")
     return values if name == "enum" else values[0]
-
-
-_SAMPLES = (
-    "example",
-    "1h",
-    "a",
-    "A",
-    "1",
-    "example.com",
-    "v1",
-    "1.0",
-    "1.0.0",
-    "10.0.0.1",
-    "https://example.com",
-    "a@b.example",
-)
-"""Texts that fit the patterns that users write most."""
-
-
-def _matching(pattern: str) -> str | None:
-    """A text that a pattern allows, None if none is known."""
-    return next((each for each in _SAMPLES if go_pattern(pattern).search(each)), None)
 
 
 def _default(text: str, schema: Mapping[str, Any], field: str) -> Any:

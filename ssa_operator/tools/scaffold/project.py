@@ -13,13 +13,17 @@ from typing import Any
 from msgspec import Struct, field
 
 from ssa_operator.objects.identity import split_api_version
-from ssa_operator.schema.crd_schema import object_schema
+from ssa_operator.schema.crd_schema import object_schema, version_priority
+from ssa_operator.schema.field_errors import FieldError, error_field
+from ssa_operator.schema.manifest_validation import validate_crd
+from ssa_operator.schema.metadata_validation import label_faults
+from ssa_operator.schema.sample_objects import sample_object
 from ssa_operator.tools.offline.template_folders import possible_plurals
 from ssa_operator.tools.scaffold import starter
-from ssa_operator.tools.scaffold.definition import definition, example, infer
+from ssa_operator.tools.scaffold.definition import definition, example, guaranteed_spec, infer
 from ssa_operator.tools.scaffold.fields import complete, spec_schema
 from ssa_operator.tools.scaffold.manifest_templates import manifest_templates
-from ssa_operator.tools.scaffold.names import ResourceNames, ScaffoldError
+from ssa_operator.tools.scaffold.names import ResourceNames, ScaffoldError, is_protected, refuse_invalid_names
 from ssa_operator.tools.scaffold.parameters import Parameter
 
 VERSION = "v1alpha1"
@@ -50,6 +54,8 @@ class Parts(Struct, frozen=True, kw_only=True):
     templates: Mapping[str, str]
     """The text of each file of the template folder, by its name."""
     example: Mapping[str, Any]
+    open_places: Sequence[FieldError] = ()
+    """Why the API server refuses the example, where no value is known; then there is no golden case."""
     case_parent: Mapping[str, Any] | None = None
     """The parent of the golden case, None for the example: another name shows what changes with it."""
     given_crds: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -78,16 +84,18 @@ def parts(request: NewRequest) -> Parts:
     )
 
 
-def _names(request: NewRequest, group: str, version: str, plural: str = "") -> ResourceNames:
+def _names(request: NewRequest, group: str, version: str) -> ResourceNames:
     if not group:
         raise ScaffoldError("the API group is missing; name it with --group, as in --group example.com")
     kind = request.kind
-    return ResourceNames(
+    names = ResourceNames(
         kind=kind,
         group=group,
-        plural=request.plural or plural or (possible_plurals(kind)[0] if kind else ""),
+        plural=request.plural or (possible_plurals(kind)[0] if kind else ""),
         version=version or VERSION,
     )
+    refuse_invalid_names(names)
+    return names
 
 
 def _same(option: str, given: str, found: str, source: str) -> str:
@@ -128,40 +136,50 @@ def _of_crd(request: NewRequest, crd: Mapping[str, Any]) -> Parts:
     spec = crd.get("spec")
     if crd["kind"] != "CustomResourceDefinition" or not isinstance(spec, Mapping):
         raise ScaffoldError(f"--from-crd names a {crd['kind']}; name the file of a CRD")
-    served = [each for each in spec.get("versions") or () if each.get("served")]
-    if not served or not isinstance(spec.get("names"), Mapping):
+    served = [each["name"] for each in spec.get("versions") or () if each.get("served")]
+    given = spec.get("names")
+    if not served or not isinstance(given, Mapping):
         raise ScaffoldError(f"CRD {crd['metadata']['name']} has no names or serves no version; correct it")
-    stored = next((each["name"] for each in served if each.get("storage")), served[0]["name"])
-    version = request.version or stored
-    if version not in [each["name"] for each in served]:
-        names_served = ", ".join(each["name"] for each in served)
-        raise ScaffoldError(f"--api-version is {version}, and the CRD serves {names_served}; choose one of these")
-    _same("the kind", request.kind, spec["names"].get("kind", ""), "the CRD")
-    names = _names(
-        request,
-        _same("--group", request.group, spec.get("group", ""), "the CRD"),
-        version,
-        _same("--plural", request.plural, spec["names"].get("plural", ""), "the CRD"),
+    read = max(served, key=version_priority)
+    version = request.version or read
+    if version not in served:
+        raise ScaffoldError(f"--api-version is {version}, and the CRD serves {', '.join(served)}; choose one of these")
+    names = ResourceNames(
+        kind=_same("the kind", request.kind, given.get("kind", ""), "the CRD"),
+        group=_same("--group", request.group, spec.get("group", ""), "the CRD"),
+        plural=_same("--plural", request.plural, given.get("plural", ""), "the CRD"),
+        version=version,
     )
-    schema = ((object_schema(crd, version) or {}).get("properties") or {}).get("spec") or {"type": "object"}
-    required = {**schema, "properties": _needed(schema)}
-    body = example(names, required, names.singular, starter.SAMPLES)
-    if spec.get("scope") == "Cluster":
-        raise ScaffoldError(
-            f"CRD {names.folder} is cluster-scoped; write its templates by hand, because they need a namespace each"
+    if errors := validate_crd(crd):
+        raise ScaffoldError(f"the API server refuses CRD {crd['metadata']['name']}: {errors[0]}; correct it")
+    namespaced = spec.get("scope") == "Namespaced"
+    metadata = {"name": names.singular, **({"namespace": "default"} if namespaced else {})}
+    sample = sample_object(crd, version, metadata, whole=False, words=starter.SAMPLES)
+    fields = guaranteed_spec(object_schema(crd, version) or {})
+    name = "{{ name }}" if not label_faults(sample.body["metadata"]["name"]) else starter.LEGAL_NAME
+    templates = starter.starter(names, fields, own_crd=False, namespaced=namespaced, name=name)
+    if version != read:
+        templates["_settings.yaml"] = f"version: {version}\n"
+    notes = []
+    if is_protected(names.group) and _APPROVAL not in (crd["metadata"].get("annotations") or {}):
+        notes.append(f"the API server refuses a CRD of the group {names.group} without the annotation {_APPROVAL}")
+    if sample.errors:
+        places = ", ".join(dict.fromkeys(error_field(error.path) for error in sample.errors))
+        notes.append(
+            f"no value is known that the API server accepts for {places}; fill in the marked places of the example. "
+            f"For a golden case, copy it to tests/{names.folder}/example/parent.yaml and run ssa-operator test --update"
         )
-    return Parts(names=names, crd=crd, templates=starter.starter(names, schema, own_crd=False), example=body)
+    return Parts(
+        names=names,
+        crd=crd,
+        templates=templates,
+        example=sample.body,
+        open_places=sample.errors,
+        notes=notes,
+    )
 
 
-def _needed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The required fields of a schema, and of the mappings and lists in it."""
-    found = {}
-    for name, each in (schema.get("properties") or {}).items():
-        if name in (schema.get("required") or ()):
-            inner = {"items": {**each["items"], "properties": _needed(each["items"])}} if "items" in each else {}
-            fields = {"properties": _needed(each)} if each.get("properties") else {}
-            found[name] = {key: item for key, item in each.items() if key != "additionalProperties"} | inner | fields
-    return found
+_APPROVAL = "api-approved.kubernetes.io"
 
 
 def _of_manifests(request: NewRequest, manifests: Sequence[Mapping[str, Any]]) -> Parts:

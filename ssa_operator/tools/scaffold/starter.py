@@ -4,6 +4,7 @@ Promises:
 - `replicas`, `image`, `port` and `resources` of the spec are those of the Deployment. Each other field is an
   environment variable of the container.
 - A field that may be missing is read only if it exists.
+- The objects of a cluster-scoped resource have a namespace each, which holds their children.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PORT = 8080
 FIELDS = ("replicas:int=1", f"image:string={IMAGE}")
 """The default fields of a resource."""
 
-SAMPLES: Mapping[str, str] = {"image": IMAGE, "host": "www.example.com"}
+SAMPLES: Mapping[str, Any] = {"image": IMAGE, "host": "www.example.com", "port": PORT}
 """Samples of fields by name."""
 
 _KNOWN: Mapping[str, tuple[str, ...]] = {
@@ -34,20 +35,33 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
 }
 """The fields that a Deployment has, with the types that suit them; beside them `resources`."""
 
+LEGAL_NAME = "{{ name | k8s_name }}"
+"""The name of a Namespace or a Service for a parent whose name may have dots."""
+
+_MANY = 8
+
 _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_VARIABLE = re.compile(r"[^A-Za-z0-9]+")
 
 
-def starter(names: ResourceNames, spec: Mapping[str, Any], *, own_crd: bool) -> dict[str, str]:
-    """The files of the template folder. `own_crd` is false for a foreign CRD, whose status belongs to its author."""
+def starter(
+    names: ResourceNames, spec: Mapping[str, Any], *, own_crd: bool, namespaced: bool = True, name: str = "{{ name }}"
+) -> dict[str, str]:
+    """The files of the template folder. `own_crd` is false for a foreign CRD, whose status belongs to its author.
+    `name` is the text that names the children.
+    """
     found = list(leaves(spec)) if own_crd else [leaf for leaf in leaves(spec) if _is_simple(leaf)]
     known = {leaf.path[0]: leaf for leaf in found if leaf.path[0] in _KNOWN and _suits(leaf)}
     known |= {name: each for name in ("resources",) if (each := _resources(spec)) is not None}
     others = [leaf for leaf in found if leaf.path[0] not in known]
+    namespace = () if namespaced else (f"  namespace: {LEGAL_NAME}",)
+    metadata = ["metadata:", f"  name: {name}", *namespace, "  labels:"]
     files = {
-        "deployment.yaml.j2": "\n".join(_deployment(names, known, others)) + "\n",
-        "service.yaml.j2": "\n".join(_service(names, known.get("port"))) + "\n",
+        "deployment.yaml.j2": "\n".join(_deployment(names, metadata, known, others)) + "\n",
+        "service.yaml.j2": "\n".join(_service(names, metadata, known.get("port"))) + "\n",
     }
+    if not namespaced:
+        files["namespace.yaml.j2"] = f"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {LEGAL_NAME}\n"
     if own_crd:
         files["_status.yaml.j2"] = "readyReplicas: {{ child('Deployment', name).status.readyReplicas | default(0) }}\n"
     return files
@@ -89,8 +103,10 @@ def _labels(names: ResourceNames, indent: int) -> list[str]:
     return [f"{space}app.kubernetes.io/name: {names.singular}", f"{space}app.kubernetes.io/instance: {{{{ name }}}}"]
 
 
-def _deployment(names: ResourceNames, known: Mapping[str, Leaf], others: Sequence[Leaf]) -> Iterator[str]:
-    yield from ("apiVersion: apps/v1", "kind: Deployment", "metadata:", "  name: {{ name }}", "  labels:")
+def _deployment(
+    names: ResourceNames, metadata: Sequence[str], known: Mapping[str, Leaf], others: Sequence[Leaf]
+) -> Iterator[str]:
+    yield from ("apiVersion: apps/v1", "kind: Deployment", *metadata)
     yield from _labels(names, 4)
     yield from ("spec:", f"  replicas: {_value(known.get('replicas'), '1')}", "  selector:", "    matchLabels:")
     yield from _labels(names, 6)
@@ -124,8 +140,10 @@ def _variables(others: Sequence[Leaf]) -> Iterator[str]:
         yield "          env:"
     else:
         # Without an item the list would be null.
-        conditions = " or ".join(f"{expression(('spec', *leaf.path))} is defined" for leaf in others)
-        yield f"          {{% if {conditions} %}}"
+        conditions = [f"{expression(('spec', *leaf.path))} is defined" for leaf in others]
+        # Jinja nests each `or` in the one before.
+        any_of = " or ".join(conditions) if len(conditions) <= _MANY else f"true in [{', '.join(conditions)}]"
+        yield f"          {{% if {any_of} %}}"
         yield "          env:"
         yield "          {% endif %}"
     taken: set[str] = set()
@@ -151,8 +169,8 @@ def _variable(leaf: Leaf, taken: set[str]) -> str:
 _YAML_WORDS = frozenset({"NULL", "TRUE", "FALSE", "YES", "NO", "ON", "OFF", "Y", "N"})
 
 
-def _service(names: ResourceNames, port: Leaf | None) -> Iterator[str]:
-    yield from ("apiVersion: v1", "kind: Service", "metadata:", "  name: {{ name }}", "  labels:")
+def _service(names: ResourceNames, metadata: Sequence[str], port: Leaf | None) -> Iterator[str]:
+    yield from ("apiVersion: v1", "kind: Service", *metadata)
     yield from _labels(names, 4)
     yield from ("spec:", "  selector:")
     yield from _labels(names, 4)

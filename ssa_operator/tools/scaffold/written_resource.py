@@ -39,10 +39,11 @@ from ssa_operator.tools.offline.parent_documents import read_objects
 from ssa_operator.tools.offline.template_folders import crd_kinds
 from ssa_operator.tools.permissions.needed_permissions import Files, OperatorSettings, needed_permissions
 from ssa_operator.tools.permissions.printed_permissions import values_text
+from ssa_operator.tools.scaffold.definition import marked_text
 from ssa_operator.tools.scaffold.escaped_text import yaml_document
 from ssa_operator.tools.scaffold.names import ResourceNames
 from ssa_operator.tools.scaffold.project import Parts
-from ssa_operator.tools.schemas.target_schemas import refuse_invalid_values
+from ssa_operator.tools.schemas.schema_rules import refuse_invalid_values
 from ssa_operator.tools.terminal import printing
 
 PERMISSIONS = PurePosixPath("deploy/permissions.yaml")
@@ -129,7 +130,7 @@ def write_resource(
         note = f"the operator reports problems for the object of the golden case: {'; '.join(problems.splitlines())}"
         made = replace(made, notes=[*made.notes, note])
     if project is not None:
-        files = {**_project_files(project, made), **files}
+        files = {**_project_files(project, made, folders), **files}
     for name, each in made.given_crds.items():
         path = folders.crds / f"{name}.yaml"
         if path.is_file() and read_text(path) == yaml_document(each):
@@ -156,13 +157,21 @@ def next_step(folders: Folders, project: Path | None) -> str:
     return " ".join(["ssa-operator dev", *named])
 
 
-def one_object(path: Path | None) -> Mapping[str, Any] | None:
-    """The object of a file. Raises CommandError if it has none or several, or an invalid CRD."""
+def one_object(path: Path | None, kind: str = "") -> Mapping[str, Any] | None:
+    """The object of a file, or of several the CRD of a kind. Raises CommandError if there is none, or if it is an
+    invalid CRD.
+    """
     if path is None:
         return None
     if path.is_dir():
         raise CommandError(f"{path} is a folder; name a file with one object", code=2)
     found = read_objects([path])
+    if kind and len(found) > 1:
+        known = crd_kinds(each for each in found if each.body["kind"] == "CustomResourceDefinition")
+        names = {each.folder for group_kind, each in known.items() if group_kind.kind == kind}
+        found = [each for each in found if each.body["metadata"]["name"] in names]
+        if len(found) != 1:
+            raise CommandError(f"{path} has {len(found)} CRDs of the kind {kind}; name a file with one", code=2)
     if len(found) != 1:
         raise CommandError(f"{path} has {len(found)} objects; name a file with one object", code=2)
     if found[0].body["kind"] == "CustomResourceDefinition":
@@ -188,16 +197,18 @@ def manifests(path: Path) -> list[Mapping[str, Any]]:
 def _files(made: Parts, folders: Folders, from_crd: Path | None) -> dict[Path, str]:
     """The text of each file to write."""
     names = made.names
-    crd = yaml_document(made.crd) if from_crd is None else read_text(from_crd)
+    is_copy = from_crd is not None and len(read_objects([from_crd])) == 1
+    crd = read_text(from_crd) if from_crd is not None and is_copy else yaml_document(made.crd)
     files = {folders.crds / f"{names.folder}.yaml": crd}
     files |= {folders.templates / names.folder / name: text for name, text in made.templates.items()}
     files |= {folders.crds / f"{name}.yaml": yaml_document(each) for name, each in made.given_crds.items()}
-    files[folders.examples / f"{names.singular}.yaml"] = yaml_document(made.example)
-    files[folders.case(names) / PARENT] = yaml_document(made.case_parent or made.example)
+    files[folders.examples / f"{names.singular}.yaml"] = marked_text(made.example, made.open_places)
+    if not made.open_places:
+        files[folders.case(names) / PARENT] = yaml_document(made.case_parent or made.example)
     return files
 
 
-def _project_files(folder: Path, made: Parts) -> dict[Path, str]:
+def _project_files(folder: Path, made: Parts, folders: Folders) -> dict[Path, str]:
     """The files of a repository around the resource. Raises CommandError if its name is none for a release."""
     name = folder.resolve().name
     if not re.fullmatch(r"[a-z]([a-z0-9-]{0,40}[a-z0-9])?", name):
@@ -206,7 +217,7 @@ def _project_files(folder: Path, made: Parts) -> dict[Path, str]:
             "and dashes, beginning with a letter (at most 42)",
             code=2,
         )
-    with _drafted(made) as drafts:
+    with _drafted(made, folders) as drafts:
         read = Files(
             templates=[drafts.templates],
             installation=Installation(namespace="ssa-operator"),
@@ -219,16 +230,18 @@ def _project_files(folder: Path, made: Parts) -> dict[Path, str]:
 
 
 def _with_expected(files: Mapping[Path, str], made: Parts, folders: Folders) -> dict[Path, str]:
-    """The files, and those that the golden case expects of them."""
-    with _drafted(made) as drafts:
+    """The files, and those that the golden case expects of them. Without a valid example there is no case."""
+    if made.open_places:
+        return dict(files)
+    with _drafted(made, folders) as drafts:
         written = update_case(drafts.case(made.names), load_project([drafts.templates], [drafts.crds]))
         expected = {folders.case(made.names) / each.name: each.read_text(encoding="utf-8") for each in written}
     return {**files, **expected}
 
 
 @contextmanager
-def _drafted(made: Parts) -> Iterator[Folders]:
-    """The files of the resource in a temporary folder."""
+def _drafted(made: Parts, folders: Folders) -> Iterator[Folders]:
+    """The files of the resource in a temporary folder. A message names them as they are to be written."""
     with writing(Path("a temporary folder")):
         temporary = TemporaryDirectory(prefix="ssa-operator-new-")
     with temporary as folder:
@@ -236,7 +249,22 @@ def _drafted(made: Parts) -> Iterator[Folders]:
         drafts = Folders(templates=root / "templates", crds=root / "crds", examples=root / "examples")
         for path, text in _files(made, drafts, None).items():
             _write(path, text)
-        yield drafts
+        try:
+            yield drafts
+        except CommandError as error:
+            raise CommandError(_with_paths(str(error), drafts, folders), code=error.code) from error
+
+
+def _with_paths(message: str, drafts: Folders, folders: Folders) -> str:
+    """A message about the drafts, with the paths that the user knows."""
+    for draft, path in (
+        (drafts.templates, folders.templates),
+        (drafts.crds, folders.crds),
+        (drafts.examples, folders.examples),
+        (drafts.templates.parent, folders.templates.parent),
+    ):
+        message = message.replace(str(draft), str(path))
+    return message
 
 
 def _write(path: Path, text: str, given: Sequence[Path] = ()) -> None:

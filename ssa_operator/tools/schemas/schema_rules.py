@@ -1,4 +1,4 @@
-"""Rules about manifests by the schemas of their kinds: errors that a strict apply refuses, and deprecated fields.
+"""Rules about manifests by the schemas of their kinds, and these schemas for a version of Kubernetes.
 
 Promises:
 - An unknown field, a wrong type, a text that is no quantity, a value that isn't allowed, a missing field and a repeated
@@ -7,23 +7,91 @@ Promises:
 - A kind without a schema is no finding, unless its API group is known completely.
 - A null is no value, because the operator removes it before an apply. `status` is not checked.
 - No finding shows a value of a Secret, or of a manifest that reads one.
+- A version needs no cluster. A version that the package doesn't include is an error that names the included ones.
+- A field of an object that holds a value of a wrong type is an error with file and line.
 """
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from importlib import resources
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.objects.identity import is_built_in, split_api_version
 from ssa_operator.objects.messages import did_you_mean, near_names
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.scalars import amount
 from ssa_operator.objects.source_location import FieldPath, field_text
+from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.values.manifest_values import kind_of
-from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema
+from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema, schemas_from_openapi
 from ssa_operator.tools.findings.field_findings import shows_values
 from ssa_operator.tools.findings.findings import Edit, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ssa_operator.objects.render_result import Document
+    from ssa_operator.operator.process.connection import Target
+
+CLUSTER = "cluster"
+"""Stands for the current cluster in place of a version."""
+
+DATA = "ssa_operator.schema.data"
+
+
+def target_schemas(version: str, *, kubeconfig: str | None, context: str | None) -> KubernetesSchemas:
+    """The schemas of a version, or of the current cluster. Raises CommandError."""
+    if version == CLUSTER:
+        from ssa_operator.operator.process import connection
+        from ssa_operator.tools.connection.cluster_target import cluster_target
+
+        return connection.run(read_cluster_schemas(cluster_target(kubeconfig, context)))
+    return bundled_schemas(version.removeprefix("v"))
+
+
+def bundled_schemas(version: str) -> KubernetesSchemas:
+    """The schemas of a version that come with the package. Raises CommandError."""
+    files = {found[1]: each for each in resources.files(DATA).iterdir() if (found := _FILE.fullmatch(each.name))}
+    if version not in files:
+        known = ", ".join(sorted(files))
+        message = f"--kubernetes is {version}; the schemas of {known} come with ssa-operator"
+        raise CommandError(f"{message}, and {CLUSTER} reads those of the current cluster", code=2)
+    return msgspec.json.decode(gzip.decompress(files[version].read_bytes()), type=KubernetesSchemas)
+
+
+def refuse_invalid_values(documents: Iterable[Document]) -> None:
+    """Raises CommandError with every field of objects whose value no Kubernetes allows, for example a text in place of
+    a mapping. Kinds without a schema pass.
+    """
+    findings = check_schemas(documents, bundled_schemas(KUBERNETES_VERSION))
+    wrong = [f"{finding.location}: {finding.text}" for finding in findings if finding.code == "invalid-value"]
+    if wrong:
+        raise CommandError("\n".join(dict.fromkeys(wrong)))
+
+
+_FILE = re.compile(r"kubernetes-(\d+\.\d+)\.json\.gz")
+
+
+def encoded(schemas: KubernetesSchemas) -> bytes:
+    """The content of a file for `bundled_schemas`; equal schemas give equal content."""
+    return gzip.compress(msgspec.json.encode(schemas), 9, mtime=0)
+
+
+async def read_cluster_schemas(target: Target) -> KubernetesSchemas:
+    """The schemas of a cluster, custom resources included. Raises CommandError and ApiError."""
+    from ssa_operator.kube.api.openapi import read_openapi
+    from ssa_operator.operator.process import connection
+
+    async with connection.connect(target) as client:
+        version, documents = await read_openapi(client)
+    return schemas_from_openapi(version, documents)
+
 
 _PRESERVED = "x-kubernetes-preserve-unknown-fields"
 

@@ -6,6 +6,8 @@ Promises:
   readiness by the operator's rules, and shows the reason.
 - The output names what the user has no permission to read.
 - Parents that are not ready come first: those that need a change, then those that may become ready, then the others.
+- Only Events of the operator count, and only those on the parent with this uid.
+- If the user can't read the Events, the reason is named.
 """
 
 from __future__ import annotations
@@ -21,10 +23,11 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import read_identity
-from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.readiness.rules import ReadinessState, readiness
 from ssa_operator.objects.readiness.transition_times import unready_since
 from ssa_operator.operator.process.streams import CommandError
+from ssa_operator.reconcile.status.event_requests import EVENTS
 from ssa_operator.reconcile.status.previous_status import reported_children
 from ssa_operator.rendering.folder.folder_settings import Settings
 from ssa_operator.schema.crd_schema import has_status, undeclared_reports
@@ -35,9 +38,7 @@ from ssa_operator.tools.connection.object_reference import (
     nearest,
     resolve_kind,
 )
-from ssa_operator.tools.tree.labelled_children import ListedChildren, list_children, status_entries
-from ssa_operator.tools.tree.listings import Listings
-from ssa_operator.tools.tree.parent_events import last_events
+from ssa_operator.tools.tree.listings import FORBIDDEN, ListedChildren, Listings, list_children, status_entries
 from ssa_operator.tools.tree.tree_view import conditions_of, entry, not_ready_since, urgency
 
 MAX_NAMESPACES = 16
@@ -339,3 +340,37 @@ async def _possible_scopes(
         if {"list", "patch"} <= resource.verbs and (resource.namespaced or in_any)
         for namespace in within
     ]
+
+
+async def last_events(listings: Listings, parents: Iterable[LiveObject]) -> tuple[Mapping[str, dict[str, Any]], str]:
+    """The data of the last Event on each parent, by the parent's uid, and why Events can't be read ('' if they can)."""
+    scopes = {Scope(EVENTS, parent.identity.namespace or "default") for parent in parents}
+    found: dict[str, Mapping[str, Any]] = {}
+    problem = ""
+    for listing in (await listings.read(scopes)).values():
+        if listing.problem:
+            problem = FORBIDDEN if listing.forbidden else listing.problem
+        own = (live.body for live in listing.objects if live.body.get("reportingController") == MANAGER)
+        for body in sorted(own, key=event_time):
+            found[str((body.get("regarding") or {}).get("uid", ""))] = body
+    return {uid: _data(body) for uid, body in found.items()}, problem
+
+
+def _data(event: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": event.get("type"),
+        "reason": event.get("reason"),
+        "note": event.get("note"),
+        "time": event_time(event),
+    }
+
+
+def event_time(event: Mapping[str, Any]) -> str:
+    """When an Event happened last, '' if it doesn't say. Older reporters use the deprecated fields."""
+    times = (
+        (event.get("series") or {}).get("lastObservedTime"),
+        event.get("deprecatedLastTimestamp"),
+        event.get("eventTime"),
+        event.get("metadata", {}).get("creationTimestamp"),
+    )
+    return next((time for time in times if isinstance(time, str) and time), "")

@@ -13,7 +13,7 @@ from ssa_operator.cli.run.cluster import app
 from ssa_operator.devcluster import processes
 from ssa_operator.devcluster.processes import Progress
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.tools.dev.cluster_progress import show_progress
+from ssa_operator.tools.dev.dev_cluster import show_progress
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import pytest
 from ssa_operator.devcluster import binaries, processes
 from ssa_operator.devcluster import cluster as clusters
 from ssa_operator.devcluster.processes import take_lock
-from ssa_operator.tools.terminal.keyboard import clipboard_sequence
+from ssa_operator.tools.dev.dev_console import clipboard_sequence
 from tests.cli.process import run
 from tests.cli.terminal import terminal
 from tests.devcluster.waiting import until

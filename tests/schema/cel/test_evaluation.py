@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from ssa_operator.schema.cel import cost
 from ssa_operator.schema.cel.cel_functions import METHODS
 from ssa_operator.schema.cel.cost import CostError, limited
-from ssa_operator.schema.cel.equal_items import EqualItems
 from ssa_operator.schema.cel.evaluation import evaluate
 from ssa_operator.schema.cel.syntax import CELSyntaxError, parse
-from ssa_operator.schema.cel.values import EvaluationError, UncheckedError, equal
+from ssa_operator.schema.cel.values import EqualItems, EvaluationError, UncheckedError, equal
 from tests.instruction_counts import is_linear
 
 

@@ -7,8 +7,15 @@ from dataclasses import replace
 import pytest
 
 from ssa_operator.objects.identity import Identity
-from ssa_operator.tools.exploration.child_comparison import ChildState, FieldState
-from ssa_operator.tools.exploration.results import ExplorationRule, Phase, Settled, broken_by_invalid, own_failure
+from ssa_operator.tools.exploration.results import (
+    ChildState,
+    ExplorationRule,
+    FieldState,
+    Phase,
+    Settled,
+    broken_by_invalid,
+    own_failure,
+)
 
 
 def child(name: str, uid: str = "1", **fields: str) -> ChildState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ssa_operator.tools.scaffold.names import ResourceNames, ScaffoldError
+from ssa_operator.tools.scaffold.names import ResourceNames, ScaffoldError, refuse_invalid_names
 from ssa_operator.tools.scaffold.project import NewRequest, parts
 
 
@@ -44,5 +44,5 @@ def test_the_plural_is_the_one_that_kubernetes_derives(kind: str, plural: str) -
 def test_a_name_that_the_api_server_refuses_is_refused_before(changes: dict[str, str], words: str) -> None:
     given = {"kind": "Thing", "group": "example.com", "plural": "things", "version": "v1"} | changes
     with pytest.raises(ScaffoldError) as caught:
-        ResourceNames(**given)
+        refuse_invalid_names(ResourceNames(**given))
     assert words in str(caught.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ssa_operator.tools.terminal.keyboard import parse_keys
+from ssa_operator.tools.dev.dev_console import parse_keys
 
 
 def test_terminals_send_keys_as_sequences() -> None:
