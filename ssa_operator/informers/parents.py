@@ -3,6 +3,7 @@
 Promises:
 - A parent is requeued when its generation, its labels, its annotations or its deletion changed. A status that the
   operator wrote requeues no parent.
+- A parent that a changed CRD shows with other fields is requeued, even if nothing wrote it since.
 - Under `--shard`, only the parents of the shard are kept, whether the API server filters them or not.
 - Under `--selector`, only the parents with these labels are kept, and those that lost them and are being deleted: the
   API server can't filter by both.
@@ -190,6 +191,7 @@ class ParentInformer(Generic[State]):
         """The uids of the parents that are being deleted without their children."""
         self._cache = Cache()
         self._cache.listen(self._changed)
+        self._cache.listen(self._content_changed, own_writes=True)
         self.reflectors = tuple(
             Reflector(
                 client,
@@ -308,6 +310,15 @@ class ParentInformer(Generic[State]):
     def _key(self, live: LiveObject) -> ParentKey:
         return ParentKey(self.folder.name, live.identity.namespace, live.identity.name)
 
+    def _content_changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
+        """Requeue a parent whose content changed without its generation: its kind has none (ConfigMap), or the API
+        server shows it by another schema. The answer to an own write may be the first to show that.
+        """
+        if old is None or new is None or old.uid != new.uid or old.metadata.generation != new.metadata.generation:
+            return
+        if not old.has_same_content(new):
+            self._listener.parent_changed(self._key(new), Cause.PARENT)
+
     def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
             self._states.pop(old.uid, None)
@@ -336,17 +347,12 @@ def cause_of_change(old: LiveObject | None, new: LiveObject | None) -> Cause:
     if old is None:
         return Cause.FIRST_LIST if new.observed_generation == new.metadata.generation else Cause.PARENT
     before, after = old.metadata, new.metadata
-    if (
-        (before.uid, before.generation, before.labels, before.annotations)
-        != (after.uid, after.generation, after.labels, after.annotations)
-        or old.deleting != new.deleting
-        or (not after.generation and _content(old) != _content(new))
-    ):
+    if (before.uid, before.generation, before.labels, before.annotations) != (
+        after.uid,
+        after.generation,
+        after.labels,
+        after.annotations,
+    ) or old.deleting != new.deleting:
         return Cause.PARENT
     finalizer_changed = (FINALIZER in before.finalizers) != (FINALIZER in after.finalizers)
     return Cause.CHILD if finalizer_changed or old.body.get("status") != new.body.get("status") else Cause(0)
-
-
-def _content(live: LiveObject) -> dict[str, Any]:
-    """Everything but metadata and status. It is compared for kinds without generations (Namespace, ConfigMap)."""
-    return {key: value for key, value in live.body.items() if key not in ("metadata", "status")}

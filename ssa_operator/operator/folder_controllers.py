@@ -6,6 +6,7 @@ Promises:
   when the last object, and with it the CRD, is gone. A folder that doesn't load keeps its last good templates.
 - The operator loads changed templates without a restart, and reconciles the parents of the changed folders only.
 - A change of files or CRDs is never lost, even while the operator waits for the API server.
+- After a change of a CRD's schema, every object of its kind is read by the new schema.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import GroupKind
@@ -65,7 +67,7 @@ class FolderControllers:
         self.missing: dict[str, str] = {}
         self.refused_crds: Mapping[str, str] = {}
         """Why CRDs of `--install-crds` are not applied, by name."""
-        self.crds = CRDInformer(client, self._crd_changed)
+        self.crds = CRDInformer(client, self._crd_changed, self._schema_changed)
         self.children = ChildInformers(client, mapper, options.namespaces, router, options.shard)
         self.lookups = LookupInformers(
             client, mapper, self.crds, router, limited_to_namespaces=bool(options.namespaces)
@@ -256,6 +258,12 @@ class FolderControllers:
         parents = (task for each in self.folders.values() for task in each.tasks)
         return (*parents, *self.children.tasks, *self.lookups.tasks)
 
+    @property
+    def reflectors(self) -> Sequence[Reflector]:
+        """Everything that is watched."""
+        parents = (reflector for each in self.folders.values() for reflector in each.reflectors)
+        return (self.crds.reflector, *parents, *self.children.reflectors, *self.lookups.reflectors)
+
     async def close(self) -> None:
         """Stop every watch."""
         for parents in self.folders.values():
@@ -270,6 +278,11 @@ class FolderControllers:
         elif not self._mapper.was_asked_for(kind):
             return  # thousands of CRDs may appear at once, and no parent needs them
         self._kind_changed(kind, 0)
+
+    def _schema_changed(self, kind: GroupKind) -> None:
+        for reflector in self.reflectors:
+            if (reflector.resource.group, reflector.resource.kind) == kind:
+                reflector.schema_changed()
 
     def _kind_changed(self, kind: GroupKind, tries: int) -> None:
         self._mapper.invalidate()

@@ -31,7 +31,6 @@ from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.clock import SYSTEM
-from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.leadership.requests import Leadership
 from ssa_operator.operator.metrics import Metrics
@@ -374,18 +373,7 @@ class Operator:
             metrics.templates_loaded.labels(name).set(0 if parents.folder.problems else 1)
         if self._crds is not None:
             metrics.set_crds(self._crds.applied, self._crds.refused)
-        metrics.set_watches(self.reflectors, time.monotonic())
-
-    @property
-    def reflectors(self) -> Sequence[Reflector]:
-        """Everything that the operator watches."""
-        controllers = self.controllers
-        return (
-            controllers.crds.reflector,
-            *(reflector for parents in self.folders.values() for reflector in parents.reflectors),
-            *controllers.children.reflectors,
-            *controllers.lookups.reflectors,
-        )
+        metrics.set_watches(self.controllers.reflectors, time.monotonic())
 
     async def _measure_lag(self) -> None:
         """Measure how late a timer runs, until cancelled."""

@@ -312,6 +312,30 @@ async def test_a_status_whose_fields_have_other_types_gets_the_rest(
     assert found["status"] == {"observedGeneration": 1}
 
 
+async def test_a_field_that_a_crd_gains_reaches_every_parent_and_requeues_no_other(
+    desk: Desk, operate: Operate, gadget_templates: Path, group: str
+) -> None:
+    crd = definition("gadgets", group, "Gadget")
+    fields: dict[str, Any] = {"word": {"type": "string"}}
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    schema["spec"] = {"type": "object", "properties": fields}
+    reads = "  fields: {{ spec.keys() | sort | join(' ') }}\n"
+    (gadget_templates / f"gadgets.{group}" / "map.yaml.j2").write_text(CONFIG_MAP + reads)
+    await desk.define(crd)
+    async with operate(templates=gadget_templates) as running:
+        await desk.apply(gadget(group, "old"))
+        await desk.ready(f"gadgets.{group}", "old")
+        running.forget()
+        fields["added"] = {"type": "string"}
+        await desk.apply(crd)
+        await desk.apply_until_accepted(gadget(group, "new") | {"spec": {"word": "a", "added": "b"}})
+        await desk.until("configmaps", "new", holds(word="a", fields="added word"))
+        assert "old" not in {name for name, _ in running.reconciles}
+        fields["defaulted"] = {"type": "string", "default": "c"}
+        await desk.apply(crd)
+        await desk.until("configmaps", "old", holds(word="a", fields="defaulted word"))
+
+
 async def test_two_folders_are_served_by_one_process(
     desk: Desk, operate: Operate, gadget_templates: Path, group: str
 ) -> None:
