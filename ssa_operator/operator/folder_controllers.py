@@ -35,8 +35,8 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.event_router import EventRouter
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.permissions.operator_needs import admission_needs, http_needs
 from ssa_operator.operator.permissions.requests import PermissionReviewer
-from ssa_operator.operator.permissions.rules import admission_needs, http_needs
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shards.rules import own_lease_needs
 from ssa_operator.reconcile.parent_state import Parents, ParentState

@@ -35,7 +35,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.leadership.requests import Leadership
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.operator.permissions.rules import PermissionNeed
+from ssa_operator.operator.permissions.operator_needs import PermissionNeed
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shards.requests import ShardLeases
 from ssa_operator.operator.shared_informers import SharedInformers

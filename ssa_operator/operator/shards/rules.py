@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.kinds import Permission
 from ssa_operator.objects.shards import Coverage, Shard, ShardError, coverage
-from ssa_operator.operator.permissions.rules import LEASE, PermissionNeed, lease_needs
+from ssa_operator.operator.permissions.operator_needs import LEASE, PermissionNeed, lease_needs
 
 SHARD_LABEL = f"{PREFIX}shard"
 """The label of a Lease with the shard of its holder: `3-of-4`."""
