@@ -3,8 +3,8 @@ cluster no longer serves it.
 
 Promises:
 - Folders don't affect each other. A folder without a CRD waits for it. If a folder's CRD is deleted, the folder stops
-  when the last object, and with it the CRD, is gone. A folder that doesn't load keeps its last good templates.
-- The operator loads changed templates without a restart, and reconciles the parents of the changed folders only.
+  when the last object, and with it the CRD, is gone.
+- Changed templates reconcile the parents of the changed folders only.
 - A change of files or CRDs is never lost, even while the operator waits for the API server.
 - After a change of a CRD's schema, every object of its kind is read by the new schema.
 """
@@ -19,7 +19,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ssa_operator.informers.children import ChildInformers
+from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.informers.crds import CRDInformer
 from ssa_operator.informers.lookups import LookupInformers
 from ssa_operator.informers.parents import ParentKey, Served
@@ -39,10 +39,10 @@ from ssa_operator.operator.permissions.operator_needs import admission_needs, ht
 from ssa_operator.operator.permissions.requests import PermissionReviewer
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shards.rules import own_lease_needs
+from ssa_operator.operator.template_sources import TemplateSources
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.shards.selection import kept_parents
-from ssa_operator.rendering.folder.folder_snapshot import FilesState, files_state
-from ssa_operator.rendering.folder.loaded_folders import Folder, Sources, load_all, no_folder_message
+from ssa_operator.rendering.folder.loaded_folders import Folder
 
 log = logging.getLogger("ssa_operator")
 
@@ -76,7 +76,8 @@ class FolderControllers:
         self._mapper = mapper
         self._options = options
         namespace = options.installation.namespace or client.credentials.namespace
-        self._installation = replace(options.installation, namespace=namespace)
+        installation = replace(options.installation, namespace=namespace)
+        self.templates = TemplateSources(options.templates, installation, self._folder_changed)
         own_needs = own_lease_needs(namespace, options.shard, elects=options.leader_election is not None)
         own_needs += http_needs() if options.exposes_http else ()
         own_needs += admission_needs(namespace) if options.admission_service else ()
@@ -84,8 +85,6 @@ class FolderControllers:
             client, mapper, self.folders, options.namespaces, own_needs, options.impersonate
         )
         self._metrics = metrics
-        self._sources: Sources | None = None
-        self._files: FilesState = {}
         self._had_crd: set[str] = set()
         self._changed_folders: set[str] = set()
         self._changed_kinds: dict[GroupKind, int] = {}
@@ -120,12 +119,6 @@ class FolderControllers:
         """The namespaces in which the parents of some folder are not known."""
         return frozenset(namespace for each in self.folders.values() for namespace in each.unserved)
 
-    @property
-    def sources(self) -> Sources:
-        """The loaded templates."""
-        assert self._sources is not None, "load_templates was not called"
-        return self._sources
-
     def reports_status(self, kind: GroupKind) -> bool:
         """Whether a kind's objects are ready only once a controller has written their status: this process, or one that
         their CRD declares.
@@ -147,42 +140,6 @@ class FolderControllers:
         """The parent with that key, None without one."""
         parents = self.folders.get(key.folder)
         return None if parents is None else parents.find(key.namespace, key.name)
-
-    def load_templates(self, *, log_problems: bool = True) -> None:
-        """Load the template folders, and log problems."""
-        self._files = files_state(self._options.templates, self._installation.values)
-        self._take(self._loaded(), log_problems=log_problems)
-
-    def _loaded(self) -> Sources:
-        return load_all(self._options.templates, self._sources, self._installation)
-
-    def _take(self, sources: Sources, *, log_problems: bool = True) -> None:
-        """Take a loaded template set into use."""
-        before = self._sources.folders if self._sources is not None else {}
-        self._sources = sources
-        for problem in sources.problems if log_problems else ():
-            log.error("%s", problem)
-        if log_problems and (advice := no_folder_message(self._options.templates, sources)):
-            log.warning("%s", advice)
-        for name, folder in sources.folders.items():
-            known = before.get(name)
-            if known is None or known.digest != folder.digest or known.problems != folder.problems:
-                for problem in folder.problems if log_problems else ():
-                    log.error("%s%s", problem, "; the last good templates stay in use" if folder.templates else "")
-                self._folder_changed(name)
-        for name in before.keys() - sources.folders.keys():
-            self._folder_changed(name)
-
-    async def follow_files(self) -> None:
-        """Load the templates again whenever files of theirs or of `--values` change, until cancelled."""
-        # Imported here, because an operator that starts has more urgent work.
-        from ssa_operator.rendering.folder.hot_reload import changes  # noqa: PLC0415
-
-        async for burst in changes(self._options.templates, self._installation.values, known=self._files):
-            # In a thread: large templates take seconds to compile.
-            sources = await asyncio.to_thread(self._loaded)
-            if burst is None or burst.stands_still():
-                self._take(sources)
 
     async def follow_cluster(self) -> None:
         """Start, stop and reload folders whenever files or CRDs change, until cancelled."""
@@ -273,7 +230,7 @@ class FolderControllers:
 
     def _crd_changed(self, name: str, kind: GroupKind) -> None:
         self._mapper.crd_changed(kind, deleted=self.crds.defined(kind) is None)
-        if name in self.sources.folders or name in self.folders:
+        if name in self.templates.folders or name in self.folders:
             self._folder_changed(name)
         elif not self._mapper.was_asked_for(kind):
             return  # thousands of CRDs may appear at once, and no parent needs them
@@ -350,7 +307,7 @@ class FolderControllers:
                 self.router.parent_changed(key, Cause.RETRY)
 
     async def _refresh_folder(self, name: str) -> None:
-        folder = self._sources.folders.get(name) if self._sources else None
+        folder = self.templates.folders.get(name)
         running = self.folders.get(name)
         served = await self._served(folder, running) if folder is not None else None
         if folder is None:

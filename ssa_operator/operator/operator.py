@@ -180,7 +180,7 @@ class Operator:
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile until `stop` is set, then end in order."""
         controllers = self.controllers
-        controllers.load_templates()
+        controllers.templates.load()
         workers = Workers(
             self.queue,
             self.folders,
@@ -202,7 +202,7 @@ class Operator:
             asyncio.create_task(stop.wait(), name="stop"),
             asyncio.create_task(controllers.crds.reflector.run(), name="watch CRDs"),
             asyncio.create_task(controllers.follow_cluster(), name="follow the cluster"),
-            asyncio.create_task(self._after_start(controllers.follow_files), name="follow files"),
+            asyncio.create_task(self._after_start(controllers.templates.follow), name="follow files"),
             asyncio.create_task(controllers.rediscover(), name="rediscover"),
             asyncio.create_task(self._after_start(controllers.permissions.run), name="review permissions"),
             asyncio.create_task(self._start(workers), name="start"),

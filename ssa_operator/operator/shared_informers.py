@@ -81,7 +81,7 @@ class SharedInformers:
         # Here an unreachable API server is an error, not a watch that is retried.
         await mapper.discover()
         # A command reports the problems itself.
-        controllers.load_templates(log_problems=False)
+        controllers.templates.load(log_problems=False)
         watching = asyncio.create_task(controllers.crds.reflector.run(), name="watch CRDs")
         try:
             try:

@@ -19,7 +19,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.informers.children import ChildInformers
+from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.informers.crds import CRDInformer
 from ssa_operator.informers.lookups import LookupInformers
 from ssa_operator.informers.parents import Parent

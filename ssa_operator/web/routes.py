@@ -160,7 +160,7 @@ class WebView:
         return (
             self._rows.version,
             self._samples.version,
-            id(operator.controllers.sources),
+            id(operator.controllers.templates.loaded),
             tuple(operator.missing.items()),
             leads,
         )
@@ -170,7 +170,7 @@ class WebView:
         running = self.operator.folders
         return {
             name: read_permission(running[name].served.resource, "list") if name in running else None
-            for name in self.operator.controllers.sources.folders
+            for name in self.operator.controllers.templates.folders
         }
 
     def find(self, request: web.Request) -> tuple[Parents, FoundObject]:

@@ -509,8 +509,8 @@ async def test_objects_over_http_follow_the_cluster(desk: Desk, operate: Operate
 
 def loaded(operator: Operator, folder: str) -> str:
     """The text of a folder's only template as the operator read it last."""
-    assert operator.controllers._sources is not None
-    (text,) = operator.controllers._sources.folders[folder].files.values()
+    assert operator.controllers.templates._loaded is not None
+    (text,) = operator.controllers.templates._loaded.folders[folder].files.values()
     return text
 
 

@@ -152,7 +152,7 @@ class FileParents:
     @property
     def problems(self) -> tuple[str, ...]:
         """The template folders and files that don't load."""
-        sources = self._shared.controllers.sources
+        sources = self._shared.controllers.templates.loaded
         problems = [*sources.problems, *(each for folder in sources.folders.values() for each in folder.problems)]
         return tuple(map(str, problems))
 

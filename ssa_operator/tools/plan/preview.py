@@ -107,7 +107,7 @@ class Preview:
     @property
     def problems(self) -> tuple[str, ...]:
         """The template folders and files that don't load."""
-        sources = self.controllers.sources
+        sources = self.controllers.templates.loaded
         problems = [*sources.problems, *(each for folder in sources.folders.values() for each in folder.problems)]
         return tuple(map(str, problems))
 
