@@ -33,7 +33,7 @@ from ssa_operator.reconcile.field_conflicts.memory import observe_conflicts
 from ssa_operator.reconcile.field_conflicts.requests import applied_children, observe_foreign_changes
 from ssa_operator.reconcile.kept_values.requests import restore_kept_values
 from ssa_operator.reconcile.object_claims import ObjectClaims
-from ssa_operator.reconcile.observation import ClusterState, ProcessState, is_confidential, is_renewed, make_observed
+from ssa_operator.reconcile.observation import is_confidential, is_renewed, make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.parent_records.lost_records import unknown_notice
 from ssa_operator.reconcile.parent_records.requests import take_unseen_records
@@ -128,29 +128,30 @@ class Observer:
             live,
             turn.parent.folder,
             rendered,
-            ClusterState(
-                children=ObservedChildren(
-                    objects=children,
-                    own=own,
-                    kinds=self.children.kinds(turn, named),
-                    unlabelled=unlabelled.objects,
-                    unreadable={**recorded.unreadable, **unlabelled.unreadable},
-                    forbidden=recorded.forbidden,
-                    as_rendered=found.as_rendered,
-                ),
-                parents=ObservedParents(
-                    existing=self._claims.parents,
-                    all_parents_known=self._claims.all_parents_known(),
-                    unread_namespaces=self._claims.unread_namespaces(),
-                    claims=self._claims,
-                    ancestors=self._claims.ancestors(live),
-                    crds=self._claims.waits.crds,
-                ),
-                records=records,
-                confidential=is_confidential(turn.parent, rendered),
-                now=self._now(),
+            ObservedChildren(
+                objects=children,
+                own=own,
+                kinds=self.children.kinds(turn, named),
+                unlabelled=unlabelled.objects,
+                unreadable={**recorded.unreadable, **unlabelled.unreadable},
+                forbidden=recorded.forbidden,
+                as_rendered=found.as_rendered,
             ),
-            ProcessState(state=turn.state, causes=turn.causes, settings=turn.settings, monotonic=self._monotonic()),
+            ObservedParents(
+                existing=self._claims.parents,
+                all_parents_known=self._claims.all_parents_known(),
+                unread_namespaces=self._claims.unread_namespaces(),
+                claims=self._claims,
+                ancestors=self._claims.ancestors(live),
+                crds=self._claims.waits.crds,
+            ),
+            records,
+            now=self._now(),
+            confidential=is_confidential(turn.parent, rendered),
+            state=turn.state,
+            causes=turn.causes,
+            settings=turn.settings,
+            monotonic=self._monotonic(),
         )
 
 
