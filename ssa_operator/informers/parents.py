@@ -54,7 +54,7 @@ class Parent(Struct, frozen=True, kw_only=True):
     """Whether the operator's conditions have a place in the status."""
     crd_refusal: str = ""
     """Why the CRD of `--install-crds` could not be applied, '' if it was."""
-    unreported: str
+    unreported: str | None
     """A sentence about what the operator can't report because the CRD doesn't declare it."""
     cache: Cache
     """The cache that the parent was read from. The operator's own writes to the parent go there."""
@@ -119,11 +119,11 @@ class Served(Struct, frozen=True, kw_only=True):
         return "conditions" not in undeclared_reports(self.crd, self.resource.version)
 
     @property
-    def unreported(self) -> str:
-        """What the operator can't report because the CRD doesn't declare it, and what to do; '' if it declares
+    def unreported(self) -> str | None:
+        """What the operator can't report because the CRD doesn't declare it, and what to do; None if it declares
         everything.
         """
-        return unreported(self.crd, self.resource.version) if self.crd is not None else ""
+        return unreported(self.crd, self.resource.version) if self.crd is not None else None
 
 
 class ParentListener(Protocol):

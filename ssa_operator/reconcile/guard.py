@@ -28,10 +28,10 @@ class ReconcileGuard:
         self._check = ViewCheck(turn, plan)
         self._keeper = ValueKeeper(turn)
 
-    async def why_outdated(self) -> str:
-        return "" if self._began_leaving else await self._check.why_outdated()
+    async def why_outdated(self) -> str | None:
+        return None if self._began_leaving else await self._check.why_outdated()
 
-    async def why_parent_outdated(self) -> str:
+    async def why_parent_outdated(self) -> str | None:
         return await self._check.why_parent_outdated()
 
     def parent_leaves(self) -> bool:

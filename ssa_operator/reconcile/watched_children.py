@@ -125,13 +125,13 @@ class WatchedChildren:
         failures = {live.identity: why for live, why in zip(partial, answers, strict=True) if why}
         return len(failures) < len(partial), failures
 
-    async def _try_to_read(self, partial: LiveObject) -> str:
-        """Read an object whole. Returns why that fails, '' if it doesn't."""
+    async def _try_to_read(self, partial: LiveObject) -> str | None:
+        """Read an object whole. Returns why that fails, None if it doesn't."""
         try:
             await self._cluster.children.read_whole(partial)
         except (CredentialsError, ApiError) as error:
             return str(error)
-        return ""
+        return None
 
     def kinds(self, turn: Turn, kinds: Iterable[GroupKind]) -> dict[GroupKind, KindState]:
         """What is known of those of these kinds that the cluster serves."""

@@ -62,8 +62,8 @@ class ViewCheck:
         self._parent = _AskedOnce()
         self._everything = _AskedOnce()
 
-    async def why_outdated(self) -> str:
-        """Why the operator's view is outdated, so that it must not delete; '' if it is current. Raises ApiError."""
+    async def why_outdated(self) -> str | None:
+        """Why the operator's view is outdated, so that it must not delete; None if it is current. Raises ApiError."""
         return await self._everything.answer(self._why_parent_or_read)
 
     async def why_parent_outdated(self) -> str:

@@ -166,7 +166,7 @@ def with_message(report: Report, message: str) -> Report:
     )
 
 
-def with_notice(report: Report, notice: str) -> Report:
+def with_notice(report: Report, notice: str | None) -> Report:
     """The report with the message of a status conflict."""
     if not notice:
         return report

@@ -191,8 +191,8 @@ class Publisher:
         """Emit Events of what is new in the report, and remember the report as the last one."""
         parent, before = turn.parent, turn.state.status.report
         new = events(before, parent.live, report, shown=parent.shows_conditions)
-        for outcome in newly_kept(before, report):
-            log.warning("%s: %s: %s", turn.key, outcome.step.identity, kept_text(outcome.step.why_kept))
+        for outcome, why in newly_kept(before, report):
+            log.warning("%s: %s: %s", turn.key, outcome.step.identity, kept_text(why))
         if before is None and parent.unreported:
             new = (status_undeclared(parent.unreported), *new)
         self._cluster.recorder.emit(parent.live, new)

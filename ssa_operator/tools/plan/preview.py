@@ -77,8 +77,8 @@ class Planned(Struct, frozen=True, kw_only=True):
         return is_suspended(self.parent.live, self.parent.folder.settings.suspend_when)
 
     @property
-    def unreadable_records_message(self) -> str:
-        """Why a reconcile would do nothing because it can't read records on the parent, '' if it can."""
+    def unreadable_records_message(self) -> str | None:
+        """Why a reconcile would do nothing because it can't read records on the parent, None if it can."""
         return unreadable_records_message(self.parent.live)
 
 
