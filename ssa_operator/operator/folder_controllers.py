@@ -158,7 +158,7 @@ class FolderControllers:
         it and report the failure.
         """
         with contextlib.suppress(ApiError, CredentialsError):
-            await self.lookups.discover()
+            await self.lookups.served.discover()
 
     async def start(self) -> None:
         """Start every folder whose resource the cluster serves, once, and wait until each informer has synced or can't.

@@ -81,7 +81,7 @@ class Observer:
 
     def _records(self, turn: Turn) -> ParentRecords:
         """The records on the parent, with those that could not be written there yet."""
-        records = replace(turn.records, selector=turn.settings.selector)
+        records = replace(turn.records, selector=self._cluster.settings.selector)
         if turn.parent.live.deleting:
             return records
         once = {**records.once_records, **turn.state.unrecorded_once}
@@ -105,7 +105,9 @@ class Observer:
             renewed = is_renewed(live, turn.state)
             history = await observe_foreign_changes(
                 lambda: applied_children(history, self._cluster.children, turn.uid),
-                lambda seen: observe_conflicts(history, seen, now, turn.settings.conflict_policy, renewed=renewed),
+                lambda seen: observe_conflicts(
+                    history, seen, now, self._cluster.settings.conflict_policy, renewed=renewed
+                ),
                 self.renderer.turns.in_thread,
             )
         turn.state = replace(turn.state, children=history)
@@ -150,7 +152,7 @@ class Observer:
             confidential=is_confidential(turn.parent, rendered),
             state=turn.state,
             causes=turn.causes,
-            settings=turn.settings,
+            settings=self._cluster.settings,
             monotonic=self._monotonic(),
         )
 

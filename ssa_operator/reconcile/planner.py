@@ -30,6 +30,7 @@ from ssa_operator.reconcile.shards.requests import (
     with_ancestors_in_other_shards,
     with_parents_of_other_shards,
 )
+from ssa_operator.reconcile.shards.unlabelled_objects import get_unlabelled
 from ssa_operator.reconcile.turn import Turn
 
 log = logging.getLogger("ssa_operator")
@@ -41,7 +42,7 @@ class Planner:
     def __init__(self, cluster: SharedCluster, claims: ObjectClaims, observer: Observer, clock: Clock) -> None:
         self._cluster = cluster
         self._claims = claims
-        self._children, self._renderer = observer.children, observer.renderer
+        self._renderer = observer.renderer
         self._ancestors = AncestorsOfOthers(cluster, claims, clock.monotonic)
         self._now = clock.now
 
@@ -57,7 +58,7 @@ class Planner:
         plan = make_plan(observed, rendered)
         unseen = {each: version for each, version in plan.unseen.items() if each not in rendered.generated}
         if unseen:
-            more = await self._children.get_unlabelled(turn, unseen)
+            more = await get_unlabelled(turn.cluster, unseen)
             children = replace(
                 observed.children,
                 unlabelled={**observed.children.unlabelled, **more.objects},

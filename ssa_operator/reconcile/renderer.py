@@ -52,7 +52,7 @@ from ssa_operator.reconcile.recreate.memory import Recreations
 from ssa_operator.reconcile.render_moment import RenderMoment
 from ssa_operator.reconcile.render_turns import RenderTurns
 from ssa_operator.reconcile.secrets.parent_secrets import with_render, with_status
-from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects
+from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
 from ssa_operator.reconcile.step_record import StepRecord
 from ssa_operator.reconcile.turn import Turn
 from ssa_operator.reconcile.watched_children import WatchedChildren, own_children
@@ -143,7 +143,7 @@ class Renderer:
             ) != versions:
                 continue
             generated = {identity: written.get(identity) for identity in rendered.generated if identity not in read}
-            more = await self._children.get_unlabelled(turn, generated)
+            more = await get_unlabelled(turn.cluster, generated)
             read.update(rendered.generated)
             unlabelled |= more
             if not more.objects:
@@ -210,7 +210,7 @@ class Renderer:
         None where the templates read children that are not known, and where the parent's account may not read what
         they ask for, or that is not known.
         """
-        await self._cluster.lookups.discover()
+        await self._cluster.lookups.served.discover()
         turn = Turn.begin(self._cluster, parent, ParentState(), Cause.PARENT)
         moment = RenderMoment(lambda: self.view(turn, own_children(turn)))
         rendered = await self._render_in_turn(parent, moment)
@@ -262,7 +262,7 @@ class Renderer:
     async def _discover(self, parent: Parent) -> None:
         templates = parent.folder.templates
         if templates is not None and templates.queries_cluster:
-            await self._cluster.lookups.discover()
+            await self._cluster.lookups.served.discover()
 
     def view(self, turn: Turn, children: Sequence[LiveObject]) -> ParentView:
         """What the templates of a parent see of the caches now. `children` are its own."""

@@ -24,7 +24,6 @@ from ssa_operator.reconcile.long_steps import LongSteps
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_records.rules import ParentRecords, read_parent_records
 from ssa_operator.reconcile.parent_state import ParentState
-from ssa_operator.reconcile.settings import ReconcileSettings
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.rendering.jinja.predicates import Judgements
 
@@ -50,8 +49,6 @@ class Turn(Struct, kw_only=True):
     """What the process remembers of the parent so far."""
     causes: Cause
     """Why the parent is reconciled."""
-    settings: ReconcileSettings = ReconcileSettings()
-    """What all reconciles follow from."""
     own_children: OwnChildren | None = None
     """Its children, as this reconcile saw them last."""
     repeated: dict[Identity, tuple[Result, tuple[str, ...]]] = field(default_factory=dict)
@@ -88,7 +85,6 @@ class Turn(Struct, kw_only=True):
             records=read_parent_records(parent.live),
             state=state,
             causes=causes,
-            settings=cluster.settings,
         )
 
     @property

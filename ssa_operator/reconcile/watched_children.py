@@ -90,23 +90,17 @@ class WatchedChildren:
         changed their bucket label.
         """
         children, identities = self._cluster.children, {*records.inventory}
-        if turn.settings.sharded:
+        if self._cluster.settings.sharded:
             identities |= turn.state.children[ApplyRecords].by_child.keys()
         served = (each for each in identities if children.namespaced(each.group_kind) is not None)
         known = (each for each in served if not children.is_awaited(each, turn.uid))
         unwatched = sorted(each for each in known if each not in children)
         # The operator records no more than that, and whoever may edit the parent may write any number of names.
         limit = turn.parent.folder.settings.max_children
-        found = await self.get_unlabelled(turn, dict.fromkeys(unwatched[:limit]))
+        found = await get_unlabelled(turn.cluster, dict.fromkeys(unwatched[:limit]))
         own = {identity: live for identity, live in found.objects.items() if live.parent_uid == turn.uid}
         unread = dict.fromkeys(unwatched[limit:], f"more than `maxChildren: {limit}` children are recorded")
         return UnlabelledObjects(own, {**found.unreadable, **unread}, found.forbidden)
-
-    async def get_unlabelled(self, turn: Turn, versions: Mapping[Identity, str | None]) -> UnlabelledObjects:
-        """The objects of these names that exist without the operator's label, so that no informer holds them. They are
-        read as the parent's account, in these versions (None: the preferred one).
-        """
-        return await get_unlabelled(versions, turn.cluster.client, turn.cluster.children)
 
     async def read_partial(
         self, turn: Turn, rendered: Rendered, named: Sequence[NamedObject]

@@ -53,7 +53,7 @@ class Repeater:
 
     def inputs(self, turn: Turn) -> ResyncInputs | None:
         """All inputs of a resync but time, None if this reconcile is no resync."""
-        if turn.settings.apply is not ApplyMode.ALWAYS or turn.causes != Cause.RESYNC:
+        if turn.cluster.settings.apply is not ApplyMode.ALWAYS or turn.causes != Cause.RESYNC:
             return None
         children, lookups = self._cluster.children, self._cluster.lookups
         own = children.by_parent(turn.uid)

@@ -111,7 +111,7 @@ class Publisher:
         status can't be written.
         """
         parent, now = turn.parent, self._monotonic()
-        history = observe_status(turn.state.status, parent.live, now, turn.settings.conflict_policy)
+        history = observe_status(turn.state.status, parent.live, now, turn.cluster.settings.conflict_policy)
         report = with_notice(report, conflict_message(history.conflict))
         turn.state = replace(turn.state, status=history)
         self.emit_events(turn, report)
