@@ -67,7 +67,7 @@ class _CRD(Struct, frozen=True, kw_only=True):
             defined=DefinedKind(
                 name=live.identity.name,
                 versions={each["name"]: bool(each.get("served")) for each in spec["versions"]},
-                not_established="" if is_established else established.message or "it is not Established",
+                not_established=None if is_established else established.message or "it is not Established",
             ),
         )
 
@@ -183,8 +183,8 @@ class DefinedKind(Struct, frozen=True, kw_only=True):
     """`items.example.com`."""
     versions: Mapping[str, bool]
     """Its versions, each with whether it is served."""
-    not_established: str = ""
-    """Why the API server doesn't serve it, '' if it does."""
+    not_established: str | None = None
+    """Why the API server doesn't serve it, None if it does."""
 
     @property
     def served(self) -> tuple[str, ...]:

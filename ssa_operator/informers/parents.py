@@ -52,8 +52,8 @@ class Parent(Struct, frozen=True, kw_only=True):
     """The schema of its status, None if it accepts anything."""
     shows_conditions: bool
     """Whether the operator's conditions have a place in the status."""
-    crd_refusal: str = ""
-    """Why the CRD of `--install-crds` could not be applied, '' if it was."""
+    crd_refusal: str | None = None
+    """Why the CRD of `--install-crds` could not be applied, None if it was."""
     unreported: str | None
     """A sentence about what the operator can't report because the CRD doesn't declare it."""
     cache: Cache
@@ -181,8 +181,8 @@ class ParentInformer(Generic[State]):
         """
         self.folder = folder
         self.kind_changes = 0
-        self.crd_refusal = ""
-        """Why the CRD of `--install-crds` is not applied, '' if it is."""
+        self.crd_refusal: str | None = None
+        """Why the CRD of `--install-crds` is not applied, None if it is."""
         self.serve(served)
         self._listener = listener
         self._new = new

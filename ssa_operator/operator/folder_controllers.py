@@ -111,7 +111,7 @@ class FolderControllers:
                 continue
             self._folder_changed(name)
             if name in self.folders:
-                self.folders[name].crd_refusal = refused.get(name, "")
+                self.folders[name].crd_refusal = refused.get(name)
                 for key in self.folders[name].all_keys():
                     self.router.parent_changed(key, Cause.RETRY)
 
@@ -339,7 +339,7 @@ class FolderControllers:
             shard_selector=await self._shard_selector(),
             keep=kept_parents(self._options.shard, self._options.selector),
         )
-        self.folders[name].crd_refusal = self.refused_crds.get(name, "")
+        self.folders[name].crd_refusal = self.refused_crds.get(name)
         self.folders[name].start()
 
     async def _shard_selector(self) -> str:

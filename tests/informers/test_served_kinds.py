@@ -31,7 +31,7 @@ def kind(version: str) -> ApiKind:
     return ApiKind(f"t.example.com/{version}", "Item")
 
 
-def defined(*, not_established: str = "", **versions: bool) -> ServedFacts:
+def defined(*, not_established: str | None = None, **versions: bool) -> ServedFacts:
     crd = DefinedKind(name="items.t.example.com", versions=versions, not_established=not_established)
     return ServedFacts(crd=crd)
 
@@ -85,7 +85,7 @@ VERSIONS = st.sampled_from(["v1alpha1", "v1beta1", "v1", "v2"])
             DefinedKind,
             name=st.just("items.t.example.com"),
             versions=st.dictionaries(VERSIONS, st.booleans(), min_size=1),
-            not_established=st.sampled_from(["", "conflict"]),
+            not_established=st.sampled_from([None, "conflict"]),
         ),
         discovered=st.lists(VERSIONS, unique=True),
         failing=st.sampled_from(["", "it is stale"]),

@@ -203,7 +203,7 @@ def _without_unrecorded(plan: Plan, parent: Parent, error: Exception) -> Plan:
     if plan.has_hooks:
         step = Step(action=Action.REFUSE, identity=parent.live.identity)
         steps.append(_refused(step, f"has hooks to finalize, and {reason}"))
-    held = f"{plan.hold_message} (after a restart, the operator decides again: {error})" if plan.hold_message else ""
+    held = f"{plan.hold_message} (after a restart, the operator decides again: {error})" if plan.hold_message else None
     return replace(plan, steps=tuple(steps), hold_message=held)
 
 

@@ -31,10 +31,10 @@ class PrunePlan(Struct, frozen=True, kw_only=True):
     """The steps of the objects that no template renders any more, and whether the prune is held or blocked."""
 
     steps: tuple[Step, ...]
-    hold_message: str = ""
-    """Why the objects are kept until a user confirms, '' if nothing is held."""
-    blocked: str = ""
-    """Why the objects are kept for now, '' if nothing blocks the prune."""
+    hold_message: str | None = None
+    """Why the objects are kept until a user confirms, None if nothing is held."""
+    blocked: str | None = None
+    """Why the objects are kept for now, None if nothing blocks the prune."""
     held_prune: HeldPrune | None = None
     """The record of the held prune that the parent has to keep."""
 
@@ -68,7 +68,7 @@ def plan_prune(
     # A confirmation covers the whole prune. While a template can't be rendered, the prune may still want to delete
     # more, so its record stays.
     hold = hold if observed.confirmed or not rendered.complete else None
-    blocked = _why_blocked(observed, rendered, steps) if prunes else ""
+    blocked = _why_blocked(observed, rendered, steps) if prunes else None
     if blocked:
         kept = _keep(prunes, f"is no longer rendered; kept because {blocked}")
         return PrunePlan(steps=(*deleting, *kept), blocked=blocked, held_prune=hold)
@@ -197,7 +197,7 @@ class _Successors:
 _NONE: frozenset[Identity] = frozenset()
 
 
-def _why_blocked(observed: Observed, rendered: Rendered, steps: Sequence[Step]) -> str:
+def _why_blocked(observed: Observed, rendered: Rendered, steps: Sequence[Step]) -> str | None:
     if not rendered.complete:
         return "a template failed" if rendered.problems else "a template waits"
     for step in steps:
@@ -211,7 +211,7 @@ def _why_blocked(observed: Observed, rendered: Rendered, steps: Sequence[Step]) 
     for kind, state in observed.children.kinds.items():
         if not state.synced:
             return f"the watch of {kind} is not synced"
-    return ""
+    return None
 
 
 def _must_be_held(
