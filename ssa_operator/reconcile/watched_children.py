@@ -35,7 +35,7 @@ from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.resync.memory import ApplyRecords
-from ssa_operator.reconcile.shards.unlabelled_objects import UnlabelledObjects, get_unlabelled
+from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
 from ssa_operator.reconcile.status.previous_status import reported_kinds
 from ssa_operator.reconcile.turn import OwnChildren, Turn
 
@@ -92,6 +92,8 @@ class WatchedChildren:
         children, identities = self._cluster.children, {*records.inventory}
         if self._cluster.settings.sharded:
             identities |= turn.state.children[ApplyRecords].by_child.keys()
+        if not identities:
+            return NO_OBJECTS
         served = (each for each in identities if children.namespaced(each.group_kind) is not None)
         known = (each for each in served if not children.is_awaited(each, turn.uid))
         unwatched = sorted(each for each in known if each not in children)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from operator import attrgetter
 from typing import assert_never
 
 from msgspec import Struct
@@ -47,9 +48,9 @@ def plan_prune(
     """
     unwatched = _unwatched_steps(observed, planned)
     planned = planned | {step.identity for step in unwatched}
-    unrendered = [
-        live for live in sorted(observed.children.own, key=_by_identity) if _is_unrendered(observed, live, planned)
-    ]
+    # The label alone is no proof: Kubernetes copies a Service's labels to its EndpointSlices.
+    own = sorted(observed.children.own, key=attrgetter("identity"))
+    unrendered = [live for live in own if live.identity not in planned and is_prunable(observed, live)]
     deleting = [
         *_unlisted_steps(observed, steps),
         *unwatched,
@@ -118,18 +119,6 @@ def is_owned(live: LiveObject) -> bool:
     return any(owner.controller and owner.uid == live.parent_uid for owner in live.owner_references)
 
 
-def _by_identity(live: LiveObject) -> Identity:
-    return live.identity
-
-
-def _is_unrendered(observed: Observed, live: LiveObject, planned: AbstractSet[Identity]) -> bool:
-    """Whether no template renders an object that the operator created for this parent.
-
-    The label alone is no proof: Kubernetes copies a Service's labels to its EndpointSlices.
-    """
-    return live.identity not in planned and is_prunable(observed, live)
-
-
 def is_prunable(observed: Observed, live: LiveObject) -> bool:
     """Whether an apply of the operator gave the object its owner reference or recorded it. An object with
     `prune: "false"` has neither, and stays.
@@ -143,7 +132,7 @@ def _kept_steps(observed: Observed, planned: AbstractSet[Identity]) -> list[Step
     reason = "is no longer rendered, and stays"
     return [
         Step(action=Action.KEEP, identity=live.identity, live=live, reason=f"{reason}: {why}", why_kept=why)
-        for live in sorted(observed.children.own, key=_by_identity)
+        for live in sorted(observed.children.own, key=attrgetter("identity"))
         if live.identity not in planned and live.owned_fields() and (why := observed.why_kept(live.identity))
     ]
 
