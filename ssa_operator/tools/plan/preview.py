@@ -36,6 +36,7 @@ from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.reconcile import act
 from ssa_operator.reconcile.cluster_access import SharedCluster
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.rules import Finalization
 from ssa_operator.reconcile.observe import Observer
 from ssa_operator.reconcile.observed import Observed
@@ -48,7 +49,6 @@ from ssa_operator.reconcile.planner import Planner
 from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.step import Step
 from ssa_operator.reconcile.suspension.rules import is_suspended, outcomes_while_suspended
-from ssa_operator.reconcile.turn import Turn
 from ssa_operator.tools.offline.parent_files import apply_parent, folder_of
 
 
@@ -161,20 +161,20 @@ class Preview:
 
         Raises ApiError.
         """
-        turn = Turn.begin(self._cluster, parent, state or ParentState(), Cause.PARENT)
-        observed, rendered = await self._observer.observe(turn)
+        reconcile = Reconcile.begin(self._cluster, parent, state or ParentState(), Cause.PARENT)
+        observed, rendered = await self._observer.observe(reconcile)
         finalization = None
         if parent.live.deleting:
-            finalization = await self._planner.plan_deletion(turn, observed, rendered)
+            finalization = await self._planner.plan_deletion(reconcile, observed, rendered)
             plan = finalization.plan
         else:
-            plan = without_unrecordable(await self._planner.plan(turn, observed, rendered), parent)
+            plan = without_unrecordable(await self._planner.plan(reconcile, observed, rendered), parent)
         return Planned(
             parent=parent,
             observed=plan.observed,
             rendered=rendered,
             plan=plan,
-            secrets=turn.state.secrets,
+            secrets=reconcile.state.secrets,
             finalization=finalization,
         )
 
@@ -218,9 +218,9 @@ class Preview:
 
     async def render_status(self, planned: Planned) -> StatusFields:
         """What the folder's status template renders with the present children. Raises ApiError."""
-        turn = Turn.begin(self._cluster, planned.parent, ParentState(), Cause.PARENT)
+        reconcile = Reconcile.begin(self._cluster, planned.parent, ParentState(), Cause.PARENT)
         return await self._observer.renderer.render_status(
-            turn, planned.observed.children.own, planned.rendered.ready_when
+            reconcile, planned.observed.children.own, planned.rendered.ready_when
         )
 
     async def status_problems(self, planned: Planned) -> tuple[RenderProblem, ...]:

@@ -36,7 +36,7 @@ class OwnChildren(Struct, frozen=True):
     ordered: tuple[LiveObject, ...]
 
 
-class Turn(Struct, kw_only=True):
+class Reconcile(Struct, kw_only=True):
     """A reconcile in progress: the parent, its state and the causes."""
 
     cluster: ClusterAccess
@@ -77,7 +77,7 @@ class Turn(Struct, kw_only=True):
     """Whether everything but the status and the Events is done."""
 
     @classmethod
-    def begin(cls, cluster: SharedCluster, parent: Parent, state: ParentState, causes: Cause) -> Turn:
+    def begin(cls, cluster: SharedCluster, parent: Parent, state: ParentState, causes: Cause) -> Reconcile:
         """A reconcile that begins now."""
         return cls(
             cluster=cluster.for_parent(parent, state.secrets),
