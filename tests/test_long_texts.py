@@ -31,7 +31,7 @@ from ssa_operator.objects.scalars import amount, parse_duration
 from ssa_operator.objects.secret_fields import WHOLE
 from ssa_operator.objects.source_location import field_text, parse_field
 from ssa_operator.reconcile.failures import location_of_error
-from ssa_operator.reconcile.immutable_fields.rules import changed_field, immutable_field
+from ssa_operator.reconcile.immutable_fields.rules import changed_field, immutable_fields
 from ssa_operator.reconcile.recreate.rules import TrialManifest, refusal_is_about_trial
 from ssa_operator.rendering.jinja.filters import b64decode, k8s_name, later
 from ssa_operator.rendering.jinja.text_filters import bytes_of, from_json, from_yaml, regex_replace, regex_search
@@ -114,7 +114,7 @@ READINGS: Mapping[str, Reading] = {
     "an error about a Secret": lambda text: read_error_status(403, status(text), secret=WHOLE),
     "a message about a Secret": lambda text: redacted_message(403, f'secrets "{text}" is forbidden: {text}', (), WHOLE),
     "a warning about a Secret": lambda text: redacted_warning(text, WHOLE),
-    "a refusal": lambda text: immutable_field(GroupKind("", "Pod"), [FieldRefusal("spec", f"Invalid value: {text}")]),
+    "a refusal": lambda text: immutable_fields(GroupKind("", "Pod"), [FieldRefusal("spec", f"Invalid value: {text}")]),
     "a refused field": lambda text: changed_field(GroupKind("", "Pod"), [f"data[{text}]"], key(text), key(text)),
     "a quota": lambda text: refusal_is_about_trial(
         TrialManifest("web", b""), (), f"exceeded quota: {text}, used: {text}", None

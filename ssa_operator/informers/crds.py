@@ -2,6 +2,7 @@
 
 Promises:
 - A change of a CRD calls the listener once, with the name of its resource (`echoes.example.com`) and its kind.
+- A change of a CRD's spec is reported as a change of the schema, a change of its status or metadata is not.
 - A CRD is decoded when it changes, not when it is read.
 - A CRD counts as served from the moment it is Established, and one that is being deleted until it is gone: the API
   server serves its objects until the last one is deleted, and that may wait for the operator's finalizer.
@@ -66,18 +67,26 @@ class _CRD(Struct, frozen=True, kw_only=True):
             defined=DefinedKind(
                 name=live.identity.name,
                 versions={each["name"]: bool(each.get("served")) for each in spec["versions"]},
-                not_established="" if is_established else established.message or "it is not Established",
+                not_established=None if is_established else established.message or "it is not Established",
             ),
         )
 
 
 class CRDInformer:
-    """Watches all CRDs. `on_change` is called with the CRD's name and the kind that it defines."""
+    """Watches all CRDs. `on_change` is called with the CRD's name and the kind that it defines. `on_schema_change` is
+    called with a kind whose objects the API server may show with other fields than before.
+    """
 
-    def __init__(self, client: Client, on_change: Callable[[str, GroupKind], None]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        on_change: Callable[[str, GroupKind], None],
+        on_schema_change: Callable[[GroupKind], None] = lambda _: None,
+    ) -> None:
         self._cache = Cache()
         self._cache.listen(self._changed)
         self._on_change = on_change
+        self._on_schema_change = on_schema_change
         self._crds: dict[str, _CRD] = {}
         self._by_kind: dict[GroupKind, dict[str, _CRD]] = {}
         self.reflector = Reflector(client, Scope(RESOURCE), self._cache)
@@ -157,6 +166,8 @@ class CRDInformer:
         if before != after:
             for kind in dict.fromkeys(each.kind for each in (before, after) if each is not None):
                 self._on_change(name, kind)
+        if before is not None and after is not None and before.generation != after.generation:
+            self._on_schema_change(after.kind)
 
 
 def _established(crd: Mapping[str, Any]) -> Readiness:
@@ -172,8 +183,8 @@ class DefinedKind(Struct, frozen=True, kw_only=True):
     """`items.example.com`."""
     versions: Mapping[str, bool]
     """Its versions, each with whether it is served."""
-    not_established: str = ""
-    """Why the API server doesn't serve it, '' if it does."""
+    not_established: str | None = None
+    """Why the API server doesn't serve it, None if it does."""
 
     @property
     def served(self) -> tuple[str, ...]:

@@ -132,10 +132,6 @@ class LookupInformers:
             informer.missing for scope, informer in self._informers.items() if scope.group_kind == kind
         )
 
-    async def discover(self) -> None:
-        """Run discovery, unless its result is cached. Raises ApiError."""
-        await self.served.discover()
-
     def namespaced(self, kind: GroupKind) -> bool | None:
         """Whether a kind lives in namespaces, None if the cluster doesn't serve it."""
         resource = self.resource(kind)

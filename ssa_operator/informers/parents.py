@@ -3,6 +3,7 @@
 Promises:
 - A parent is requeued when its generation, its labels, its annotations or its deletion changed. A status that the
   operator wrote requeues no parent.
+- A parent that a changed CRD shows with other fields is requeued, even if nothing wrote it since.
 - Under `--shard`, only the parents of the shard are kept, whether the API server filters them or not.
 - Under `--selector`, only the parents with these labels are kept, and those that lost them and are being deleted: the
   API server can't filter by both.
@@ -60,9 +61,9 @@ class Parent(Struct, frozen=True, kw_only=True):
     """The schema of its CRD, None if there is none or it can't be read."""
     shows_conditions: bool
     """Whether the operator's conditions have a place in the status."""
-    crd_refusal: str = ""
-    """Why the CRD of `--install-crds` could not be applied, '' if it was."""
-    unreported: str
+    crd_refusal: str | None = None
+    """Why the CRD of `--install-crds` could not be applied, None if it was."""
+    unreported: str | None
     """A sentence about what the operator can't report because the CRD doesn't declare it."""
     cache: Cache
     """The cache that the parent was read from. The operator's own writes to the parent go there."""
@@ -127,11 +128,11 @@ class Served(Struct, frozen=True, kw_only=True):
         return "conditions" not in undeclared_reports(self.crd, self.resource.version)
 
     @property
-    def unreported(self) -> str:
-        """What the operator can't report because the CRD doesn't declare it, and what to do; '' if it declares
+    def unreported(self) -> str | None:
+        """What the operator can't report because the CRD doesn't declare it, and what to do; None if it declares
         everything.
         """
-        return unreported(self.crd, self.resource.version) if self.crd is not None else ""
+        return unreported(self.crd, self.resource.version) if self.crd is not None else None
 
 
 class ParentListener(Protocol):
@@ -189,8 +190,8 @@ class ParentInformer(Generic[State]):
         """
         self.folder = folder
         self.kind_changes = 0
-        self.crd_refusal = ""
-        """Why the CRD of `--install-crds` is not applied, '' if it is."""
+        self.crd_refusal: str | None = None
+        """Why the CRD of `--install-crds` is not applied, None if it is."""
         self.serve(served)
         self._listener = listener
         self._new = new
@@ -200,6 +201,7 @@ class ParentInformer(Generic[State]):
         """The uids of the parents that are being deleted without their children."""
         self._cache = Cache()
         self._cache.listen(self._changed)
+        self._cache.listen(self._content_changed, own_writes=True)
         self.reflectors = tuple(
             Reflector(
                 client,
@@ -326,6 +328,15 @@ class ParentInformer(Generic[State]):
     def _key(self, live: LiveObject) -> ParentKey:
         return ParentKey(self.folder.name, live.identity.namespace, live.identity.name)
 
+    def _content_changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
+        """Requeue a parent whose content changed without its generation: its kind has none (ConfigMap), or the API
+        server shows it by another schema. The answer to an own write may be the first to show that.
+        """
+        if old is None or new is None or old.uid != new.uid or old.metadata.generation != new.metadata.generation:
+            return
+        if not old.has_same_content(new):
+            self._listener.parent_changed(self._key(new), Cause.PARENT)
+
     def _changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
             self._states.pop(old.uid, None)
@@ -354,17 +365,12 @@ def cause_of_change(old: LiveObject | None, new: LiveObject | None) -> Cause:
     if old is None:
         return Cause.FIRST_LIST if new.observed_generation == new.metadata.generation else Cause.PARENT
     before, after = old.metadata, new.metadata
-    if (
-        (before.uid, before.generation, before.labels, before.annotations)
-        != (after.uid, after.generation, after.labels, after.annotations)
-        or old.deleting != new.deleting
-        or (not after.generation and _content(old) != _content(new))
-    ):
+    if (before.uid, before.generation, before.labels, before.annotations) != (
+        after.uid,
+        after.generation,
+        after.labels,
+        after.annotations,
+    ) or old.deleting != new.deleting:
         return Cause.PARENT
     finalizer_changed = (FINALIZER in before.finalizers) != (FINALIZER in after.finalizers)
     return Cause.CHILD if finalizer_changed or old.body.get("status") != new.body.get("status") else Cause(0)
-
-
-def _content(live: LiveObject) -> dict[str, Any]:
-    """Everything but metadata and status. It is compared for kinds without generations (Namespace, ConfigMap)."""
-    return {key: value for key, value in live.body.items() if key not in ("metadata", "status")}

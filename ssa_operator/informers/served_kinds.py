@@ -42,8 +42,8 @@ class ServedFacts(Struct, frozen=True, kw_only=True):
     """The CRD of the kind, None if there is none or the operator may not read it."""
     discovered: Sequence[str] = ()
     """The versions in which discovery lists the kind, the preferred one first."""
-    failing: str = ""
-    """Why the discovery of its group fails, '' if it doesn't."""
+    failing: str | None = None
+    """Why the discovery of its group fails, None if it doesn't."""
     withdrawn: bool = False
     """Whether discovery listed the kind in this version, no longer does, and no CRD was deleted."""
 
@@ -53,9 +53,8 @@ def availability(kind: ApiKind, facts: ServedFacts) -> Availability:
     version, crd = split_api_version(kind.api_version)[1], facts.crd
     if version in facts.discovered or (crd is not None and version in crd.served):
         return True
-    if facts.withdrawn or (crd is None and facts.failing) or (crd is not None and _was_served(version, crd)):
-        return Unknown(why_unknown(kind, facts))
-    return False
+    was_served = facts.withdrawn or (crd is None and facts.failing) or (crd is not None and _was_served(version, crd))
+    return Unknown(why) if was_served and (why := why_unknown(kind, facts)) else False
 
 
 def _was_served(version: str, crd: DefinedKind) -> bool:
@@ -63,8 +62,8 @@ def _was_served(version: str, crd: DefinedKind) -> bool:
     return bool(crd.served) and (version in crd.versions or older)
 
 
-def why_unknown(kind: ApiKind, facts: ServedFacts) -> str:
-    """Why the objects of a kind that can't be read may exist nevertheless; '' if there can be none."""
+def why_unknown(kind: ApiKind, facts: ServedFacts) -> str | None:
+    """Why the objects of a kind that can't be read may exist nevertheless; None if there can be none."""
     version, crd = split_api_version(kind.api_version)[1], facts.crd
     if crd is not None:
         if version in crd.served:
@@ -81,7 +80,7 @@ def why_unknown(kind: ApiKind, facts: ServedFacts) -> str:
             "the cluster served it and no longer does, and no CRD of it was deleted: its API may be in an upgrade; "
             "if it is gone for good, restart the operator"
         )
-    return ""
+    return None
 
 
 def _other_version(who: str, kind: ApiKind, served: Sequence[str]) -> str:
@@ -121,8 +120,8 @@ class ServedKinds:
         """Whether the API server serves a kind, from the caches."""
         return availability(kind, self._facts(kind))
 
-    def why_unknown(self, kind: ApiKind) -> str:
-        """Why a kind that discovery doesn't list may have objects nevertheless, '' if it has none."""
+    def why_unknown(self, kind: ApiKind) -> str | None:
+        """Why a kind that discovery doesn't list may have objects nevertheless, None if it has none."""
         return why_unknown(kind, self._facts(kind))
 
     def _facts(self, kind: ApiKind) -> ServedFacts:

@@ -30,10 +30,10 @@ class FieldRefusal(Struct, frozen=True):
         return rest[end + 2 :] if rest.startswith(": ", end) else rest
 
     @property
-    def quoted(self) -> str:
-        """The quoted value, '' without one."""
+    def quoted(self) -> str | None:
+        """The quoted value, None without one."""
         _, _, rest = self.message.partition(": ")
-        return rest[: _value_end(rest)] if self.label in _QUOTING else ""
+        return rest[: _value_end(rest)] if self.label in _QUOTING else None
 
     def has_detail(self, text: str) -> bool:
         """Whether the detail is this text. The detail of a Forbidden may continue, for example with the difference

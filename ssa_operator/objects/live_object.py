@@ -49,6 +49,8 @@ ORPHAN_FINALIZER = "orphan"
 
 _OWN_LABELS = frozenset({PARENT_UID_LABEL, BUCKET_LABEL})
 
+_NO_CONTENT = frozenset({"apiVersion", "kind", "metadata", "status"})
+
 _PARTIAL_OWNERS = 2
 """Owner references of a partial object: at most one of an object is a controller."""
 
@@ -142,6 +144,7 @@ _decode_items = decoder(tuple[msgspec.Raw, ...])
 _decode_reference = decoder(OwnerReference)
 _decode_managed = decoder(ManagedFields)
 _decode_body = decoder(dict[str, Any])
+_decode_fields = decoder(dict[str, msgspec.Raw])
 _encode_body = msgspec.json.Encoder().encode
 
 
@@ -347,8 +350,21 @@ class LiveObject:
                 return entry.api_version
         return ""
 
+    def has_same_content(self, other: LiveObject) -> bool:
+        """Whether the objects are the same but for metadata and status."""
+        # Most are encoded in the same way, and then neither body has to be decoded.
+        return _encoded_content(self.raw) == _encoded_content(other.raw) or _content(self.body) == _content(other.body)
+
     def __repr__(self) -> str:
         return f"LiveObject({self.identity}, {self.resource_version})"
+
+
+def _encoded_content(raw: bytes) -> dict[str, bytes]:
+    return {name: bytes(encoded) for name, encoded in _decode_fields(raw).items() if name not in _NO_CONTENT}
+
+
+def _content(body: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name not in _NO_CONTENT}
 
 
 def _read_owners(raw: bytes) -> _Owners:

@@ -89,8 +89,8 @@ class Rules(Struct, frozen=True, kw_only=True):
     """Whether the folder's settings allow children outside of the parent's namespace."""
     bucket_label: bool = False
     """Whether the manifest gets the label with its parent's bucket."""
-    why_kept: str = ""
-    """Why its object is never deleted with its parent, '' if it may be deleted."""
+    why_kept: str | None = None
+    """Why its object is never deleted with its parent, None if it may be deleted."""
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
@@ -107,8 +107,8 @@ class Manifest(Struct, frozen=True, kw_only=True):
     instructions: Instructions
     owned: bool
     """Whether it has an owner reference, so that Kubernetes collects the object with its parent."""
-    why_kept: str = ""
-    """Why its object is kept as with `prune: "false"` although the manifest doesn't say so; '' for all other
+    why_kept: str | None = None
+    """Why its object is kept as with `prune: "false"` although the manifest doesn't say so; None for all other
     objects.
     """
     document: Document
@@ -148,7 +148,7 @@ def manifest(document: Document, parent: LiveObject, rules: Rules) -> Manifest:
     instructions = _remove_instructions(metadata)
     _check_scope(identity, parent, rules)
     _check_recreate(instructions, kind)
-    kept = rules.why_kept if instructions.prune else ""
+    kept = rules.why_kept if instructions.prune else None
     if rules.why_kept:
         instructions = _kept(instructions, metadata, parent, rules.why_kept)
     owned = _may_be_owned(identity, instructions, parent)

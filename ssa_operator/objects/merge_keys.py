@@ -107,14 +107,14 @@ class ListIndex:
         return self._groups[names]
 
 
-def _step(names: tuple[str, ...], item: Any) -> str:
-    """The step that selects an item by these keys, as the API server writes it; '' for values that JSON can't
+def _step(names: tuple[str, ...], item: Any) -> str | None:
+    """The step that selects an item by these keys, as the API server writes it; None for values that JSON can't
     represent.
     """
     try:
         return "k:" + _encode({name: item[name] for name in names}).decode()
     except (TypeError, ValueError, OverflowError):
-        return ""
+        return None
 
 
 def keys_of(step: str) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import Protocol
 
-from ssa_operator.informers.children import ChildInformers
+from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.informers.informer import SYNC_DEADLINE
 from ssa_operator.informers.lookups import LookupInformers
 from ssa_operator.informers.parents import ParentKey

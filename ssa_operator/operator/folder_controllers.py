@@ -3,9 +3,10 @@ cluster no longer serves it.
 
 Promises:
 - Folders don't affect each other. A folder without a CRD waits for it. If a folder's CRD is deleted, the folder stops
-  when the last object, and with it the CRD, is gone. A folder that doesn't load keeps its last good templates.
-- The operator loads changed templates without a restart, and reconciles the parents of the changed folders only.
+  when the last object, and with it the CRD, is gone.
+- Changed templates reconcile the parents of the changed folders only.
 - A change of files or CRDs is never lost, even while the operator waits for the API server.
+- After a change of a CRD's schema, every object of its kind is read by the new schema.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ssa_operator.informers.children import ChildInformers
+from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.informers.crds import CRDInformer
 from ssa_operator.informers.lookups import LookupInformers
 from ssa_operator.informers.parents import ParentKey, Served
@@ -26,6 +27,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import GroupKind
@@ -33,14 +35,14 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.event_router import EventRouter
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.permissions.operator_needs import admission_needs, http_needs
 from ssa_operator.operator.permissions.requests import PermissionReviewer
-from ssa_operator.operator.permissions.rules import admission_needs, http_needs
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shards.rules import own_lease_needs
+from ssa_operator.operator.template_sources import TemplateSources
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.shards.selection import kept_parents
-from ssa_operator.rendering.folder.folder_snapshot import FilesState, files_state
-from ssa_operator.rendering.folder.loaded_folders import Folder, Sources, load_all, no_folder_message
+from ssa_operator.rendering.folder.loaded_folders import Folder
 
 log = logging.getLogger("ssa_operator")
 
@@ -65,7 +67,7 @@ class FolderControllers:
         self.missing: dict[str, str] = {}
         self.refused_crds: Mapping[str, str] = {}
         """Why CRDs of `--install-crds` are not applied, by name."""
-        self.crds = CRDInformer(client, self._crd_changed)
+        self.crds = CRDInformer(client, self._crd_changed, self._schema_changed)
         self.children = ChildInformers(client, mapper, options.namespaces, router, options.shard)
         self.lookups = LookupInformers(
             client, mapper, self.crds, router, limited_to_namespaces=bool(options.namespaces)
@@ -74,7 +76,8 @@ class FolderControllers:
         self._mapper = mapper
         self._options = options
         namespace = options.installation.namespace or client.credentials.namespace
-        self._installation = replace(options.installation, namespace=namespace)
+        installation = replace(options.installation, namespace=namespace)
+        self.templates = TemplateSources(options.templates, installation, self._folder_changed)
         own_needs = own_lease_needs(namespace, options.shard, elects=options.leader_election is not None)
         own_needs += http_needs() if options.exposes_http else ()
         own_needs += admission_needs(namespace) if options.admission_service else ()
@@ -82,8 +85,6 @@ class FolderControllers:
             client, mapper, self.folders, options.namespaces, own_needs, options.impersonate
         )
         self._metrics = metrics
-        self._sources: Sources | None = None
-        self._files: FilesState = {}
         self._had_crd: set[str] = set()
         self._changed_folders: set[str] = set()
         self._changed_kinds: dict[GroupKind, int] = {}
@@ -110,19 +111,13 @@ class FolderControllers:
                 continue
             self._folder_changed(name)
             if name in self.folders:
-                self.folders[name].crd_refusal = refused.get(name, "")
+                self.folders[name].crd_refusal = refused.get(name)
                 for key in self.folders[name].all_keys():
                     self.router.parent_changed(key, Cause.RETRY)
 
     def unread_namespaces(self) -> frozenset[str]:
         """The namespaces in which the parents of some folder are not known."""
         return frozenset(namespace for each in self.folders.values() for namespace in each.unserved)
-
-    @property
-    def sources(self) -> Sources:
-        """The loaded templates."""
-        assert self._sources is not None, "load_templates was not called"
-        return self._sources
 
     def reports_status(self, kind: GroupKind) -> bool:
         """Whether a kind's objects are ready only once a controller has written their status: this process, or one that
@@ -146,46 +141,6 @@ class FolderControllers:
         parents = self.folders.get(key.folder)
         return None if parents is None else parents.find(key.namespace, key.name)
 
-    def load_templates(self, *, log_problems: bool = True) -> None:
-        """Load the template folders, and log problems."""
-        self._files = files_state(self._options.templates, self._installation.values)
-        self._take(self._loaded(), log_problems=log_problems)
-
-    def use_templates(self, sources: Sources) -> None:
-        """Take template folders that are loaded already."""
-        self._take(sources, log_problems=False)
-
-    def _loaded(self) -> Sources:
-        return load_all(self._options.templates, self._sources, self._installation)
-
-    def _take(self, sources: Sources, *, log_problems: bool = True) -> None:
-        """Take a loaded template set into use."""
-        before = self._sources.folders if self._sources is not None else {}
-        self._sources = sources
-        for problem in sources.problems if log_problems else ():
-            log.error("%s", problem)
-        if log_problems and (advice := no_folder_message(self._options.templates, sources)):
-            log.warning("%s", advice)
-        for name, folder in sources.folders.items():
-            known = before.get(name)
-            if known is None or known.digest != folder.digest or known.problems != folder.problems:
-                for problem in folder.problems if log_problems else ():
-                    log.error("%s%s", problem, "; the last good templates stay in use" if folder.templates else "")
-                self._folder_changed(name)
-        for name in before.keys() - sources.folders.keys():
-            self._folder_changed(name)
-
-    async def follow_files(self) -> None:
-        """Load the templates again whenever files of theirs or of `--values` change, until cancelled."""
-        # Imported here, because an operator that starts has more urgent work.
-        from ssa_operator.rendering.folder.hot_reload import changes  # noqa: PLC0415
-
-        async for burst in changes(self._options.templates, self._installation.values, known=self._files):
-            # In a thread: large templates take seconds to compile.
-            sources = await asyncio.to_thread(self._loaded)
-            if burst is None or burst.stands_still():
-                self._take(sources)
-
     async def follow_cluster(self) -> None:
         """Start, stop and reload folders whenever files or CRDs change, until cancelled."""
         await self.crds.reflector.synced_or_unavailable()
@@ -203,7 +158,7 @@ class FolderControllers:
         it and report the failure.
         """
         with contextlib.suppress(ApiError, CredentialsError):
-            await self.lookups.discover()
+            await self.lookups.served.discover()
 
     async def start(self) -> None:
         """Start every folder whose resource the cluster serves, once, and wait until each informer has synced or can't.
@@ -260,6 +215,12 @@ class FolderControllers:
         parents = (task for each in self.folders.values() for task in each.tasks)
         return (*parents, *self.children.tasks, *self.lookups.tasks)
 
+    @property
+    def reflectors(self) -> Sequence[Reflector]:
+        """Everything that is watched."""
+        parents = (reflector for each in self.folders.values() for reflector in each.reflectors)
+        return (self.crds.reflector, *parents, *self.children.reflectors, *self.lookups.reflectors)
+
     async def close(self) -> None:
         """Stop every watch."""
         for parents in self.folders.values():
@@ -269,11 +230,16 @@ class FolderControllers:
 
     def _crd_changed(self, name: str, kind: GroupKind) -> None:
         self._mapper.crd_changed(kind, deleted=self.crds.defined(kind) is None)
-        if name in self.sources.folders or name in self.folders:
+        if name in self.templates.folders or name in self.folders:
             self._folder_changed(name)
         elif not self._mapper.was_asked_for(kind):
             return  # thousands of CRDs may appear at once, and no parent needs them
         self._kind_changed(kind, 0)
+
+    def _schema_changed(self, kind: GroupKind) -> None:
+        for reflector in self.reflectors:
+            if (reflector.resource.group, reflector.resource.kind) == kind:
+                reflector.schema_changed()
 
     def _kind_changed(self, kind: GroupKind, tries: int) -> None:
         self._mapper.invalidate()
@@ -341,7 +307,7 @@ class FolderControllers:
                 self.router.parent_changed(key, Cause.RETRY)
 
     async def _refresh_folder(self, name: str) -> None:
-        folder = self._sources.folders.get(name) if self._sources else None
+        folder = self.templates.folders.get(name)
         running = self.folders.get(name)
         served = await self._served(folder, running) if folder is not None else None
         if folder is None:
@@ -373,7 +339,7 @@ class FolderControllers:
             shard_selector=await self._shard_selector(),
             keep=kept_parents(self._options.shard, self._options.selector),
         )
-        self.folders[name].crd_refusal = self.refused_crds.get(name, "")
+        self.folders[name].crd_refusal = self.refused_crds.get(name)
         self.folders[name].start()
 
     async def _shard_selector(self) -> str:

@@ -31,12 +31,11 @@ from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.clock import SYSTEM
-from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.leadership.requests import Leadership
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.operator.permissions.rules import PermissionNeed
+from ssa_operator.operator.permissions.operator_needs import PermissionNeed
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shards.requests import ShardLeases
 from ssa_operator.operator.shared_informers import SharedInformers
@@ -183,7 +182,7 @@ class Operator:
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile until `stop` is set, then end in order."""
         controllers = self.controllers
-        controllers.load_templates()
+        controllers.templates.load()
         workers = Workers(
             self.queue,
             self.folders,
@@ -206,7 +205,7 @@ class Operator:
             asyncio.create_task(stop.wait(), name="stop"),
             asyncio.create_task(controllers.crds.reflector.run(), name="watch CRDs"),
             asyncio.create_task(controllers.follow_cluster(), name="follow the cluster"),
-            asyncio.create_task(self._after_start(controllers.follow_files), name="follow files"),
+            asyncio.create_task(self._after_start(controllers.templates.follow), name="follow files"),
             asyncio.create_task(controllers.rediscover(), name="rediscover"),
             asyncio.create_task(self._after_start(controllers.permissions.run), name="review permissions"),
             asyncio.create_task(self._start(workers), name="start"),
@@ -377,18 +376,7 @@ class Operator:
             metrics.templates_loaded.labels(name).set(0 if parents.folder.problems else 1)
         if self._crds is not None:
             metrics.set_crds(self._crds.applied, self._crds.refused)
-        metrics.set_watches(self.reflectors, time.monotonic())
-
-    @property
-    def reflectors(self) -> Sequence[Reflector]:
-        """Everything that the operator watches."""
-        controllers = self.controllers
-        return (
-            controllers.crds.reflector,
-            *(reflector for parents in self.folders.values() for reflector in parents.reflectors),
-            *controllers.children.reflectors,
-            *controllers.lookups.reflectors,
-        )
+        metrics.set_watches(self.controllers.reflectors, time.monotonic())
 
     async def _measure_lag(self) -> None:
         """Measure how late a timer runs, until cancelled."""

@@ -83,9 +83,9 @@ class SharedInformers:
         await mapper.discover()
         # A command reports the problems itself.
         if sources is None:
-            controllers.load_templates(log_problems=False)
+            controllers.templates.load(log_problems=False)
         else:
-            controllers.use_templates(sources)
+            controllers.templates.use(sources)
         watching = asyncio.create_task(controllers.crds.reflector.run(), name="watch CRDs")
         try:
             try:

@@ -29,7 +29,7 @@ def state_dump(operator: Operator, now: float, tasks: Iterable[asyncio.Task[Any]
     yield from _queue_lines(operator.queue)
     for folder, reason in sorted(operator.missing.items()):
         yield f"folder {folder} waits: {reason}"
-    for reflector in operator.reflectors:
+    for reflector in operator.controllers.reflectors:
         yield _watch_line(reflector, now)
     for problem in operator.health_problems():
         yield f"problem: {problem}"

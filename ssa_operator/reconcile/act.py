@@ -146,14 +146,14 @@ def _is_ready(outcome: Outcome | None, now: float) -> bool:
     return outcome.step.readiness_of(outcome.live, now).state is ReadinessState.CURRENT
 
 
-def _unfinished(outcomes: Iterable[Outcome]) -> str:
-    """Why nothing may be pruned, '' if objects may be."""
+def _unfinished(outcomes: Iterable[Outcome]) -> str | None:
+    """Why nothing may be pruned, None if objects may be."""
     for outcome in outcomes:
         if outcome.result is Result.FAILED:
             return "an apply failed"
         if outcome.result is Result.WAITING and outcome.step.action is Action.APPLY:
             return f"{outcome.step.identity}: {outcome.message}"
-    return ""
+    return None
 
 
 def _kept(step: Step, why: str) -> Outcome:

@@ -130,7 +130,7 @@ async def _after_refusal(
         return failed_outcome(step, str(failure), problem=FailureReason.APPLY_FAILED, retryable=True)
     except ApiError as failure:
         return failed_request(step, failure)
-    if not isinstance(answer, str):
+    if isinstance(answer, Step | Outcome):
         return answer
     change = immutable_change(step, manifest, resource, error, cluster, answer)
     return change or _refused(step, manifest, error, answer)
@@ -178,11 +178,11 @@ async def _create_if_absent(manifest: Manifest, resource: Resource, cluster: Clu
     return await _send(manifest, manifest.encoded, resource, cluster)
 
 
-async def _why_not_created(manifest: Manifest, cluster: ClusterAccess) -> str:
-    """Why an object must not be created by what the operator knows of the parent, '' where it may. Raises ApiError."""
+async def _why_not_created(manifest: Manifest, cluster: ClusterAccess) -> str | None:
+    """Why an object must not be created by what is known of the parent, None where it may. Raises ApiError."""
     was_deleted = cluster.children.last_seen(manifest.identity) is not None
     if not (manifest.deleted_by_operator or was_deleted) or cluster.dry_run:
-        return ""
+        return None
     return await cluster.guard.why_parent_outdated()
 
 
@@ -348,7 +348,7 @@ def _not_deleted(step: Step, why: str) -> Outcome:
     return Outcome(step=step, result=Result.WAITING, live=step.live, message=message, retryable=True)
 
 
-def _refused(step: Step, manifest: Manifest, error: ApiError, note: str) -> Outcome:
+def _refused(step: Step, manifest: Manifest, error: ApiError, note: str | None) -> Outcome:
     """A refused apply: the API server's message, at the template line that wrote the first field in it. `note` is what
     the message says of other managers.
     """

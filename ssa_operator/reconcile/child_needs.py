@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
 
-from ssa_operator.informers.children import ChildInformers
+from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.informers.parents import Parent
 from ssa_operator.informers.watch_scopes import ChildNeed
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version

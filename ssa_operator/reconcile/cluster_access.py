@@ -19,7 +19,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.informers.children import ChildInformers
+from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.informers.crds import CRDInformer
 from ssa_operator.informers.lookups import LookupInformers
 from ssa_operator.informers.parents import Parent
@@ -40,10 +40,10 @@ from ssa_operator.reconcile.status.event_requests import Recorder
 class Guard(Protocol):
     """What has to be asked, and stored, before the API server creates or deletes a child."""
 
-    async def why_outdated(self) -> str:
-        """Why nothing may be deleted because the view of the parent is old, '' where it is not. Raises ApiError."""
+    async def why_outdated(self) -> str | None:
+        """Why nothing may be deleted because the view of the parent is old, None where it is not. Raises ApiError."""
 
-    async def why_parent_outdated(self) -> str:
+    async def why_parent_outdated(self) -> str | None:
         """As `why_outdated`, of the parent alone."""
 
     def parent_leaves(self) -> bool:
@@ -65,11 +65,11 @@ class Guard(Protocol):
 class Unguarded:
     """The guard of requests that write no children, and of dry runs: it asks and stores nothing."""
 
-    async def why_outdated(self) -> str:
-        return ""
+    async def why_outdated(self) -> str | None:
+        return None
 
-    async def why_parent_outdated(self) -> str:
-        return ""
+    async def why_parent_outdated(self) -> str | None:
+        return None
 
     def parent_leaves(self) -> bool:
         return False

@@ -18,6 +18,7 @@ from ssa_operator.reconcile import promises
 from ssa_operator.reconcile.act import act
 from ssa_operator.reconcile.child_history import CarriedOut
 from ssa_operator.reconcile.context import Stage, stage
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.rules import advances_deletion
 from ssa_operator.reconcile.guard import ReconcileGuard
 from ssa_operator.reconcile.object_claims import ObjectClaims
@@ -29,7 +30,6 @@ from ssa_operator.reconcile.pod_failures.requests import diagnose_pods
 from ssa_operator.reconcile.pod_failures.workload_event_requests import WorkloadEvents
 from ssa_operator.reconcile.renderer import Renderer
 from ssa_operator.reconcile.step import Step
-from ssa_operator.reconcile.turn import Turn
 
 Outcomes = tuple[Outcome, ...]
 
@@ -43,39 +43,39 @@ class Executor:
         self._workload_events = WorkloadEvents()
         self._clock = clock
 
-    async def judge(self, turn: Turn, objects: Iterable[tuple[Step, LiveObject | None]]) -> None:
+    async def judge(self, reconcile: Reconcile, objects: Iterable[tuple[Step, LiveObject | None]]) -> None:
         """Judge objects that have a rule of readiness of their own, so that what follows needs no time for it. Raises
         Postponed.
         """
         asked = [(step, live) for step, live in objects if live is not None and step.rule is not None]
         if asked:
             now = self._clock.now
-            await self._renderer.judged(turn, lambda: [step.readiness_of(live, now()) for step, live in asked])
+            await self._renderer.judged(reconcile, lambda: [step.readiness_of(live, now()) for step, live in asked])
 
-    async def carry_out(self, turn: Turn, plan: Plan) -> Outcomes:
+    async def carry_out(self, reconcile: Reconcile, plan: Plan) -> Outcomes:
         """The outcome of each step."""
-        cluster = replace(turn.cluster, guard=ReconcileGuard(turn, plan))
+        cluster = replace(reconcile.cluster, guard=ReconcileGuard(reconcile, plan))
         with stage(Stage.ACT):
             outcomes = await act(plan, cluster, self._clock.now())
-        turn.guessed = turn.judgements.missing
-        turn.state = replace(turn.state, children=promises.after_act(turn.state.children, outcomes))
+        reconcile.guessed = reconcile.judgements.missing
+        reconcile.state = replace(reconcile.state, children=promises.after_act(reconcile.state.children, outcomes))
         return outcomes
 
-    async def diagnose(self, turn: Turn, outcomes: Outcomes) -> Outcomes:
+    async def diagnose(self, reconcile: Reconcile, outcomes: Outcomes) -> Outcomes:
         """The outcomes with the reasons why pods of the children fail. Raises Postponed."""
-        await self.judge(turn, ((outcome.step, outcome.live) for outcome in outcomes))
-        history = turn.state.children
+        await self.judge(reconcile, ((outcome.step, outcome.live) for outcome in outcomes))
+        history = reconcile.state.children
         outcomes, checks = await diagnose_pods(
-            outcomes, history[PodChecks].by_child, turn.cluster, self._workload_events, self._clock
+            outcomes, history[PodChecks].by_child, reconcile.cluster, self._workload_events, self._clock
         )
-        turn.state = replace(turn.state, children=history.remember(PodChecks(checks)))
+        reconcile.state = replace(reconcile.state, children=history.remember(PodChecks(checks)))
         return outcomes
 
-    def learn(self, turn: Turn, plan: Plan, outcomes: Outcomes) -> Outcomes:
+    def learn(self, reconcile: Reconcile, plan: Plan, outcomes: Outcomes) -> Outcomes:
         """Update the history of the children. Returns the outcomes without what was logged of earlier ones."""
-        history, now = turn.state.children, self._clock.now()
+        history, now = reconcile.state.children, self._clock.now()
         follows = inputs_changed(plan.rendered, outcomes, now) or (
-            turn.parent.live.deleting and advances_deletion(outcomes, now)
+            reconcile.parent.live.deleting and advances_deletion(outcomes, now)
         )
         done = CarriedOut(
             outcomes=outcomes,
@@ -85,5 +85,5 @@ class Executor:
             read_by=self._claims.read_by,
             now=self._clock.monotonic(),
         )
-        turn.state = replace(turn.state, children=promises.after(history, done))
+        reconcile.state = replace(reconcile.state, children=promises.after(history, done))
         return promises.news(history, outcomes)

@@ -12,30 +12,30 @@ from __future__ import annotations
 
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.kept_values.requests import ValueKeeper
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.prune.requests import ViewCheck
 from ssa_operator.reconcile.replicas.rules import OthersReplicas
-from ssa_operator.reconcile.turn import Turn
 
 
 class ReconcileGuard:
     """The guard of one reconcile."""
 
-    def __init__(self, turn: Turn, plan: Plan) -> None:
-        self._turn = turn
-        self._began_leaving = turn.parent.live.deleting
-        self._check = ViewCheck(turn, plan)
-        self._keeper = ValueKeeper(turn)
+    def __init__(self, reconcile: Reconcile, plan: Plan) -> None:
+        self._reconcile = reconcile
+        self._began_leaving = reconcile.parent.live.deleting
+        self._check = ViewCheck(reconcile, plan)
+        self._keeper = ValueKeeper(reconcile)
 
-    async def why_outdated(self) -> str:
-        return "" if self._began_leaving else await self._check.why_outdated()
+    async def why_outdated(self) -> str | None:
+        return None if self._began_leaving else await self._check.why_outdated()
 
-    async def why_parent_outdated(self) -> str:
+    async def why_parent_outdated(self) -> str | None:
         return await self._check.why_parent_outdated()
 
     def parent_leaves(self) -> bool:
-        return not self._began_leaving and self._turn.parent.leaves
+        return not self._began_leaving and self._reconcile.parent.leaves
 
     async def keep_values(self, live: LiveObject, why: str) -> None:
         await self._keeper.keep(live, why)

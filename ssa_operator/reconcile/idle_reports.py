@@ -19,6 +19,7 @@ from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.messages import MESSAGE_LIMIT, bounded
 from ssa_operator.objects.render_result import StatusFields
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.failures import bug_message
 from ssa_operator.reconcile.finalization.stuck_deletions import removal_advice
 from ssa_operator.reconcile.follow_ups.memory import FollowUps
@@ -30,17 +31,16 @@ from ssa_operator.reconcile.render_turns import let_renders_wait
 from ssa_operator.reconcile.secrets.redacted_report import redacted_error, with_left_out
 from ssa_operator.reconcile.status.report import Report, make_idle_report
 from ssa_operator.reconcile.status.verdict import ReadyReason, Verdict
-from ssa_operator.reconcile.turn import Turn
 from ssa_operator.reconcile.watched_children import own_children
 
 log = logging.getLogger("ssa_operator")
 
 
-def idle_verdict(turn: Turn) -> Verdict | None:
+def idle_verdict(reconcile: Reconcile) -> Verdict | None:
     """The verdict on a parent for which nothing is applied, None if something is."""
-    parent = turn.parent
+    parent = reconcile.parent
     live, settings = parent.live, parent.folder.settings
-    if why := refusal(turn.cluster.impersonate, live.identity, cluster_scope=settings.cluster_scope):
+    if why := refusal(reconcile.cluster.impersonate, live.identity, cluster_scope=settings.cluster_scope):
         return _stalled(ReadyReason.CLUSTER_SCOPED, why)
     if live.deleting and FINALIZER not in live.metadata.finalizers:
         return deleting(CHILDREN_STAY if parent.orphans_children else "is being deleted; its children go with it")
@@ -58,51 +58,53 @@ def _stalled(reason: ReadyReason, message: str) -> Verdict:
     return Verdict(ready=False, reason=reason.value, message=bounded(message, MESSAGE_LIMIT), stalled=True)
 
 
-async def report_idle(turn: Turn, verdict: Verdict, phases: Phases) -> Report:
+async def report_idle(reconcile: Reconcile, verdict: Verdict, phases: Phases) -> Report:
     """Report on a parent for which nothing is applied. No lookup of its manifests requeues it any more.
 
     Raises ApiError, CredentialsError and Postponed.
     """
-    phases.observer.renderer.follow(turn.parent, Cause.TEMPLATE, {})
-    return await report_existing_children(turn, verdict, phases)
+    phases.observer.renderer.follow(reconcile.parent, Cause.TEMPLATE, {})
+    return await report_existing_children(reconcile, verdict, phases)
 
 
-async def report_existing_children(turn: Turn, verdict: Verdict, phases: Phases) -> Report:
+async def report_existing_children(reconcile: Reconcile, verdict: Verdict, phases: Phases) -> Report:
     """Report on the children that exist, with a verdict. Raises ApiError, CredentialsError and Postponed."""
-    await phases.observer.children.watch_recorded(turn)
+    await phases.observer.children.watch_recorded(reconcile)
     # A status without those that an earlier process reported would hide their kinds from the next process. Other
     # objects have the label of children, too: EndpointSlices, and Secrets that keep generated values.
-    children = [live for live in own_children(turn) if live.owned_fields()]
+    children = [live for live in own_children(reconcile) if live.owned_fields()]
     own = StatusFields()
     if verdict.reason != ReadyReason.CLUSTER_SCOPED.value:  # its status template has no account to read with
-        own = await phases.observer.renderer.render_status(turn, children)
+        own = await phases.observer.renderer.render_status(reconcile, children)
     # No reconcile follows at once, which would write the status.
-    turn.state = replace(turn.state, children=turn.state.children.remember(FollowUps()))
-    report = make_idle_report(turn.parent.live, verdict, children, own, phases.clock.now(), turn.state.secrets)
-    return await phases.publisher.publish(turn, with_left_out(report, own.left_out))
+    reconcile.state = replace(reconcile.state, children=reconcile.state.children.remember(FollowUps()))
+    report = make_idle_report(
+        reconcile.parent.live, verdict, children, own, phases.clock.now(), reconcile.state.secrets
+    )
+    return await phases.publisher.publish(reconcile, with_left_out(report, own.left_out))
 
 
-async def report_forbidden(turn: Turn, error: ApiError, phases: Phases) -> Report:
+async def report_forbidden(reconcile: Reconcile, error: ApiError, phases: Phases) -> Report:
     """Report on a parent whose reconcile a missing permission ended, or a parent without room for a record. Raises
     ApiError and CredentialsError.
     """
-    turn.lacks_permission = error.forbidden
-    message, before = redacted_error(error, turn.state.secrets), turn.state.status.report
-    if advice := removal_advice(turn.parent.live):
+    reconcile.lacks_permission = error.forbidden
+    message, before = redacted_error(error, reconcile.state.secrets), reconcile.state.status.report
+    if advice := removal_advice(reconcile.parent.live):
         message = f"{bounded(message, MESSAGE_LIMIT - len(advice) - 2)}; {advice}"
     try:
-        return await report_existing_children(turn, _stalled(ReadyReason.FORBIDDEN, message), phases)
+        return await report_existing_children(reconcile, _stalled(ReadyReason.FORBIDDEN, message), phases)
     except ApiError:
         if before is None or before.verdict.message != message:
-            log.warning("%s: %s", turn.key, message)
+            log.warning("%s: %s", reconcile.key, message)
         raise
 
 
-async def report_bug(turn: Turn, bug: Exception, phases: Phases) -> None:
+async def report_bug(reconcile: Reconcile, bug: Exception, phases: Phases) -> None:
     """Write a status that names the bug. It is left as it is where the same bug prevents that."""
     let_renders_wait()
     verdict = Verdict(ready=False, reason=ReadyReason.INTERNAL_ERROR.value, message=f"it {bug_message(bug)}")
     try:
-        await report_existing_children(turn, verdict, phases)
+        await report_existing_children(reconcile, verdict, phases)
     except Exception:
-        log.exception("%s: the status of a reconcile that met a bug could not be written", turn.key)
+        log.exception("%s: the status of a reconcile that met a bug could not be written", reconcile.key)

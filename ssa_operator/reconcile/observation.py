@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ssa_operator.informers.parents import Parent
@@ -28,56 +27,48 @@ from ssa_operator.rendering.folder.loaded_folders import Folder
 RECONCILE_AT = f"{PREFIX}reconcile-at"
 """The annotation whose new value, whatever it is, has everything applied now. It confirms a held prune."""
 
-
-class ClusterState(Struct, frozen=True, kw_only=True):
-    """What a cluster, a snapshot of one, or files have around a parent."""
-
-    children: ObservedChildren
-    parents: ObservedParents = field(default_factory=ObservedParents)
-    records: ParentRecords = field(default_factory=ParentRecords)
-    """The records on the parent."""
-    confidential: bool = False
-    """`is_confidential`, where others than the author see the messages."""
-    now: float = 0.0
-    """Seconds since the epoch."""
-
-
-class ProcessState(Struct, frozen=True, kw_only=True):
-    """What a process knows of a parent and of itself. The defaults are those of a command that has just begun."""
-
-    state: ParentState = field(default_factory=ParentState)
-    causes: Cause = Cause.PARENT
-    """Why the parent is reconciled."""
-    settings: ReconcileSettings = field(default_factory=ReconcileSettings)
-    monotonic: float = 0.0
-    """Seconds on its monotonic clock."""
-
-
-NO_PROCESS = ProcessState()
+_NO_OTHERS, _NO_RECORDS = ObservedParents(), ParentRecords()
+_NO_STATE, _NO_SETTINGS = ParentState(), ReconcileSettings()
 
 
 def make_observed(
-    parent: LiveObject, folder: Folder, rendered: Rendered, cluster: ClusterState, process: ProcessState = NO_PROCESS
+    parent: LiveObject,
+    folder: Folder,
+    rendered: Rendered,
+    children: ObservedChildren,
+    parents: ObservedParents = _NO_OTHERS,
+    records: ParentRecords = _NO_RECORDS,
+    *,
+    now: float = 0.0,
+    confidential: bool = False,
+    state: ParentState = _NO_STATE,
+    causes: Cause = Cause.PARENT,
+    settings: ReconcileSettings = _NO_SETTINGS,
+    monotonic: float = 0.0,
 ) -> Observed:
-    """What a reconcile of the parent knows, after `folder` was rendered for it."""
-    state, settings, own, records_lost = process.state, process.settings, cluster.children.own, False
-    renders, applied = state.renders, cluster.records.applied
+    """What a reconcile of the parent knows, after `folder` was rendered for it.
+
+    `children`, `parents`, `records` and `now` are what a cluster, a snapshot of one, or files have around the parent.
+    `confidential` is `is_confidential`, where others than the author see the messages. The rest is what the process
+    knows; the defaults are those of a command that has just begun.
+    """
+    own, records_lost = children.own, False
+    renders, applied = state.renders, records.applied
     if not state.reconciled_before:
         renders = replace(renders, successors=reported_successors(parent, own))
         if applied is not None and applied.templates:
             renders = replace(renders, applied_digest=applied.templates)
         records_lost = were_lost(parent, has_children=_has_children(parent, own))
     renewed = is_renewed(parent, state)
-    causes = Cause.CHILD if parent.deleting else process.causes
+    causes = Cause.CHILD if parent.deleting else causes
     always = settings.apply is ApplyMode.ALWAYS and causes & (APPLY_ALL | Cause.RESYNC)
-    parents = cluster.parents
     if not parents.crds:
         parents = replace(parents, crds={parent.identity.group_kind: folder.name})
     return Observed(
         parent=parent,
-        children=cluster.children,
+        children=children,
         parents=parents,
-        records=cluster.records,
+        records=records,
         history=state.children,
         renders=renders,
         rendered_before=renders.rendered if renders.digest == rendered.digest else frozenset(),
@@ -87,10 +78,10 @@ def make_observed(
         renewed=renewed,
         settings=folder.settings,
         sharded=settings.sharded,
-        confidential=cluster.confidential,
+        confidential=confidential,
         reconcile_at=_reconcile_at(parent),
-        now=cluster.now,
-        monotonic=process.monotonic,
+        now=now,
+        monotonic=monotonic,
     )
 
 

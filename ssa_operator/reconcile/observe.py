@@ -29,11 +29,12 @@ from ssa_operator.reconcile.child_history import Observation
 from ssa_operator.reconcile.child_needs import rendered_kinds
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import Stage, stage
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.field_conflicts.memory import observe_conflicts
 from ssa_operator.reconcile.field_conflicts.requests import applied_children, observe_foreign_changes
 from ssa_operator.reconcile.kept_values.requests import restore_kept_values
 from ssa_operator.reconcile.object_claims import ObjectClaims
-from ssa_operator.reconcile.observation import ClusterState, ProcessState, is_confidential, is_renewed, make_observed
+from ssa_operator.reconcile.observation import is_confidential, is_renewed, make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.parent_records.lost_records import unknown_notice
 from ssa_operator.reconcile.parent_records.requests import take_unseen_records
@@ -43,7 +44,6 @@ from ssa_operator.reconcile.shards.unlabelled_objects import UnlabelledObjects
 from ssa_operator.reconcile.status.previous_status import reported_kinds
 from ssa_operator.reconcile.step_record import StepRecord
 from ssa_operator.reconcile.suspension.rules import is_suspended
-from ssa_operator.reconcile.turn import Turn
 from ssa_operator.reconcile.watched_children import WatchedChildren, own_children
 
 
@@ -60,97 +60,102 @@ class Observer:
         self.children = WatchedChildren(cluster, claims)
         self.renderer = Renderer(cluster, claims, self.children, clock, record)
 
-    async def observe(self, turn: Turn) -> tuple[Observed, Rendered]:
+    async def observe(self, reconcile: Reconcile) -> tuple[Observed, Rendered]:
         """Everything that the plan follows from."""
         with stage(Stage.OBSERVE):
-            records = self._records(turn)
-            await self.children.watch_recorded(turn)
+            records = self._records(reconcile)
+            await self.children.watch_recorded(reconcile)
             if records.kept_values:
-                await restore_kept_values(turn)
-            recorded = await self.children.get_recorded(turn, records)
-            found = await self.renderer.render(turn, recorded.objects)
-            await self._observe_children(turn, found.rendered)
-            observed = self._observed(turn, found, records, recorded)
-            self.children.forget_if_gone(turn)
+                await restore_kept_values(reconcile)
+            recorded = await self.children.get_recorded(reconcile, records)
+            found = await self.renderer.render(reconcile, recorded.objects)
+            await self._observe_children(reconcile, found.rendered)
+            observed = self._observed(reconcile, found, records, recorded)
+            self.children.forget_if_gone(reconcile)
         if observed.records_lost:
-            if await take_unseen_records(turn):
-                return await self.observe(turn)
+            if await take_unseen_records(reconcile):
+                return await self.observe(reconcile)
             notice = unknown_notice(_unrecorded(observed, found.rendered), self._monotonic())
-            turn.state = replace(turn.state, records_notice=notice)
+            reconcile.state = replace(reconcile.state, records_notice=notice)
         return observed, found.rendered
 
-    def _records(self, turn: Turn) -> ParentRecords:
+    def _records(self, reconcile: Reconcile) -> ParentRecords:
         """The records on the parent, with those that could not be written there yet."""
-        records = replace(turn.records, selector=turn.settings.selector)
-        if turn.parent.live.deleting:
+        records = replace(reconcile.records, selector=self._cluster.settings.selector)
+        if reconcile.parent.live.deleting:
             return records
-        once = {**records.once_records, **turn.state.unrecorded_once}
-        records = replace(records, once_records=once, held_prune=records.held_prune or turn.state.renders.held_prune)
-        return apply_once.with_final_states(records, turn.uid, self._cluster.children.last_seen, self._now())
+        once = {**records.once_records, **reconcile.state.unrecorded_once}
+        records = replace(
+            records, once_records=once, held_prune=records.held_prune or reconcile.state.renders.held_prune
+        )
+        return apply_once.with_final_states(records, reconcile.uid, self._cluster.children.last_seen, self._now())
 
-    async def _observe_children(self, turn: Turn, rendered: Rendered) -> None:
+    async def _observe_children(self, reconcile: Reconcile, rendered: Rendered) -> None:
         """Update what is remembered of the children by what the caches show."""
-        live, now = turn.parent.live, self._monotonic()
-        changed = Cause.PARENT in turn.causes or (
-            turn.state.reconciled_before and turn.state.renders.digest != rendered.digest
+        live, now = reconcile.parent.live, self._monotonic()
+        changed = Cause.PARENT in reconcile.causes or (
+            reconcile.state.reconciled_before and reconcile.state.renders.digest != rendered.digest
         )
         seen = Observation(
             now=now,
             changed_by_user=changed and not live.deleting,
             deleting=live.deleting,
-            suspended=is_suspended(live, turn.parent.folder.settings.suspend_when),
+            suspended=is_suspended(live, reconcile.parent.folder.settings.suspend_when),
         )
-        history = promises.begin(turn.state.children, seen)
+        history = promises.begin(reconcile.state.children, seen)
         if not seen.suspended:
-            renewed = is_renewed(live, turn.state)
+            renewed = is_renewed(live, reconcile.state)
             history = await observe_foreign_changes(
-                lambda: applied_children(history, self._cluster.children, turn.uid),
-                lambda seen: observe_conflicts(history, seen, now, turn.settings.conflict_policy, renewed=renewed),
+                lambda: applied_children(history, self._cluster.children, reconcile.uid),
+                lambda seen: observe_conflicts(
+                    history, seen, now, self._cluster.settings.conflict_policy, renewed=renewed
+                ),
                 self.renderer.turns.in_thread,
             )
-        turn.state = replace(turn.state, children=history)
+        reconcile.state = replace(reconcile.state, children=history)
 
     def _observed(
-        self, turn: Turn, found: RenderedObjects, records: ParentRecords, recorded: UnlabelledObjects
+        self, reconcile: Reconcile, found: RenderedObjects, records: ParentRecords, recorded: UnlabelledObjects
     ) -> Observed:
         rendered, unlabelled = found.rendered, found.unlabelled
-        live = turn.parent.live
-        children = self._cluster.children.of(turn.uid)
+        live = reconcile.parent.live
+        children = self._cluster.children.of(reconcile.uid)
         # An informer may show them by now.
         unwatched = {identity: child for identity, child in recorded.objects.items() if identity not in children}
         if unwatched:
             children = ChainMap(unwatched, cast("MutableMapping[Identity, LiveObject]", children))
-        own = (*own_children(turn), *unwatched.values())
+        own = (*own_children(reconcile), *unwatched.values())
         named = {child.identity.group_kind for child in own} | rendered_kinds(found.named) | reported_kinds(live)
         named |= {identity.group_kind for identity in records.inventory}
         named |= records.applied.kinds if records.applied is not None else set()
         return make_observed(
             live,
-            turn.parent.folder,
+            reconcile.parent.folder,
             rendered,
-            ClusterState(
-                children=ObservedChildren(
-                    objects=children,
-                    own=own,
-                    kinds=self.children.kinds(turn, named),
-                    unlabelled=unlabelled.objects,
-                    unreadable={**recorded.unreadable, **unlabelled.unreadable},
-                    forbidden=recorded.forbidden,
-                    as_rendered=found.as_rendered,
-                ),
-                parents=ObservedParents(
-                    existing=self._claims.parents,
-                    all_parents_known=self._claims.all_parents_known(),
-                    unread_namespaces=self._claims.unread_namespaces(),
-                    claims=self._claims,
-                    ancestors=self._claims.ancestors(live),
-                    crds=self._claims.waits.crds,
-                ),
-                records=records,
-                confidential=is_confidential(turn.parent, rendered),
-                now=self._now(),
+            ObservedChildren(
+                objects=children,
+                own=own,
+                kinds=self.children.kinds(reconcile, named),
+                unlabelled=unlabelled.objects,
+                unreadable={**recorded.unreadable, **unlabelled.unreadable},
+                forbidden=recorded.forbidden,
+                as_rendered=found.as_rendered,
             ),
-            ProcessState(state=turn.state, causes=turn.causes, settings=turn.settings, monotonic=self._monotonic()),
+            ObservedParents(
+                existing=self._claims.parents,
+                all_parents_known=self._claims.all_parents_known(),
+                unread_namespaces=self._claims.unread_namespaces(),
+                claims=self._claims,
+                ancestors=self._claims.ancestors(live),
+                crds=self._claims.waits.crds,
+            ),
+            records,
+            now=self._now(),
+            confidential=is_confidential(reconcile.parent, rendered),
+            state=reconcile.state,
+            causes=reconcile.causes,
+            settings=self._cluster.settings,
+            monotonic=self._monotonic(),
         )
 
 

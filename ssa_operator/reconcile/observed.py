@@ -130,8 +130,8 @@ class Observed(Struct, frozen=True, kw_only=True, dict=True):
         """Whether a user confirmed the prune that was held."""
         return self.records.held_prune is not None and self.records.held_prune.reconcile_at != self.reconcile_at
 
-    def why_kept(self, identity: Identity) -> str:
-        """Why an object is never deleted by the parent, because the parent lives in it; '' where it may be."""
+    def why_kept(self, identity: Identity) -> str | None:
+        """Why an object is never deleted by the parent, because the parent lives in it; None where it may be."""
         return self._kept.why_kept(identity)
 
     @cached_property

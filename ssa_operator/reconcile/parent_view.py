@@ -14,7 +14,7 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
-from ssa_operator.informers.children import ChildInformers
+from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.informers.lookup_index import AnswerVersion
 from ssa_operator.informers.lookups import LookupInformers
 from ssa_operator.objects.annotations import Reference

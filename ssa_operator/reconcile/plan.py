@@ -42,10 +42,10 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The state of the cluster that the plan was made for."""
     has_hooks: bool = False
     """Whether the folder has finalize hooks."""
-    hold_message: str = ""
-    """Why children that are no longer rendered are kept until a user confirms, '' where nothing is held."""
-    blocked: str = ""
-    """Why they are kept for now, '' where nothing blocks the prune."""
+    hold_message: str | None = None
+    """Why children that are no longer rendered are kept until a user confirms, None where nothing is held."""
+    blocked: str | None = None
+    """Why they are kept for now, None where nothing blocks the prune."""
     held_prune: HeldPrune | None = None
     """The record of a held prune that the parent has to keep."""
 

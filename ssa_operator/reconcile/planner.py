@@ -17,6 +17,7 @@ from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import Stage, stage
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.memory import HookFailures
 from ssa_operator.reconcile.finalization.requests import ending_namespaces
 from ssa_operator.reconcile.finalization.rules import DeletionContext, Finalization, make_finalization
@@ -30,7 +31,7 @@ from ssa_operator.reconcile.shards.requests import (
     with_ancestors_in_other_shards,
     with_parents_of_other_shards,
 )
-from ssa_operator.reconcile.turn import Turn
+from ssa_operator.reconcile.shards.unlabelled_objects import get_unlabelled
 
 log = logging.getLogger("ssa_operator")
 
@@ -41,23 +42,23 @@ class Planner:
     def __init__(self, cluster: SharedCluster, claims: ObjectClaims, observer: Observer, clock: Clock) -> None:
         self._cluster = cluster
         self._claims = claims
-        self._children, self._renderer = observer.children, observer.renderer
+        self._renderer = observer.renderer
         self._ancestors = AncestorsOfOthers(cluster, claims, clock.monotonic)
         self._now = clock.now
 
-    async def plan(self, turn: Turn, observed: Observed, rendered: Rendered) -> Plan:
+    async def plan(self, reconcile: Reconcile, observed: Observed, rendered: Rendered) -> Plan:
         """The plan. If the first one shows that other objects have to be read, it is made again."""
         with stage(Stage.PLAN):
-            plan = await self._plan(turn, observed, rendered)
-            await turn.steps.rest()
+            plan = await self._plan(reconcile, observed, rendered)
+            await reconcile.steps.rest()
             return plan
 
-    async def _plan(self, turn: Turn, observed: Observed, rendered: Rendered) -> Plan:
-        await turn.steps.rest()
+    async def _plan(self, reconcile: Reconcile, observed: Observed, rendered: Rendered) -> Plan:
+        await reconcile.steps.rest()
         plan = make_plan(observed, rendered)
         unseen = {each: version for each, version in plan.unseen.items() if each not in rendered.generated}
         if unseen:
-            more = await self._children.get_unlabelled(turn, unseen)
+            more = await get_unlabelled(reconcile.cluster, unseen)
             children = replace(
                 observed.children,
                 unlabelled={**observed.children.unlabelled, **more.objects},
@@ -75,33 +76,35 @@ class Planner:
         if known is not plan.observed:
             plan = make_plan(known, rendered)
         if plan.hold_message and rendered.changed_by_time:
-            earlier = await self._renderer.rendered_at_creation(turn, plan.observed)
+            earlier = await self._renderer.rendered_at_creation(reconcile, plan.observed)
             rendered_before = plan.observed.rendered_before | earlier
             plan = make_plan(replace(plan.observed, rendered_before=rendered_before), rendered)
-        self._claims.claim(turn.uid, plan)
-        self._cluster.children.expect(turn.uid, ())
+        self._claims.claim(reconcile.uid, plan)
+        self._cluster.children.expect(reconcile.uid, ())
         return plan
 
-    async def plan_deletion(self, turn: Turn, observed: Observed, rendered: Rendered) -> Finalization:
+    async def plan_deletion(self, reconcile: Reconcile, observed: Observed, rendered: Rendered) -> Finalization:
         """The plan of a parent that is being deleted. If hooks are not done or objects can't be read, it is made again
         where their namespace ends.
         """
-        live, own = turn.parent.live, (each.identity for each in observed.children.own)
+        live, own = reconcile.parent.live, (each.identity for each in observed.children.own)
         children = (*observed.records.inventory, *own)
         observed = await self._ancestors.observed(observed, children)
         cycles = self._claims.waits.cycles(live, children)
-        context = DeletionContext(now=self._now(), failures=turn.state.children[HookFailures].by_child, cycles=cycles)
-        deletion = await self._renderer.judged(turn, lambda: make_finalization(observed, rendered, context))
+        context = DeletionContext(
+            now=self._now(), failures=reconcile.state.children[HookFailures].by_child, cycles=cycles
+        )
+        deletion = await self._renderer.judged(reconcile, lambda: make_finalization(observed, rendered, context))
         known = await self._with_ending_namespaces(observed, deletion.blocking_namespaces)
         if known.ending_namespaces:
-            deletion = await self._renderer.judged(turn, lambda: make_finalization(known, rendered, context))
+            deletion = await self._renderer.judged(reconcile, lambda: make_finalization(known, rendered, context))
         others = await waits_of_others(deletion.awaited_ends, live.identity, self._cluster, self._claims.waits)
         if others.cycles or others.unread:
             wider = replace(context, cycles={**cycles, **others.cycles}, unread=others.unread)
-            deletion = await self._renderer.judged(turn, lambda: make_finalization(known, rendered, wider))
+            deletion = await self._renderer.judged(reconcile, lambda: make_finalization(known, rendered, wider))
         for path in (*cycles.values(), *others.cycles.values()):
-            log.info("%s: its deletion does not wait for the end of %s", turn.key, path)
-        self._claims.claim(turn.uid, deletion.plan)
+            log.info("%s: its deletion does not wait for the end of %s", reconcile.key, path)
+        self._claims.claim(reconcile.uid, deletion.plan)
         return deletion
 
     async def _with_ending_namespaces(self, observed: Observed, namespaces: Iterable[str]) -> Observed:

@@ -24,6 +24,7 @@ from ssa_operator.objects.annotations import FINALIZER
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.reconcile.cluster_access import SharedCluster
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.executor import Executor, Outcomes
 from ssa_operator.reconcile.finalization.finalizer import finalize
 from ssa_operator.reconcile.idle_reports import idle_verdict, report_bug, report_forbidden, report_idle
@@ -51,7 +52,6 @@ from ssa_operator.reconcile.status.requests import OthersWait, Publisher
 from ssa_operator.reconcile.step_record import StepRecord
 from ssa_operator.reconcile.suspension.requests import report_suspended
 from ssa_operator.reconcile.suspension.rules import suspension_message
-from ssa_operator.reconcile.turn import Turn
 
 
 class Reconciled(Struct, frozen=True, kw_only=True):
@@ -101,113 +101,113 @@ class Reconciler:
 
     async def reconcile(self, parent: Parent, state: ParentState, causes: Cause) -> Reconciled:
         """Reconcile a parent. Where other parents wait, its status may be left to `write_status`."""
-        turn = Turn.begin(self._cluster, parent, state, causes)
-        with turn.judgements.used():
-            return await turn.steps.measured(self._reconciled(turn))
+        reconcile = Reconcile.begin(self._cluster, parent, state, causes)
+        with reconcile.judgements.used():
+            return await reconcile.steps.measured(self._reconciled(reconcile))
 
-    async def _reconciled(self, turn: Turn) -> Reconciled:
+    async def _reconciled(self, reconcile: Reconcile) -> Reconciled:
         try:
-            if await self._repeater.repeat(turn):
-                return Reconciled(state=_with_records(turn), report=turn.state.status.report)
-            if turn.repeated:
+            if await self._repeater.repeat(reconcile):
+                return Reconciled(state=_with_records(reconcile), report=reconcile.state.status.report)
+            if reconcile.repeated:
                 let_renders_wait()
-            turn.begin_render()
+            reconcile.begin_render()
             try:
-                report = await self._reconcile(turn)
+                report = await self._reconcile(reconcile)
             except ApiError as error:
-                if turn.publishing or not (error.forbidden or error.too_large):
+                if reconcile.publishing or not (error.forbidden or error.too_large):
                     raise
-                report = await report_forbidden(turn, error, self._phases)
+                report = await report_forbidden(reconcile, error, self._phases)
         except Postponed:
-            return Reconciled(state=_with_records(turn), report=turn.acted, postponed=True)
+            return Reconciled(state=_with_records(reconcile), report=reconcile.acted, postponed=True)
         except Exception as error:  # noqa: BLE001 - the worker reports it; what this reconcile did must not be forgotten
-            if not (turn.publishing or isinstance(error, ApiError | CredentialsError)):
-                await report_bug(turn, error, self._phases)
-            return Reconciled(state=_with_records(turn), error=_without_frames(error))
-        return Reconciled(state=_with_records(turn), report=report)
+            if not (reconcile.publishing or isinstance(error, ApiError | CredentialsError)):
+                await report_bug(reconcile, error, self._phases)
+            return Reconciled(state=_with_records(reconcile), error=_without_frames(error))
+        return Reconciled(state=_with_records(reconcile), report=report)
 
-    async def _reconcile(self, turn: Turn) -> Report:
-        await restore_parent_records(turn, self._clock.monotonic())
-        live, suspend_when = turn.parent.live, turn.parent.folder.settings.suspend_when
-        if turn.parent.orphans_children and FINALIZER in live.metadata.finalizers:
-            return await leave_children(turn, self._phases)
-        if verdict := idle_verdict(turn):
-            return await report_idle(turn, verdict, self._phases)
+    async def _reconcile(self, reconcile: Reconcile) -> Report:
+        await restore_parent_records(reconcile, self._clock.monotonic())
+        live, suspend_when = reconcile.parent.live, reconcile.parent.folder.settings.suspend_when
+        if reconcile.parent.orphans_children and FINALIZER in live.metadata.finalizers:
+            return await leave_children(reconcile, self._phases)
+        if verdict := idle_verdict(reconcile):
+            return await report_idle(reconcile, verdict, self._phases)
         if live.deleting:
-            return await finalize(turn, self._phases)
-        if why := await self.observer.renderer.judged(turn, lambda: suspension_message(live, suspend_when)):
-            return await report_suspended(turn, why, self._phases)
-        inputs = self._repeater.inputs(turn)
-        observed, rendered = await self.observer.observe(turn)
-        plan = await self._planner.plan(turn, observed, rendered)
-        outcomes = await self._act(turn, plan)
-        report = await self._report(turn, plan, outcomes)
-        report = await self._publisher.publish(turn, report)
-        await turn.steps.rest()
+            return await finalize(reconcile, self._phases)
+        if why := await self.observer.renderer.judged(reconcile, lambda: suspension_message(live, suspend_when)):
+            return await report_suspended(reconcile, why, self._phases)
+        inputs = self._repeater.inputs(reconcile)
+        observed, rendered = await self.observer.observe(reconcile)
+        plan = await self._planner.plan(reconcile, observed, rendered)
+        outcomes = await self._act(reconcile, plan)
+        report = await self._report(reconcile, plan, outcomes)
+        report = await self._publisher.publish(reconcile, report)
+        await reconcile.steps.rest()
         if inputs is not None:
-            repeatable = self._repeater.repeatable(turn, inputs, plan, outcomes, report)
-            turn.state = replace(turn.state, repeatable=repeatable)
+            repeatable = self._repeater.repeatable(reconcile, inputs, plan, outcomes, report)
+            reconcile.state = replace(reconcile.state, repeatable=repeatable)
         return report
 
-    async def _act(self, turn: Turn, plan: Plan) -> Outcomes:
+    async def _act(self, reconcile: Reconcile, plan: Plan) -> Outcomes:
         # What is applied may wait for the readiness of what exists.
-        await self._executor.judge(turn, ((step, step.live) for step in plan.steps))
-        plan = await record_before_apply(turn, plan)
-        outcomes = with_repeated(await self._executor.carry_out(turn, plan), turn)
-        await turn.steps.rest()
-        outcomes = await record_once(turn, plan.observed.records, outcomes, self._clock.now())
-        with self._reporter.status_may_follow(turn, self._make_report(turn, plan, outcomes)):
-            diagnosed = await self._executor.diagnose(turn, outcomes)
-        return self._executor.learn(turn, plan, diagnosed)
+        await self._executor.judge(reconcile, ((step, step.live) for step in plan.steps))
+        plan = await record_before_apply(reconcile, plan)
+        outcomes = with_repeated(await self._executor.carry_out(reconcile, plan), reconcile)
+        await reconcile.steps.rest()
+        outcomes = await record_once(reconcile, plan.observed.records, outcomes, self._clock.now())
+        with self._reporter.status_may_follow(reconcile, self._make_report(reconcile, plan, outcomes)):
+            diagnosed = await self._executor.diagnose(reconcile, outcomes)
+        return self._executor.learn(reconcile, plan, diagnosed)
 
-    async def _report(self, turn: Turn, plan: Plan, outcomes: Outcomes) -> Report:
-        make = self._make_report(turn, plan, outcomes)
-        report = await self._reporter.report(turn, plan, plan.rendered, outcomes, make)
-        obsolete = await delete_kept_values(turn, plan, outcomes)
-        await trim_records(turn, plan, outcomes, obsolete, obsolete_replicas(turn, plan, outcomes))
-        await turn.steps.rest()
-        return self._reporter.scheduled(turn, plan.observed, outcomes, report)
+    async def _report(self, reconcile: Reconcile, plan: Plan, outcomes: Outcomes) -> Report:
+        make = self._make_report(reconcile, plan, outcomes)
+        report = await self._reporter.report(reconcile, plan, plan.rendered, outcomes, make)
+        obsolete = await delete_kept_values(reconcile, plan, outcomes)
+        await trim_records(reconcile, plan, outcomes, obsolete, obsolete_replicas(reconcile, plan, outcomes))
+        await reconcile.steps.rest()
+        return self._reporter.scheduled(reconcile, plan.observed, outcomes, report)
 
-    def _make_report(self, turn: Turn, plan: Plan, outcomes: Outcomes) -> MakeReport:
+    def _make_report(self, reconcile: Reconcile, plan: Plan, outcomes: Outcomes) -> MakeReport:
         def make(own: StatusFields) -> Report:
-            shown = redacted_outcomes(outcomes, turn.state.secrets)
-            return make_report(turn.parent.live, plan, shown, own, self._clock.now())
+            shown = redacted_outcomes(outcomes, reconcile.state.secrets)
+            return make_report(reconcile.parent.live, plan, shown, own, self._clock.now())
 
         return make
 
     async def warm(self, parent: Parent, state: ParentState) -> None:
         """Watch what a reconcile of the parent reads, and write nothing. Raises ApiError and CredentialsError."""
-        turn = Turn.begin(self._cluster, parent, state, Cause.FIRST_LIST)
-        await turn.steps.measured(self.observer.observe(turn))
+        reconcile = Reconcile.begin(self._cluster, parent, state, Cause.FIRST_LIST)
+        await reconcile.steps.measured(self.observer.observe(reconcile))
 
     async def write_status(self, parent: Parent, state: ParentState) -> Reconciled:
         """Write the status that the last reconcile deferred."""
-        turn = Turn.begin(self._cluster, parent, state, Cause.STATUS)
-        return await _only_published(turn, self._publisher.write_status(turn))
+        reconcile = Reconcile.begin(self._cluster, parent, state, Cause.STATUS)
+        return await _only_published(reconcile, self._publisher.write_status(reconcile))
 
     async def report_suspicion(self, parent: Parent, state: ParentState, why: str, *, stalled: bool) -> Reconciled:
         """Report on a parent that is not reconciled yet, because a process was held up or died while it was."""
-        turn = Turn.begin(self._cluster, parent, state, Cause.STATUS)
+        reconcile = Reconcile.begin(self._cluster, parent, state, Cause.STATUS)
 
         async def publish() -> Report:
             report = make_suspicion_report(parent.live, why, self._clock.now(), stalled=stalled)
-            return await self._publisher.publish_as_it_is(turn, report, later=False)
+            return await self._publisher.publish_as_it_is(reconcile, report, later=False)
 
-        return await _only_published(turn, publish())
+        return await _only_published(reconcile, publish())
 
 
-async def _only_published(turn: Turn, publishing: Awaitable[object]) -> Reconciled:
+async def _only_published(reconcile: Reconcile, publishing: Awaitable[object]) -> Reconciled:
     try:
         await publishing
     except Exception as error:  # noqa: BLE001 - the worker reports it; what is known must not be forgotten
-        return Reconciled(state=turn.state, error=_without_frames(error))
-    return Reconciled(state=turn.state)
+        return Reconciled(state=reconcile.state, error=_without_frames(error))
+    return Reconciled(state=reconcile.state)
 
 
-def _with_records(turn: Turn) -> ParentState:
+def _with_records(reconcile: Reconcile) -> ParentState:
     """The state with the records that the parent has now."""
-    texts = record_texts(turn.parent.live)
-    return turn.state if turn.state.records == texts else replace(turn.state, records=texts)
+    texts = record_texts(reconcile.parent.live)
+    return reconcile.state if reconcile.state.records == texts else replace(reconcile.state, records=texts)
 
 
 def _without_frames(error: Exception) -> Exception:

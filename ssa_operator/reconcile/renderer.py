@@ -43,6 +43,7 @@ from ssa_operator.reconcile.apply_once import rules as apply_once
 from ssa_operator.reconcile.child_needs import NamedObject, named_objects
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import Stage, stage
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.parent_state import ParentState
@@ -52,9 +53,8 @@ from ssa_operator.reconcile.recreate.memory import Recreations
 from ssa_operator.reconcile.render_moment import RenderMoment
 from ssa_operator.reconcile.render_turns import RenderTurns
 from ssa_operator.reconcile.secrets.parent_secrets import with_render, with_status
-from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects
+from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
 from ssa_operator.reconcile.step_record import StepRecord
-from ssa_operator.reconcile.turn import Turn
 from ssa_operator.reconcile.watched_children import WatchedChildren, own_children
 from ssa_operator.rendering.determinism import verified
 from ssa_operator.rendering.jinja.template_api import creation_time
@@ -97,21 +97,25 @@ class Renderer:
         self._now = clock.now
         self.turns = RenderTurns(record)
 
-    async def render(self, turn: Turn, recorded: Mapping[Identity, LiveObject]) -> RenderedObjects:
+    async def render(self, reconcile: Reconcile, recorded: Mapping[Identity, LiveObject]) -> RenderedObjects:
         """The folder, rendered for the parent. The operator watches every kind that it renders and all that it looks
         up; objects that hold generated values are read first, because the values are kept. `recorded` are the recorded
         children that no informer shows. Raises ApiError, CredentialsError and Postponed.
         """
-        parent, children, lookups = turn.parent, self._cluster.children, self._cluster.lookups
-        unlabelled, read, deleted = NO_OBJECTS, set[Identity](), turn.state.children[Recreations].deleted_with_values
+        parent, children, lookups = reconcile.parent, self._cluster.children, self._cluster.lookups
+        unlabelled, read, deleted = (
+            NO_OBJECTS,
+            set[Identity](),
+            reconcile.state.children[Recreations].deleted_with_values,
+        )
         await self._discover(parent)
         texts = ParsedTexts()
         for _ in range(ROUNDS + DEFERRALS):
-            shown = children.shown_versions(turn.uid)
+            shown = children.shown_versions(reconcile.uid)
             known = {**deleted, **recorded, **_adoptable(parent, unlabelled.objects)}
             moment = RenderMoment(
                 lambda known=known: replace(  # type: ignore[misc]
-                    self.view(turn, (*own_children(turn), *recorded.values())), unlabelled=known
+                    self.view(reconcile, (*own_children(reconcile), *recorded.values())), unlabelled=known
                 )
             )
             rendered = await self._render_in_turn(parent, moment, texts)
@@ -121,38 +125,38 @@ class Renderer:
             if texts.missing:
                 await self.turns.in_thread(texts.parse)
                 continue
-            await turn.steps.rest()
-            turn.remember_secrets(with_render(turn.state.secrets, rendered, parent, children))
+            await reconcile.steps.rest()
+            reconcile.remember_secrets(with_render(reconcile.state.secrets, rendered, parent, children))
             hidden = rendered.secret_queries
             versions = lookups.watch(view.readable(rendered.queries), view.parent_lookup, hidden)
             if view.account is not None and view.account.pending:
                 await view.account.review()
                 continue
             named = named_objects(rendered)
-            new, written = await self._children.watch_rendered(turn, rendered, named)
+            new, written = await self._children.watch_rendered(reconcile, rendered, named)
             await lookups.wait_for_sync(versions)
             live = any(isinstance(query, Reference) for query in rendered.queries)
-            was_read, unreadable = await self._children.read_partial(turn, rendered, named)
+            was_read, unreadable = await self._children.read_partial(reconcile, rendered, named)
             unlabelled |= UnlabelledObjects({}, unreadable)
             if was_read and (live or rendered.waits or rendered.generated):
                 continue
             # What the render waited for or found absent may exist. Or it read objects in another version.
-            other = new or children.shown_versions(turn.uid) != shown
+            other = new or children.shown_versions(reconcile.uid) != shown
             if (other and (rendered.waits or live or rendered.generated)) or lookups.watch(
                 versions, hidden=hidden
             ) != versions:
                 continue
             generated = {identity: written.get(identity) for identity in rendered.generated if identity not in read}
-            more = await self._children.get_unlabelled(turn, generated)
+            more = await get_unlabelled(reconcile.cluster, generated)
             read.update(rendered.generated)
             unlabelled |= more
             if not more.objects:
                 break
-        if turn.state.renders.applied_digest != rendered.digest or Cause.PARENT in turn.causes:
+        if reconcile.state.renders.applied_digest != rendered.digest or Cause.PARENT in reconcile.causes:
             moment.keep()
             rendered = await self._verify_in_turn(parent, moment, rendered, texts)
-            await turn.steps.rest()
-        turn.learn_permissions(view.account)
+            await reconcile.steps.rest()
+        reconcile.learn_permissions(view.account)
         self.follow(parent, Cause.TEMPLATE, moment.versions(versions), rendered.apis)
         return RenderedObjects(rendered=rendered, named=named, unlabelled=unlabelled, as_rendered=as_rendered)
 
@@ -168,39 +172,44 @@ class Renderer:
         return await self.turns.run(parent.live.uid, moment, checked)
 
     async def render_status(
-        self, turn: Turn, children: Sequence[LiveObject], ready_when: Mapping[Reference, Predicate] | None = None
+        self,
+        reconcile: Reconcile,
+        children: Sequence[LiveObject],
+        ready_when: Mapping[Reference, Predicate] | None = None,
     ) -> StatusFields:
         """The status fields of the folder's status template. The operator watches everything that they look up.
         `ready_when` has the children with a rule of readiness of their own.
         """
         lookups = self._cluster.lookups
-        await self._discover(turn.parent)
-        parent = turn.parent
+        await self._discover(reconcile.parent)
+        parent = reconcile.parent
         for _ in range(ROUNDS):
-            moment = RenderMoment(lambda: self.view(turn, children))
+            moment = RenderMoment(lambda: self.view(reconcile, children))
             own = await self.turns.run(
-                turn.uid, moment, lambda seen: render_status(parent.folder, parent.live.body, seen, ready_when)
+                reconcile.uid, moment, lambda seen: render_status(parent.folder, parent.live.body, seen, ready_when)
             )
             view = moment.view
             reviewed = view.account is None or not view.account.pending
-            turn.remember_secrets(with_status(turn.state.secrets, own))
+            reconcile.remember_secrets(with_status(reconcile.state.secrets, own))
             versions = lookups.watch(view.readable(own.queries), view.parent_lookup, own.secret_queries)
             if view.account is not None and view.account.pending:
                 await view.account.review()
             await lookups.wait_for_sync(versions)
             if reviewed and lookups.watch(versions, hidden=own.secret_queries) == versions:
                 break
-        turn.learn_permissions(view.account)
-        self.follow(turn.parent, Cause.CHILD, moment.versions(versions), own.apis)
+        reconcile.learn_permissions(view.account)
+        self.follow(reconcile.parent, Cause.CHILD, moment.versions(versions), own.apis)
         return own
 
-    async def rendered_at_creation(self, turn: Turn, observed: Observed) -> frozenset[Identity]:
+    async def rendered_at_creation(self, reconcile: Reconcile, observed: Observed) -> frozenset[Identity]:
         """The objects that the templates rendered when the parent was created, or would have rendered."""
-        created = creation_time(turn.parent.live.body["metadata"])
+        created = creation_time(reconcile.parent.live.body["metadata"])
         moment = RenderMoment(
-            lambda: replace(self.view(turn, observed.children.own), now=self._now() if created is None else created)
+            lambda: replace(
+                self.view(reconcile, observed.children.own), now=self._now() if created is None else created
+            )
         )
-        earlier = make_plan(observed, await self._render_in_turn(turn.parent, moment))
+        earlier = make_plan(observed, await self._render_in_turn(reconcile.parent, moment))
         return frozenset(step.identity for step in earlier.steps if step.manifest is not None)
 
     async def render_unstored(self, parent: Parent, *, children_known: bool) -> tuple[Rendered, ParentSecrets] | None:
@@ -210,9 +219,9 @@ class Renderer:
         None where the templates read children that are not known, and where the parent's account may not read what
         they ask for, or that is not known.
         """
-        await self._cluster.lookups.discover()
-        turn = Turn.begin(self._cluster, parent, ParentState(), Cause.PARENT)
-        moment = RenderMoment(lambda: self.view(turn, own_children(turn)))
+        await self._cluster.lookups.served.discover()
+        reconcile = Reconcile.begin(self._cluster, parent, ParentState(), Cause.PARENT)
+        moment = RenderMoment(lambda: self.view(reconcile, own_children(reconcile)))
         rendered = await self._render_in_turn(parent, moment)
         account = moment.view.account
         if account is not None and account.denies:
@@ -223,8 +232,8 @@ class Renderer:
 
     def render_traced(self, parent: Parent, observed: Observed) -> Rendered:
         """What the templates render, with the origin of each field. Nothing else is watched for it."""
-        turn = Turn.begin(self._cluster, parent, ParentState(), Cause.PARENT)
-        view = replace(self.view(turn, observed.children.own), unlabelled=observed.children.unlabelled)
+        reconcile = Reconcile.begin(self._cluster, parent, ParentState(), Cause.PARENT)
+        view = replace(self.view(reconcile, observed.children.own), unlabelled=observed.children.unlabelled)
         return render_traced(parent.folder, parent.live.body, view)
 
     async def _render_in_turn(self, parent: Parent, moment: RenderMoment, texts: ParsedTexts | None = None) -> Rendered:
@@ -236,13 +245,13 @@ class Renderer:
 
         return await self.turns.run(parent.live.uid, moment, rendered)
 
-    async def judged(self, turn: Turn, work: Callable[[], Result]) -> Result:
+    async def judged(self, reconcile: Reconcile, work: Callable[[], Result]) -> Result:
         """The result of pure work that judges objects by expressions of authors. It is repeated where they take long,
         after a thread has judged these objects. Raises Postponed.
         """
         result = work()
-        while turn.judgements.missing:
-            await self.turns.in_thread(turn.judgements.judge_missing)
+        while reconcile.judgements.missing:
+            await self.turns.in_thread(reconcile.judgements.judge_missing)
             result = work()
         return result
 
@@ -262,11 +271,11 @@ class Renderer:
     async def _discover(self, parent: Parent) -> None:
         templates = parent.folder.templates
         if templates is not None and templates.queries_cluster:
-            await self._cluster.lookups.discover()
+            await self._cluster.lookups.served.discover()
 
-    def view(self, turn: Turn, children: Sequence[LiveObject]) -> ParentView:
+    def view(self, reconcile: Reconcile, children: Sequence[LiveObject]) -> ParentView:
         """What the templates of a parent see of the caches now. `children` are its own."""
-        watched, now, parent = self._cluster.children, self._now(), turn.parent.live
+        watched, now, parent = self._cluster.children, self._now(), reconcile.parent.live
         return ParentView(
             now=now,
             parent=parent,
@@ -275,9 +284,9 @@ class Renderer:
             objects=watched.of(parent.uid),
             informers=watched,
             kind_reports_status=self._cluster.reports_status,
-            account=turn.cluster.account_view(),
-            parent_schema=turn.parent.schema,
-            once=apply_once.with_final_states(turn.records, parent.uid, watched.last_seen, now).once_records,
+            account=reconcile.cluster.account_view(),
+            parent_schema=reconcile.parent.schema,
+            once=apply_once.with_final_states(reconcile.records, parent.uid, watched.last_seen, now).once_records,
         )
 
 

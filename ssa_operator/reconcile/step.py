@@ -116,8 +116,8 @@ class Step(Struct, frozen=True, kw_only=True):
     """Whether the manifest is applied already, and no other manager changed our fields."""
     reports_status: bool = False
     """Whether the object is ready only once its status was written."""
-    why_kept: str = ""
-    """Why the object is never deleted by the parent although its manifest doesn't say so, '' for any other."""
+    why_kept: str | None = None
+    """Why the object is never deleted by the parent although its manifest doesn't say so, None for any other."""
     bug: Exception | None = None
     """The unexpected error that kept the operator from planning the step."""
 

@@ -32,12 +32,12 @@ from ssa_operator.reconcile.child_needs import (
     versions_of,
 )
 from ssa_operator.reconcile.cluster_access import SharedCluster
+from ssa_operator.reconcile.current_reconcile import OwnChildren, Reconcile
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.resync.memory import ApplyRecords
-from ssa_operator.reconcile.shards.unlabelled_objects import UnlabelledObjects, get_unlabelled
+from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
 from ssa_operator.reconcile.status.previous_status import reported_kinds
-from ssa_operator.reconcile.turn import OwnChildren, Turn
 
 
 class WatchedChildren:
@@ -47,42 +47,42 @@ class WatchedChildren:
         self._cluster = cluster
         self._claims = claims
 
-    async def watch_recorded(self, turn: Turn) -> None:
+    async def watch_recorded(self, reconcile: Reconcile) -> None:
         """Watch the children that are recorded or reported, even if no template renders them now."""
-        children, reported = self._cluster.children, turn.state.unseen_kinds
-        if not turn.state.reconciled_before:
-            applied = turn.records.applied
+        children, reported = self._cluster.children, reconcile.state.unseen_kinds
+        if not reconcile.state.reconciled_before:
+            applied = reconcile.records.applied
             recorded = frozenset[GroupKind]() if applied is None else applied.kinds
-            reported = recorded | reported_kinds(turn.parent.live)
-        needs = recorded_needs(turn.parent, turn.records, children, reported)
-        await children.watch(turn.uid, needs, _hidden_namespaces(turn))
-        unseen = frozenset(kind for kind, known in self.kinds(turn, reported).items() if not known.synced)
-        turn.state = replace(turn.state, unseen_kinds=unseen)
-        self.forget_if_gone(turn)
+            reported = recorded | reported_kinds(reconcile.parent.live)
+        needs = recorded_needs(reconcile.parent, reconcile.records, children, reported)
+        await children.watch(reconcile.uid, needs, _hidden_namespaces(reconcile))
+        unseen = frozenset(kind for kind, known in self.kinds(reconcile, reported).items() if not known.synced)
+        reconcile.state = replace(reconcile.state, unseen_kinds=unseen)
+        self.forget_if_gone(reconcile)
 
     async def watch_rendered(
-        self, turn: Turn, rendered: Rendered, named: Sequence[NamedObject]
+        self, reconcile: Reconcile, rendered: Rendered, named: Sequence[NamedObject]
     ) -> tuple[bool, dict[Identity, str]]:
         """Watch what a render names, and nothing that the parent doesn't need any more. Returns whether something is
         watched for the first time, and `versions_of`.
         """
-        parent, children = turn.parent, self._cluster.children
+        parent, children = reconcile.parent, self._cluster.children
         needs = rendered_needs(named, parent)
         # Another parent may have started their informers just now.
-        former = recorded_needs(parent, turn.records, children, turn.state.unseen_kinds, needs)
-        new = await children.watch(turn.uid, needs | former, _hidden_namespaces(turn))
+        former = recorded_needs(parent, reconcile.records, children, reconcile.state.unseen_kinds, needs)
+        new = await children.watch(reconcile.uid, needs | former, _hidden_namespaces(reconcile))
         written = versions_of(named, rendered.generated, parent, needs, children)
         needs |= former
-        needs |= unrendered_needs(labelled_children(turn), needs)
-        children.need_only(turn.uid, needs, written)
+        needs |= unrendered_needs(labelled_children(reconcile), needs)
+        children.need_only(reconcile.uid, needs, written)
         return new, written
 
-    def forget_if_gone(self, turn: Turn) -> None:
+    def forget_if_gone(self, reconcile: Reconcile) -> None:
         """Need nothing for a parent that was deleted meanwhile: no event would stop its watches."""
-        if turn.uid not in self._claims.parents:
-            self._cluster.children.forget(turn.uid)
+        if reconcile.uid not in self._claims.parents:
+            self._cluster.children.forget(reconcile.uid)
 
-    async def get_recorded(self, turn: Turn, records: ParentRecords) -> UnlabelledObjects:
+    async def get_recorded(self, reconcile: Reconcile, records: ParentRecords) -> UnlabelledObjects:
         """The recorded children that no informer shows although they exist, or that can't be read. They are not taken
         for deleted ones.
 
@@ -90,81 +90,81 @@ class WatchedChildren:
         changed their bucket label.
         """
         children, identities = self._cluster.children, {*records.inventory}
-        if turn.settings.sharded:
-            identities |= turn.state.children[ApplyRecords].by_child.keys()
+        if self._cluster.settings.sharded:
+            identities |= reconcile.state.children[ApplyRecords].by_child.keys()
+        if not identities:
+            return NO_OBJECTS
         served = (each for each in identities if children.namespaced(each.group_kind) is not None)
-        known = (each for each in served if not children.is_awaited(each, turn.uid))
+        known = (each for each in served if not children.is_awaited(each, reconcile.uid))
         unwatched = sorted(each for each in known if each not in children)
         # The operator records no more than that, and whoever may edit the parent may write any number of names.
-        limit = turn.parent.folder.settings.max_children
-        found = await self.get_unlabelled(turn, dict.fromkeys(unwatched[:limit]))
-        own = {identity: live for identity, live in found.objects.items() if live.parent_uid == turn.uid}
+        limit = reconcile.parent.folder.settings.max_children
+        found = await get_unlabelled(reconcile.cluster, dict.fromkeys(unwatched[:limit]))
+        own = {identity: live for identity, live in found.objects.items() if live.parent_uid == reconcile.uid}
         unread = dict.fromkeys(unwatched[limit:], f"more than `maxChildren: {limit}` children are recorded")
         return UnlabelledObjects(own, {**found.unreadable, **unread}, found.forbidden)
 
-    async def get_unlabelled(self, turn: Turn, versions: Mapping[Identity, str | None]) -> UnlabelledObjects:
-        """The objects of these names that exist without the operator's label, so that no informer holds them. They are
-        read as the parent's account, in these versions (None: the preferred one).
-        """
-        return await get_unlabelled(versions, turn.cluster.client, turn.cluster.children)
-
     async def read_partial(
-        self, turn: Turn, rendered: Rendered, named: Sequence[NamedObject]
+        self, reconcile: Reconcile, rendered: Rendered, named: Sequence[NamedObject]
     ) -> tuple[bool, Mapping[Identity, str]]:
         """Read the objects that the templates render or read and of which only metadata is kept. Returns whether there
         are any, and why others can't be read.
         """
         children = self._cluster.children
-        identities = rendered_identities(named, turn.parent, children)
+        identities = rendered_identities(named, reconcile.parent, children)
         asked = {(query.kind, query.name) for query in rendered.queries if isinstance(query, Reference)}
-        own = labelled_children(turn) if asked else ()
+        own = labelled_children(reconcile) if asked else ()
         identities |= {each.identity for each in own if (each.identity.kind, each.identity.name) in asked}
-        children.expect(turn.uid, identities)
+        children.expect(reconcile.uid, identities)
         partial = [live for each in sorted(identities) if (live := children.get(each)) is not None and live.partial]
         answers = await run_all(self._try_to_read(live) for live in partial)
         failures = {live.identity: why for live, why in zip(partial, answers, strict=True) if why}
         return len(failures) < len(partial), failures
 
-    async def _try_to_read(self, partial: LiveObject) -> str:
-        """Read an object whole. Returns why that fails, '' if it doesn't."""
+    async def _try_to_read(self, partial: LiveObject) -> str | None:
+        """Read an object whole. Returns why that fails, None if it doesn't."""
         try:
             await self._cluster.children.read_whole(partial)
         except (CredentialsError, ApiError) as error:
             return str(error)
-        return ""
+        return None
 
-    def kinds(self, turn: Turn, kinds: Iterable[GroupKind]) -> dict[GroupKind, KindState]:
+    def kinds(self, reconcile: Reconcile, kinds: Iterable[GroupKind]) -> dict[GroupKind, KindState]:
         """What is known of those of these kinds that the cluster serves."""
-        states = {kind: self._cluster.children.kind_state(kind, turn.uid) for kind in kinds}
+        states = {kind: self._cluster.children.kind_state(kind, reconcile.uid) for kind in kinds}
         known = ((kind, state) for kind, state in states.items() if state is not None)
         return {kind: replace(state, reports_status=self._cluster.reports_status(kind)) for kind, state in known}
 
 
-def labelled_children(turn: Turn) -> Iterable[LiveObject]:
+def labelled_children(reconcile: Reconcile) -> Iterable[LiveObject]:
     """The watched objects that have the parent's label and may be its children."""
-    live, recorded, cluster_scope = turn.parent.live, turn.records.inventory, turn.parent.folder.settings.cluster_scope
-    labelled = turn.cluster.children.by_parent(live.uid)
+    live, recorded, cluster_scope = (
+        reconcile.parent.live,
+        reconcile.records.inventory,
+        reconcile.parent.folder.settings.cluster_scope,
+    )
+    labelled = reconcile.cluster.children.by_parent(live.uid)
     return (each for each in labelled if may_be_child(each, live, recorded, cluster_scope=cluster_scope))
 
 
-def own_children(turn: Turn) -> tuple[LiveObject, ...]:
+def own_children(reconcile: Reconcile) -> tuple[LiveObject, ...]:
     """These objects in order: those of the parent's namespace come first, then those that are recorded, and then the
     oldest. `child` reads the first one of its kind and name.
     """
-    namespace, recorded = turn.parent.live.identity.namespace, turn.records.inventory
+    namespace, recorded = reconcile.parent.live.identity.namespace, reconcile.records.inventory
 
     def order(child: LiveObject) -> tuple[bool, bool, str]:
         outside = child.identity.namespace != namespace
         return outside, child.identity not in recorded, child.metadata.creation_timestamp or ""
 
-    found = tuple(labelled_children(turn))
-    known = turn.own_children
-    if known is None or known.records is not turn.records or known.labelled != found:
-        known = turn.own_children = OwnChildren(found, turn.records, tuple(sorted(found, key=order)))
+    found = tuple(labelled_children(reconcile))
+    known = reconcile.own_children
+    if known is None or known.records is not reconcile.records or known.labelled != found:
+        known = reconcile.own_children = OwnChildren(found, reconcile.records, tuple(sorted(found, key=order)))
     return known.ordered
 
 
-def _hidden_namespaces(turn: Turn) -> frozenset[str]:
+def _hidden_namespaces(reconcile: Reconcile) -> frozenset[str]:
     """The namespaces that contents of Secrets name."""
-    children = turn.state.secrets.children
+    children = reconcile.state.secrets.children
     return frozenset(identity.namespace for identity, fields in children.items() if fields.names_namespace)

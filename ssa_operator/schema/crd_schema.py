@@ -105,8 +105,8 @@ def undeclared_reports(definition: Mapping[str, Any], version: str) -> tuple[str
     return tuple(field for field in _REPORTED if not isinstance(kept, Mapping) or kept.get(field) != _REPORTED[field])
 
 
-def unreported(definition: Mapping[str, Any], version: str) -> str:
-    """A message about the reports that a version of a CRD prevents, and what to do; '' if it prevents none."""
+def unreported(definition: Mapping[str, Any], version: str) -> str | None:
+    """A message about the reports that a version of a CRD prevents, and what to do; None if it prevents none."""
     name = definition["metadata"]["name"]
     if not has_status(definition, version):
         return (
@@ -115,7 +115,7 @@ def unreported(definition: Mapping[str, Any], version: str) -> str:
         )
     missing = undeclared_reports(definition, version)
     if not missing:
-        return ""
+        return None
     fields = " and ".join(f"status.{field}" for field in missing)
     effect = "their state, and the operator records it as Events" if "conditions" in missing else "their children"
     return f"CRD {name} declares no {fields} in {version}, so its objects can't show {effect}; declare {fields}"

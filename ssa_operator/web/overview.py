@@ -106,7 +106,7 @@ def address(row: ParentRow) -> str:
 
 def _folders(operator: Operator, rows: ParentRows, visible: Collection[str]) -> dict[str, FolderRow]:
     found = {}
-    for name, folder in sorted(operator.controllers.sources.folders.items()):
+    for name, folder in sorted(operator.controllers.templates.folders.items()):
         if name not in visible:
             continue
         parents = operator.folders.get(name)

@@ -230,7 +230,7 @@ class WebView:
         return (
             self._rows.version,
             self._samples.version,
-            id(operator.controllers.sources),
+            id(operator.controllers.templates.loaded),
             tuple(operator.missing.items()),
             leads,
         )
@@ -240,7 +240,7 @@ class WebView:
         running = self.operator.folders
         return {
             name: read_permission(running[name].served.resource, "list") if name in running else None
-            for name in self.operator.controllers.sources.folders
+            for name in self.operator.controllers.templates.folders
         }
 
     async def folder_page(self, name: str) -> dict[str, Any]:
@@ -255,7 +255,7 @@ class WebView:
         """The same, again after each load. A folder that is gone may come back."""
         shown: tuple[Folder | None, Parents | None] | None = None
         while True:
-            loaded = self.operator.controllers.sources.folders.get(name), self.operator.folders.get(name)
+            loaded = self.operator.controllers.templates.folders.get(name), self.operator.folders.get(name)
             if shown is None or loaded[0] is not shown[0] or loaded[1] is not shown[1]:
                 shown = loaded
                 try:
@@ -266,7 +266,7 @@ class WebView:
             await asyncio.sleep(PAUSE)
 
     def _folder(self, name: str) -> Folder:
-        folder = self.operator.controllers.sources.folders.get(name)
+        folder = self.operator.controllers.templates.folders.get(name)
         if folder is None:
             raise web.HTTPNotFound(text=f"{name}: there is no such template folder\n")
         return folder

@@ -9,7 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from ssa_operator.informers import children
+from ssa_operator.informers import child_informers
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.watch.reflector import ReflectorState
 from ssa_operator.objects.identity import GroupKind
@@ -235,7 +235,7 @@ async def test_a_child_of_a_kind_that_can_not_be_read_at_the_start_is_pruned_onc
 async def test_a_watch_that_no_parent_needs_any_more_stops(
     desk: Desk, other: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(children, "GRACE_PERIOD", 0.0)
+    monkeypatch.setattr(child_informers, "GRACE_PERIOD", 0.0)
     only(templates, map=MAP, word=map_template("word", v="'x'"))
     (templates / ECHOES / "_settings.yaml").write_text("clusterScope: true\n")
     await desk.kubectl("create", "namespace", other.namespace)

@@ -312,6 +312,36 @@ async def test_a_status_whose_fields_have_other_types_gets_the_rest(
     assert found["status"] == {"observedGeneration": 1}
 
 
+async def test_a_field_that_a_crd_gains_reaches_parents_and_lookups_and_requeues_no_other(
+    desk: Desk, operate: Operate, gadget_templates: Path, group: str
+) -> None:
+    crd = definition("gadgets", group, "Gadget")
+    fields: dict[str, Any] = {"word": {"type": "string"}}
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    schema["spec"] = {"type": "object", "properties": fields}
+    reads = "  fields: {{ spec.keys() | sort | join(' ') }}\n"
+    (gadget_templates / f"gadgets.{group}" / "map.yaml.j2").write_text(CONFIG_MAP + reads)
+    read = f"lookup('{group}/v1', 'Gadget', 'old').spec.keys() | sort | join(' ')"
+    seen = f'apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: seen}}\ndata: {{fields: "{{{{ {read} }}}}"}}\n'
+    only(gadget_templates, seen=seen)
+    await desk.define(crd)
+    async with operate(templates=gadget_templates) as running:
+        await desk.apply(gadget(group, "old"))
+        await desk.ready(f"gadgets.{group}", "old")
+        await desk.apply_until_ready(echo("web"))
+        await desk.until("configmaps", "seen", holds(fields="word"))
+        running.forget()
+        fields["added"] = {"type": "string"}
+        await desk.apply(crd)
+        await desk.apply_until_accepted(gadget(group, "new") | {"spec": {"word": "a", "added": "b"}})
+        await desk.until("configmaps", "new", holds(word="a", fields="added word"))
+        assert "old" not in {name for name, _ in running.reconciles}
+        fields["defaulted"] = {"type": "string", "default": "c"}
+        await desk.apply(crd)
+        await desk.until("configmaps", "old", holds(word="a", fields="defaulted word"))
+        await desk.until("configmaps", "seen", holds(fields="defaulted word"))
+
+
 async def test_two_folders_are_served_by_one_process(
     desk: Desk, operate: Operate, gadget_templates: Path, group: str
 ) -> None:
@@ -485,8 +515,8 @@ async def test_objects_over_http_follow_the_cluster(desk: Desk, operate: Operate
 
 def loaded(operator: Operator, folder: str) -> str:
     """The text of a folder's only template as the operator read it last."""
-    assert operator.controllers._sources is not None
-    (text,) = operator.controllers._sources.folders[folder].files.values()
+    assert operator.controllers.templates._loaded is not None
+    (text,) = operator.controllers.templates._loaded.folders[folder].files.values()
     return text
 
 

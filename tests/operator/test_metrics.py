@@ -56,7 +56,7 @@ def samples(running: Running) -> Callable[..., float]:
 
 
 def is_cached(running: Running, resource: str) -> bool:
-    return any(each.resource.name == resource and len(each.cache) for each in running.operator.reflectors)
+    return any(each.resource.name == resource and len(each.cache) for each in running.operator.controllers.reflectors)
 
 
 @pytest.mark.cluster

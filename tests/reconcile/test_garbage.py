@@ -14,9 +14,9 @@ import pytest
 from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.operator.permissions.requests import PermissionReviewer
 from ssa_operator.operator.queue import FEW_DEADLINES
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.status.requests import Publisher
-from ssa_operator.reconcile.turn import Turn
 from tests.operator.harness import ECHOES, Desk, Operate, echo, holds, map_template, only
 
 pytestmark = pytest.mark.cluster
@@ -74,11 +74,11 @@ async def test_a_reconcile_that_ends_with_an_error_leaves_nothing_in_reference_c
     refused: list[str] = []
     publish = Publisher.publish
 
-    async def conflicting(self: Publisher, turn: Turn, report: Report) -> Report:
+    async def conflicting(self: Publisher, reconcile: Reconcile, report: Report) -> Report:
         if not refused:
-            refused.append(turn.parent.live.identity.name)
+            refused.append(reconcile.parent.live.identity.name)
             raise ApiError("apply of the status", ErrorStatus(code=409, reason="Conflict", message="changed"))
-        return await publish(self, turn, report)
+        return await publish(self, reconcile, report)
 
     only(templates, a=map_template("a", v="spec.replicas | string"))
     async with operate() as running:

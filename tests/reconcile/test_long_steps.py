@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from ssa_operator.informers.children import ChildInformers
+from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.informers.lookups import LookupInformers
 from ssa_operator.reconcile.act import run_all
 from ssa_operator.reconcile.long_steps import BATCH, LONG, LongSteps

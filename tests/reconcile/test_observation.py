@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.reconcile.observation import RECONCILE_AT, ClusterState, ProcessState, make_observed
+from ssa_operator.reconcile.observation import RECONCILE_AT, make_observed
 from ssa_operator.reconcile.observed import ApplyScope, Observed, ObservedChildren
 from ssa_operator.reconcile.parent_records.rules import AppliedRecord, ParentRecords
 from ssa_operator.reconcile.parent_state import ParentState
@@ -19,12 +19,12 @@ from tests.objects.example_objects import parent
 from tests.packaging.checkout import ROOT
 
 FOLDER = Folder(resource="echoes", group="example.com", files={})
-NOTHING = ClusterState(children=ObservedChildren(objects={}, own=(), kinds={}))
+NOTHING = ObservedChildren(objects={}, own=(), kinds={})
 
 
-def observed(process: ProcessState, cluster: ClusterState = NOTHING, reconcile_at: str = "") -> Observed:
+def observed(*, reconcile_at: str = "", **fields: Any) -> Observed:
     live = parent(annotations={RECONCILE_AT: reconcile_at} if reconcile_at else {})
-    return make_observed(live, FOLDER, Rendered(digest="t1"), cluster, process)
+    return make_observed(live, FOLDER, Rendered(digest="t1"), NOTHING, **fields)
 
 
 def test_it_is_made_in_one_place() -> None:
@@ -39,13 +39,13 @@ def test_it_is_made_in_one_place() -> None:
 
 def test_a_process_that_knows_nothing_of_a_parent_goes_by_its_records() -> None:
     records = ParentRecords(applied=AppliedRecord(templates="t0", kinds=frozenset()))
-    found = observed(ProcessState(), replace(NOTHING, records=records))
+    found = observed(records=records)
     assert not found.reconciled_before
     assert found.renders.applied_digest == "t0"
 
 
 def test_the_kind_of_the_parent_has_the_crd_of_its_folder() -> None:
-    assert dict(observed(ProcessState()).parents.crds) == {parent().identity.group_kind: FOLDER.name}
+    assert dict(observed().parents.crds) == {parent().identity.group_kind: FOLDER.name}
 
 
 @pytest.mark.parametrize(
@@ -60,11 +60,11 @@ def test_the_kind_of_the_parent_has_the_crd_of_its_folder() -> None:
 def test_the_causes_and_the_settings_decide_whether_everything_is_applied(
     causes: Cause, apply: ApplyMode, scope: ApplyScope
 ) -> None:
-    assert observed(ProcessState(causes=causes, settings=ReconcileSettings(apply=apply))).apply_scope is scope
+    assert observed(causes=causes, settings=ReconcileSettings(apply=apply)).apply_scope is scope
 
 
 def test_a_new_reconcile_at_has_everything_applied() -> None:
-    process = ProcessState(state=ParentState(reconcile_at="1"), causes=Cause.CHILD)
-    renewed, before = observed(process, reconcile_at="2"), observed(process, reconcile_at="1")
+    state = ParentState(reconcile_at="1")
+    renewed, before = (observed(state=state, causes=Cause.CHILD, reconcile_at=each) for each in ("2", "1"))
     assert (renewed.renewed, renewed.apply_scope) == (True, ApplyScope.ALL)
     assert (before.renewed, before.apply_scope) == (False, ApplyScope.CHANGED)

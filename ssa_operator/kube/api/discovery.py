@@ -232,9 +232,9 @@ class RESTMapper:
         if len(self._asked) < _ASKED_LIMIT:
             self._asked.add(kind)
 
-    def failure(self, group: str) -> str:
-        """Why the last discovery of a group failed, '' if it didn't."""
-        return self._failing.get(group, "")
+    def failure(self, group: str) -> str | None:
+        """Why the last discovery of a group failed, None if it didn't."""
+        return self._failing.get(group)
 
     def is_withdrawn(self, kind: GroupKind, version: str) -> bool:
         """Whether a discovery of this process found a kind in a version, and the last one did not; false if its CRD was

@@ -10,6 +10,7 @@ Promises:
 - If the write changed nothing, its answer shows someone else's change. Its listeners get it as if the watch had
   delivered it, because the watch event of that version is no echo.
 - A whole object replaces the partial one of the same version, and changes nothing for listeners.
+- A list by another schema changes an object of the same version for listeners if its content differs.
 - The cache shows a change before it calls the listeners. During a write (`writing`) it defers the changes of the
   written object, because the echo often arrives before the answer.
 
@@ -184,15 +185,28 @@ class Cache:
         """The number of own writes before a list begins. `replace` needs it: the list has all of them."""
         return self._writes
 
-    def replace(self, items: Iterable[LiveObject], resource_version: str, *, mark: int, namespace: str = "") -> None:
-        """Replace the objects of a namespace ('' is all) by a list. Own writes after `mark` stay."""
+    def replace(
+        self,
+        items: Iterable[LiveObject],
+        resource_version: str,
+        *,
+        mark: int,
+        namespace: str = "",
+        changes_schema: bool = False,
+    ) -> None:
+        """Replace the objects of a namespace ('' is all) by a list. Own writes after `mark` stay. If the list
+        `changes_schema`, objects of the same version are compared.
+        """
         incoming = {_key(live): live for live in items}
         present = [key for key in {*self._objects, *self._pending} if not namespace or key[0] == namespace]
         changes: list[Change] = []
         for key in {*present, *incoming}:
-            watched = self._replace_one(key, incoming.get(key), version_number(resource_version), mark)
-            new = incoming.get(key)
-            if watched is not new and not (watched and new and _is_same(watched, new)):
+            new, visible = incoming.get(key), self._objects.get(key)
+            if changes_schema and new is not None and visible is not None and _is_equal(visible, new):
+                new = visible
+            watched = self._replace_one(key, new, version_number(resource_version), mark)
+            same_version = watched is not None and new is not None and _is_same(watched, new)
+            if watched is not new and (changes_schema or not same_version):
                 changes.append((watched, new))
         self._watched_version[namespace] = version_number(resource_version) or 0
         self._notify(changes)
@@ -344,6 +358,15 @@ _VERSION_DIGITS = 1000
 
 def _is_same(one: LiveObject, other: LiveObject) -> bool:
     return one.resource_version == other.resource_version and one.uid == other.uid
+
+
+def _is_equal(one: LiveObject, other: LiveObject) -> bool:
+    """Whether two states have the same version and content. Of a partial object only the metadata is known."""
+    if not _is_same(one, other):
+        return False
+    if one.partial or other.partial or one.raw == other.raw:
+        return True
+    return one.has_same_content(other) and one.body.get("status") == other.body.get("status")
 
 
 def _is_newer(live: LiveObject, than: LiveObject) -> bool:

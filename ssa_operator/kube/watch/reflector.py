@@ -12,6 +12,8 @@ Promises:
 - An object that `keep` refuses is never in the cache. If it refuses a cached object after a change, the object is
   removed.
 - The cache holds the result of `reduce` in place of the object, from the moment at which the object is read.
+- After a change of the CRD's schema (`schema_changed`) the cache shows every object by the new schema. The listeners
+  get the objects whose content differs, even if nothing wrote them since.
 - The reflector replaces an unfinished streamed list by a paged one, and streams the next list again. It stops streaming
   lists if the server refuses them, or falls silent in FAILURES consecutive ones.
 
@@ -29,6 +31,12 @@ watch is opened, an error that would repeat, an exception of a listener. The lis
 watch did not: `Cache.replace` compares the former content with the list. It takes `Cache.mark` from before the list
 began, so that an own write which is newer than the list stays.
 
+The API server answers every new request by a CRD's new schema, but it goes on to serve an open watch by the former one,
+without the new fields, and ends it about a second later (crdHandler.tearDown in
+apiextensions-apiserver/pkg/apiserver/customresource_handler.go). What that watch delivered is not delivered again. So
+`schema_changed` ends the step at once, and after SCHEMA_DELAY the next one lists. The list may reach an API server that
+has not seen the change yet. Then that server ends the watch after it, so the first end of a watch causes one more list.
+
 `state` follows from the last step. SYNCING becomes WATCHING with the first complete list. MISSING and FORBIDDEN clear
 `synced`, because the operator may no longer see the objects. FAILING does not: the cache was complete, and is only old.
 """
@@ -38,7 +46,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 import msgspec
 from msgspec import Struct
@@ -104,6 +112,16 @@ class ReflectorState(enum.Enum):
 FAILURES = 3
 """The number of failures in a row that set `problem`. Fewer failures are transient, and are not reported."""
 
+SCHEMA_DELAY = 0.1
+"""Seconds after which the API server answers new requests by a CRD's new schema. It learns of the change by a watch, as
+the operator does.
+"""
+
+SCHEMA_LISTS = 2
+"""Lists after a change of a CRD's schema: one at once, and one after the end of a watch that the API server may have
+opened by the former schema.
+"""
+
 
 class Reflector:
     """Fills a cache with the objects of one scope."""
@@ -153,6 +171,12 @@ class Reflector:
         self._gone_at: float | None = None
         self._opened = False
         self._interrupted = False
+        self._schema_lists = 0
+        """How many lists a change of the schema still needs."""
+        self._step_is_outdated = False
+        """Whether the schema changed since the running list or watch began."""
+        self._waiting: asyncio.Timeout | None = None
+        """The wait for the next piece of a stream."""
 
     @property
     def resource(self) -> Resource:
@@ -171,6 +195,15 @@ class Reflector:
         """Wait until it is synced, or until the server answers that the resource is missing or forbidden."""
         await self._synced_or_unavailable.wait()
 
+    def schema_changed(self) -> None:
+        """List again, because the API server shows the objects by another schema now: at once, and when the next watch
+        ends.
+        """
+        self._schema_lists = SCHEMA_LISTS
+        self._step_is_outdated = True
+        if self._waiting is not None:
+            self._waiting.reschedule(0)
+
     async def run(self) -> None:
         """List and watch until cancelled."""
         while True:
@@ -184,6 +217,10 @@ class Reflector:
                 await self._clock.sleep(self._record_failure(error))
 
     async def _list_or_watch(self) -> None:
+        if self._step_is_outdated:
+            await self._clock.sleep(SCHEMA_DELAY)
+            self._step_is_outdated = False
+            self._version = ""
         if self._version and self._interrupted:
             await self._check_history()
         if self._version or (self._streams_lists and not self._page_next_list):
@@ -208,10 +245,8 @@ class Reflector:
     async def _list(self) -> None:
         mark = self.cache.mark()
         items, version = await self._client.list_scope(self.scope, keep=self._keep, reduce=self._reduce)
-        self.cache.replace(items, version, mark=mark, namespace=self.scope.namespace)
-        self._version = version
+        self._replace(items, version, mark)
         self._page_next_list = False
-        self._set_listed()
 
     async def _watch(self) -> None:
         """One watch, from its opening to its end. Without a resourceVersion it begins with a streamed list."""
@@ -220,7 +255,7 @@ class Reflector:
         timing = self._timing
         seconds = int(timing.min_timeout + (timing.max_timeout - timing.min_timeout) * self._clock.random())
         request = calls.watch(self.scope, resource_version=self._version, seconds=seconds)
-        streamed = _StreamedList(self, self.cache.mark()) if not self._version else None
+        streamed = _StreamedList(self.cache.mark()) if not self._version else None
         try:
             silent = await self._read_stream(request, streamed)
         except ApiError as error:
@@ -232,10 +267,14 @@ class Reflector:
                 self._streams_lists = False
                 return
             raise
+        if self._step_is_outdated:
+            return
         if streamed is not None and not streamed.done:
             self._page_after_unfinished_list(silent=silent)
             return
         self._interrupted = silent
+        if self._schema_lists:
+            self._version = ""
         if self.events == before and self._clock.monotonic() - opened < timing.short_watch:
             raise Unreachable(request.subject, "the server ended the watch at once, without any event", sent=True)
 
@@ -260,8 +299,8 @@ class Reflector:
             while True:
                 listing = streamed is not None and not streamed.done
                 seconds = self._timing.list_timeout if listing else self._timing.silence_timeout
-                piece = await _next(pieces, seconds)
-                if not piece:
+                piece = await self._next(pieces, seconds)
+                if not piece or self._step_is_outdated:
                     return piece is None
                 try:
                     complete = lines.feed(piece)
@@ -272,6 +311,18 @@ class Reflector:
                 self.last_event = self._clock.monotonic()
                 if self._version:
                     self.cache.advance(self._version, namespace=self.scope.namespace)
+
+    async def _next(self, pieces: AsyncIterator[bytes], seconds: float) -> bytes | None:
+        """The next piece: empty if the stream has ended, None if it was silent for `seconds` or the schema changed."""
+        try:
+            async with asyncio.timeout(seconds) as self._waiting:
+                return await anext(pieces)
+        except StopAsyncIteration:
+            return b""
+        except TimeoutError:
+            return None
+        finally:
+            self._waiting = None
 
     def _process(self, line: bytes, streamed: _StreamedList | None, request: calls.Request) -> None:
         self.events += 1
@@ -311,12 +362,15 @@ class Reflector:
         if streamed is None or streamed.done:
             self._version = metadata.resource_version
         elif metadata.annotations.get(INITIAL_EVENTS_END) == "true":
-            streamed.finish(metadata.resource_version)
+            self._replace(streamed.finish(), metadata.resource_version, streamed.mark)
             self._silent_lists = 0
-            self._version = metadata.resource_version
-            self._set_listed()
 
-    def _set_listed(self) -> None:
+    def _replace(self, items: Iterable[LiveObject], version: str, mark: int) -> None:
+        """Replace the objects in the cache by a complete list."""
+        changes_schema = self._schema_lists > 0
+        self.cache.replace(items, version, mark=mark, namespace=self.scope.namespace, changes_schema=changes_schema)
+        self._version = version
+        self._schema_lists -= changes_schema and not self._step_is_outdated
         self._client.observer.listed(self.resource.name)
         self._set_synced()
 
@@ -367,9 +421,9 @@ class Reflector:
 class _StreamedList:
     """The objects that a watch without a resourceVersion sends before the end marker (KEP-3157)."""
 
-    def __init__(self, reflector: Reflector, mark: int) -> None:
-        self._reflector = reflector
-        self._mark = mark
+    def __init__(self, mark: int) -> None:
+        self.mark = mark
+        """The `Cache.mark` from before the list."""
         self._items: dict[tuple[str, str], LiveObject] = {}
         self.done = False
 
@@ -380,19 +434,8 @@ class _StreamedList:
         else:
             self._items[key] = live
 
-    def finish(self, version: str) -> None:
-        reflector = self._reflector
-        reflector.cache.replace(self._items.values(), version, mark=self._mark, namespace=reflector.scope.namespace)
-        self._items.clear()
+    def finish(self) -> Iterable[LiveObject]:
+        """The objects of the complete list."""
+        items, self._items = self._items, {}
         self.done = True
-
-
-async def _next(pieces: AsyncIterator[bytes], seconds: float) -> bytes | None:
-    """The next piece: empty if the stream has ended, None if it was silent for `seconds`."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await anext(pieces)
-    except StopAsyncIteration:
-        return b""
-    except TimeoutError:
-        return None
+        return items.values()

@@ -27,7 +27,7 @@ from ssa_operator.operator.admission.rules import AdmissionRequest, is_judged, n
 from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
 from ssa_operator.reconcile.impersonation.rules import refusal
-from ssa_operator.reconcile.observation import ClusterState, is_confidential, make_observed
+from ssa_operator.reconcile.observation import is_confidential, make_observed
 from ssa_operator.reconcile.observed import ObservedChildren
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.plan import steps_of
@@ -92,8 +92,8 @@ class ParentReview:
             return None
         rendered, secrets = found
         children = ObservedChildren(objects={}, own=(), kinds=self._kinds(rendered))
-        empty = ClusterState(children=children, confidential=is_confidential(parent, rendered))
-        observed = make_observed(parent.live, parent.folder, rendered, empty)
+        confidential = is_confidential(parent, rendered)
+        observed = make_observed(parent.live, parent.folder, rendered, children, confidential=confidential)
         steps = (*steps_of(observed, rendered.without_hooks), *steps_of(observed, rendered.finalizing))
         broken = (
             RenderProblem(f"{step.identity} {step.reason}", step.location)

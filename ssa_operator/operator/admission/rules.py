@@ -26,7 +26,7 @@ from msgspec import Struct
 from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.label_selectors import label_selector
 from ssa_operator.objects.messages import sentence
-from ssa_operator.operator.permissions.rules import CONFIGURATION
+from ssa_operator.operator.permissions.operator_needs import CONFIGURATION
 
 API_VERSION = "admission.k8s.io/v1"
 

@@ -33,7 +33,7 @@ from ssa_operator.kube.auth.certificate_authority import CertificateAuthority
 from ssa_operator.kube.auth.server_config import load_key_pair
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.operator.permissions.rules import CERTIFICATE
+from ssa_operator.operator.permissions.operator_needs import CERTIFICATE
 
 log = logging.getLogger("ssa_operator")
 

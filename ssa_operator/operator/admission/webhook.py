@@ -54,7 +54,7 @@ from ssa_operator.operator.admission.shared_certificate import (
 )
 from ssa_operator.operator.http_connections import Connections, track_request
 from ssa_operator.operator.operator import Operator
-from ssa_operator.operator.permissions.rules import CONFIGURATION
+from ssa_operator.operator.permissions.operator_needs import CONFIGURATION
 from ssa_operator.operator.serving_certificate import ServerContext
 
 log = logging.getLogger("ssa_operator")

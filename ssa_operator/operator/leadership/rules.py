@@ -46,8 +46,8 @@ class LeaseTiming(Struct, frozen=True, kw_only=True):
         return self.renew_deadline / 2
 
     @property
-    def problem(self) -> str:
-        """Why these settings are not safe, by client-go's rules; '' if they are."""
+    def problem(self) -> str | None:
+        """Why these settings are not safe, by client-go's rules; None if they are."""
         if not 0 < self.retry_period < math.inf:
             return "the retry period must be more than 0"
         if self.lease_duration < 1:
@@ -63,7 +63,7 @@ class LeaseTiming(Struct, frozen=True, kw_only=True):
                 f"the renew deadline ({self.renew_deadline:g}s) must be more than {JITTER_FACTOR:g} times the retry "
                 f"period ({self.retry_period:g}s), because one failed renewal must not end the leadership"
             )
-        return ""
+        return None
 
 
 class LeaseAction(Enum):

@@ -9,13 +9,16 @@ Promises:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ssa_operator.objects.kinds import Permission
-from ssa_operator.operator.permissions.rules import RBAC, PermissionNeed, without_covered
+from ssa_operator.operator.permissions.operator_needs import PermissionNeed
+from ssa_operator.operator.permissions.template_needs import RBAC
 
 _VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
 
@@ -131,3 +134,17 @@ def binding_body(role: Role, account: Account, labels: dict[str, str]) -> dict[s
 def _metadata(role: Role, labels: dict[str, str]) -> dict[str, Any]:
     namespace = {"namespace": role.namespace} if role.namespace else {}
     return {"name": role.name, **namespace, "labels": labels}
+
+
+def without_covered(permissions: Iterable[Permission]) -> list[Permission]:
+    """The permissions, sorted, without those that another one covers."""
+    distinct = sorted(set(permissions))
+    found = []
+    for permission in distinct:
+        candidates = {
+            replace(permission, namespace=namespace, name=name)
+            for namespace, name in itertools.product(("", permission.namespace), ("", permission.name))
+        } - {permission}
+        if not candidates & set(distinct):
+            found.append(permission)
+    return found

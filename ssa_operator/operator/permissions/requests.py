@@ -23,14 +23,9 @@ from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.kinds import Permission, ServedKind
 from ssa_operator.objects.template_contents import TemplateContents
-from ssa_operator.operator.permissions.rules import (
-    ParentKind,
-    PermissionNeed,
-    folder_needs,
-    impersonation_needs,
-    operator_needs,
-    without_covered,
-)
+from ssa_operator.operator.permissions.operator_needs import PermissionNeed, impersonation_needs, operator_needs
+from ssa_operator.operator.permissions.rbac_roles import without_covered
+from ssa_operator.operator.permissions.template_needs import ParentKind, folder_needs
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.schema.crd_schema import field_options
 

@@ -44,7 +44,7 @@ from ssa_operator.operator.leadership.requests import Leadership, LeadershipLost
 from ssa_operator.operator.leadership.rules import LeaseTiming
 from ssa_operator.operator.operator import Operator, StepGuard
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.operator.permissions.rules import LEASE
+from ssa_operator.operator.permissions.operator_needs import LEASE
 from ssa_operator.operator.process.connection import Target, connect
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.operator.process.watchdog import Watchdog

@@ -125,7 +125,7 @@ def _watch(
             held = [_busier(operator, held, alive)]
         for each in held:
             configure_logging()
-            _name(each, "" if gone else _place(each.thread_id or operator, stack), gone=gone)
+            _name(each, None if gone else _place(each.thread_id or operator, stack), gone=gone)
             if not each.step.handler:
                 _save(record, each, save, long=now - each.started >= HELD, gone=gone)
 
@@ -154,7 +154,7 @@ def _ticks(process: int, thread: int) -> int:
     return 0
 
 
-def _name(running: Running, place: str, *, gone: bool) -> None:
+def _name(running: Running, place: str | None, *, gone: bool) -> None:
     # Imported here, because a watchdog without anything to report doesn't need it.
     import logging
 
@@ -215,9 +215,9 @@ def _module_path(file: str) -> str:
     return f"{own[1:]}{path}" if before else _LIBRARIES.split(file)[-1]
 
 
-def _place(thread: int, stack: int) -> str:
-    """The current place in the code of a thread of the operator: its innermost function and the innermost template; ''
-    if it does not answer.
+def _place(thread: int, stack: int) -> str | None:
+    """The current place in the code of a thread of the operator: its innermost function and the innermost template.
+    None if it does not answer.
     """
     with contextlib.suppress(OSError):
         os.kill(thread, signal.SIGUSR2)
@@ -229,7 +229,7 @@ def _place(thread: int, stack: int) -> str:
             text += part
             deadline = min(deadline, time.monotonic() + POLL_INTERVAL)
         return place_in(text.decode(errors="replace"))
-    return ""
+    return None
 
 
 def place_in(stack: str) -> str:

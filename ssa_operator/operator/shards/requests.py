@@ -86,7 +86,7 @@ class ShardLeases:
         self._clock = clock
         self._timing = timing
         self._view = ShardView(shard=shard, grace=timing.lease_duration, runs=heartbeat)
-        self._problems: dict[str, str] = {}
+        self._problems: dict[str, str | None] = {}
         self._waits_since: float | None = None
 
     async def run(self) -> None:
@@ -192,7 +192,7 @@ class ShardLeases:
                 )
         self._report("ranges", self._view.lasting_problem(now))
 
-    def _report(self, about: str, problem: str) -> None:
+    def _report(self, about: str, problem: str | None) -> None:
         """Log a problem when it begins."""
         if problem and problem != self._problems.get(about):
             log.warning("%s", problem)

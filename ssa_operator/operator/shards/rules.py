@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.kinds import Permission
 from ssa_operator.objects.shards import Coverage, Shard, ShardError, coverage
-from ssa_operator.operator.permissions.rules import LEASE, PermissionNeed, lease_needs
+from ssa_operator.operator.permissions.operator_needs import LEASE, PermissionNeed, lease_needs
 
 SHARD_LABEL = f"{PREFIX}shard"
 """The label of a Lease with the shard of its holder: `3-of-4`."""
@@ -115,9 +115,9 @@ class ShardView(Struct, frozen=True, kw_only=True):
     def _all_running(self, now: float) -> set[Shard]:
         return {*self.running(now), *((self.shard,) if self.runs else ())}
 
-    def lasting_problem(self, now: float) -> str:
-        """The gaps and overlaps that lasted longer than the grace period, '' if there are none."""
-        return self.problem if now - self.problem_since >= self.grace else ""
+    def lasting_problem(self, now: float) -> str | None:
+        """The gaps and overlaps that lasted longer than the grace period, None if there are none."""
+        return self.problem if now - self.problem_since >= self.grace else None
 
 
 def observe_leases(view: ShardView, listed: Iterable[ShardLease], now: float) -> ShardView:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from ssa_operator.informers.children import ChildInformers
+from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.reconcile.child_history import ChildHistory
 from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren
 from ssa_operator.reconcile.resync.memory import ApplyRecords

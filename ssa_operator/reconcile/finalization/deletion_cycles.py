@@ -29,8 +29,8 @@ NAMESPACE = GroupKind("", "Namespace")
 CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
-def why_kept(identity: Identity, parents: Iterable[Identity], crds: Mapping[GroupKind, str]) -> str:
-    """Why an object is never deleted by a parent, '' if it may be; the text is a sentence about "it".
+def why_kept(identity: Identity, parents: Iterable[Identity], crds: Mapping[GroupKind, str]) -> str | None:
+    """Why an object is never deleted by a parent, None if it may be; the text is a sentence about "it".
 
     `parents` are the parent and those above it, `crds` has the name of the CRD of each of their kinds.
     """
@@ -49,12 +49,12 @@ class KeptObjects:
             if crd := crds.get(parent.group_kind):
                 self._why.setdefault(Identity(*CRD, "", crd), ("it defines the kind of {}", parent))
 
-    def why_kept(self, identity: Identity) -> str:
-        """Why an object is one of them, '' if it is not; the text is a sentence about "it"."""
+    def why_kept(self, identity: Identity) -> str | None:
+        """Why an object is one of them, None if it is not; the text is a sentence about "it"."""
         if identity.namespace and identity.group_kind in (NAMESPACE, CRD):
             identity = Identity(*identity.group_kind, "", identity.name)  # a record that a user wrote may have one
         found = self._why.get(identity)
-        return "" if found is None else found[0].format(found[1])
+        return None if found is None else found[0].format(found[1])
 
 
 FIRST_PAUSE, LAST_PAUSE = 2.0, 30.0

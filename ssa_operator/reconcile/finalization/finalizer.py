@@ -10,6 +10,7 @@ Promises:
 from __future__ import annotations
 
 from ssa_operator.objects.render_result import Rendered, StatusFields
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.executor import Outcomes
 from ssa_operator.reconcile.finalization.deletion_cycles import pause_before_next_look
 from ssa_operator.reconcile.finalization.requests import without_failures_in_ending_namespaces
@@ -22,35 +23,36 @@ from ssa_operator.reconcile.phases import Phases
 from ssa_operator.reconcile.secrets.redacted_report import redacted_finalization, redacted_outcomes
 from ssa_operator.reconcile.status.report import Report, due_at, make_deletion_report
 from ssa_operator.reconcile.status.reporter import MakeReport
-from ssa_operator.reconcile.turn import Turn
 
 
-async def finalize(turn: Turn, phases: Phases) -> Report:
+async def finalize(reconcile: Reconcile, phases: Phases) -> Report:
     """Reconcile a parent that is being deleted. Raises ApiError, CredentialsError and Postponed."""
-    observed, rendered = await phases.observer.observe(turn)
+    observed, rendered = await phases.observer.observe(reconcile)
     if was_orphaned(observed, rendered):
-        return await leave_children(turn, phases)
-    deletion = await phases.planner.plan_deletion(turn, observed, rendered)
+        return await leave_children(reconcile, phases)
+    deletion = await phases.planner.plan_deletion(reconcile, observed, rendered)
     if deletion.finished:
-        return await _release(turn, deletion, phases)
-    outcomes = await _act(turn, deletion, phases)
-    report = await _report(turn, deletion, rendered, outcomes, phases)
-    return await phases.publisher.publish(turn, report)
+        return await _release(reconcile, deletion, phases)
+    outcomes = await _act(reconcile, deletion, phases)
+    report = await _report(reconcile, deletion, rendered, outcomes, phases)
+    return await phases.publisher.publish(reconcile, report)
 
 
-async def _act(turn: Turn, deletion: Finalization, phases: Phases) -> Outcomes:
-    await save_parent_records(turn, deletion.records)
+async def _act(reconcile: Reconcile, deletion: Finalization, phases: Phases) -> Outcomes:
+    await save_parent_records(reconcile, deletion.records)
     executor = phases.executor
-    outcomes = await executor.carry_out(turn, deletion.plan)
-    outcomes = await without_failures_in_ending_namespaces(outcomes, turn.parent.live, turn.cluster)
-    with phases.reporter.status_may_follow(turn, _make_report(turn, deletion, outcomes, phases)):
-        await executor.judge(turn, ((outcome.step, outcome.live) for outcome in outcomes))
-    return executor.learn(turn, deletion.plan, outcomes)
+    outcomes = await executor.carry_out(reconcile, deletion.plan)
+    outcomes = await without_failures_in_ending_namespaces(outcomes, reconcile.parent.live, reconcile.cluster)
+    with phases.reporter.status_may_follow(reconcile, _make_report(reconcile, deletion, outcomes, phases)):
+        await executor.judge(reconcile, ((outcome.step, outcome.live) for outcome in outcomes))
+    return executor.learn(reconcile, deletion.plan, outcomes)
 
 
-async def _report(turn: Turn, deletion: Finalization, rendered: Rendered, outcomes: Outcomes, phases: Phases) -> Report:
+async def _report(
+    reconcile: Reconcile, deletion: Finalization, rendered: Rendered, outcomes: Outcomes, phases: Phases
+) -> Report:
     report = await phases.reporter.report(
-        turn, deletion.plan, rendered, outcomes, _make_report(turn, deletion, outcomes, phases)
+        reconcile, deletion.plan, rendered, outcomes, _make_report(reconcile, deletion, outcomes, phases)
     )
     monotonic = phases.clock.monotonic()
     if report.verdict.stalled or deletion.needs_person:
@@ -58,22 +60,22 @@ async def _report(turn: Turn, deletion: Finalization, rendered: Rendered, outcom
         report = due_at(report, monotonic + ANSWER_LIFETIME)
     elif deletion.awaited_ends:
         report = due_at(report, monotonic + pause_before_next_look(deletion.awaited_ends, phases.clock.now()))
-    return phases.reporter.scheduled(turn, deletion.plan.observed, outcomes, report)
+    return phases.reporter.scheduled(reconcile, deletion.plan.observed, outcomes, report)
 
 
-def _make_report(turn: Turn, deletion: Finalization, outcomes: Outcomes, phases: Phases) -> MakeReport:
+def _make_report(reconcile: Reconcile, deletion: Finalization, outcomes: Outcomes, phases: Phases) -> MakeReport:
     def make(own: StatusFields) -> Report:
-        secrets = turn.state.secrets
+        secrets = reconcile.state.secrets
         shown, shown_outcomes = redacted_finalization(deletion, secrets), redacted_outcomes(outcomes, secrets)
-        return make_deletion_report(turn.parent.live, shown, shown_outcomes, own, phases.clock.now())
+        return make_deletion_report(reconcile.parent.live, shown, shown_outcomes, own, phases.clock.now())
 
     return make
 
 
-async def _release(turn: Turn, deletion: Finalization, phases: Phases) -> Report:
+async def _release(reconcile: Reconcile, deletion: Finalization, phases: Phases) -> Report:
     """Remove the finalizer, so that the API server deletes the parent. The garbage collector deletes nothing that the
     parent lives in.
     """
-    await release_children(turn.cluster, turn.parent.live, deletion.plan.observed.why_kept)
-    await save_parent_records(turn, ParentRecords())
-    return _make_report(turn, deletion, (), phases)(StatusFields())
+    await release_children(reconcile.cluster, reconcile.parent.live, deletion.plan.observed.why_kept)
+    await save_parent_records(reconcile, ParentRecords())
+    return _make_report(reconcile, deletion, (), phases)(StatusFields())

@@ -101,13 +101,13 @@ def _skip_impossible(observed: Observed, hooks: Sequence[Step]) -> tuple[list[St
         skipped |= {identity: f"it reads {child}, which does not exist" for identity, child in missing.items()}
 
 
-def _missing_input(observed: Observed, step: Step, available: AbstractSet[tuple[str, str]]) -> str:
-    """The child that a waiting hook reads and that will never exist, '' if there is none."""
+def _missing_input(observed: Observed, step: Step, available: AbstractSet[tuple[str, str]]) -> str | None:
+    """The child that a waiting hook reads and that will never exist, None if there is none."""
     if step.action is not Action.WAIT:
-        return ""
+        return None
     children = [each.query for each in step.order.awaited if isinstance(each.query, Reference)]
     missing = (child for child in children if (child.kind, child.name) not in available)
-    return next((str(child) for child in missing if _is_synced(observed, child.kind)), "")
+    return next((str(child) for child in missing if _is_synced(observed, child.kind)), None)
 
 
 def _is_synced(observed: Observed, name: str) -> bool:

@@ -59,10 +59,10 @@ def deletion_text(live: LiveObject) -> str:
     return text
 
 
-def removal_advice(parent: LiveObject) -> str:
-    """How a person ends the deletion of a parent with the operator's finalizer, '' for any other."""
+def removal_advice(parent: LiveObject) -> str | None:
+    """How a person ends the deletion of a parent with the operator's finalizer, None for any other."""
     if not parent.deleting or FINALIZER not in parent.metadata.finalizers:
-        return ""
+        return None
     return (
         "if that can't be repaired, take the finalizer off, and the children that the operator has not deleted stay: "
         f"`{remove_finalizer(parent, FINALIZER)}`"

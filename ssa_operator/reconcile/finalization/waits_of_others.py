@@ -81,9 +81,9 @@ class _Reading:
         """What the end of an object waits for."""
         return (*self._edges.get(identity, ()), *self.waits.awaited_by(identity))
 
-    def why_unknown(self, start: Identity) -> str:
-        """Why it is unknown whether the end of an object waits for that of the parent, '' if it is known."""
-        return next((why for each, why in self._unread.items() if waiting_path(start, each, self.awaited_by)), "")
+    def why_unknown(self, start: Identity) -> str | None:
+        """Why it is unknown whether the end of an object waits for that of the parent, None if it is known."""
+        return next((why for each, why in self._unread.items() if waiting_path(start, each, self.awaited_by)), None)
 
     async def follow(self, starts: Iterable[LiveObject], parent: Identity) -> None:
         """Read what these objects wait for, what that waits for, and so on."""

@@ -94,11 +94,6 @@ _MUTABLE: Mapping[GroupKind, frozenset[str]] = {
 }
 
 
-def immutable_field(kind: GroupKind, refusals: Sequence[FieldRefusal], schema: Mapping[str, Any] | None = None) -> str:
-    """The first of `immutable_fields`, '' if there is none."""
-    return next(iter(immutable_fields(kind, refusals, schema)), "")
-
-
 def immutable_fields(
     kind: GroupKind, refusals: Sequence[FieldRefusal], schema: Mapping[str, Any] | None = None
 ) -> tuple[str, ...]:

@@ -22,10 +22,10 @@ def account_of(name: str, parent: Identity) -> str:
     return f"system:serviceaccount:{parent.namespace}:{name}" if name and parent.namespace else ""
 
 
-def refusal(name: str, parent: Identity, *, cluster_scope: bool) -> str:
-    """Why the operator applies nothing for a parent while it impersonates `name`, '' if it may."""
+def refusal(name: str, parent: Identity, *, cluster_scope: bool) -> str | None:
+    """Why the operator applies nothing for a parent while it impersonates `name`, None if it may."""
     if not name or parent.namespace or cluster_scope:
-        return ""
+        return None
     return (
         f"is cluster-scoped, so that it has no service account {name} to apply its children as; nothing is applied. "
         "Set `clusterScope: true` in the folder's _settings.yaml to apply them with the operator's own permissions"

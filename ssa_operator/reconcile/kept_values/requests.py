@@ -24,6 +24,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.kept_values.rules import obsolete_values, read_secret, secret_body, secret_identity
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.requests import save_parent_records
@@ -32,7 +33,6 @@ from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.recreate.memory import Recreations
 from ssa_operator.reconcile.replicas.rules import OthersReplicas
 from ssa_operator.reconcile.step import Action
-from ssa_operator.reconcile.turn import Turn
 
 _SECRET = Resource(group="", version="v1", plural="secrets", kind="Secret", namespaced=True)
 
@@ -45,7 +45,7 @@ class UnkeepableValuesError(ValueError):
 class ValueKeeper:
     """Keeps generated values and numbers of replicas for one reconcile."""
 
-    turn: Turn
+    reconcile: Reconcile
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def keep(self, live: LiveObject, why: str) -> None:
@@ -54,16 +54,16 @@ class ValueKeeper:
         Raises ApiError, ParentRecordsError or UnkeepableValuesError if they can't be stored.
         """
         async with self._lock:  # the parent's annotation is one for all objects
-            turn = self.turn
-            secret = secret_identity(turn.parent.live, live.identity)
+            reconcile = self.reconcile
+            secret = secret_identity(reconcile.parent.live, live.identity)
             if secret is None:
                 raise UnkeepableValuesError("neither it nor its parent has a namespace for a Secret that keeps them")
-            kept_values = turn.records.kept_values | {live.identity}
-            await save_parent_records(turn, replace(turn.records, kept_values=kept_values))
-            parent = turn.parent
+            kept_values = reconcile.records.kept_values | {live.identity}
+            await save_parent_records(reconcile, replace(reconcile.records, kept_values=kept_values))
+            parent = reconcile.parent
         body = encode(secret_body(parent.live, secret, live, why))
         options = ApplyOptions(manager=MANAGER)
-        await turn.cluster.client.apply(_SECRET, secret.namespace, secret.name, body, options)
+        await reconcile.cluster.client.apply(_SECRET, secret.namespace, secret.name, body, options)
 
     async def keep_replicas(self, identity: Identity, replicas: OthersReplicas) -> None:
         """Record the number of replicas that others set in an object that is deleted next.
@@ -71,19 +71,19 @@ class ValueKeeper:
         Raises ApiError, or ParentRecordsError if it can't be recorded.
         """
         async with self._lock:
-            records = self.turn.records
+            records = self.reconcile.records
             if records.replicas.get(identity) != replicas:
                 records = replace(records, replicas={**records.replicas, identity: replicas})
-                await save_parent_records(self.turn, records)
+                await save_parent_records(self.reconcile, records)
 
 
-async def restore_kept_values(turn: Turn) -> None:
+async def restore_kept_values(reconcile: Reconcile) -> None:
     """Remember the recreations that a former process began, with the objects as they were. Raises ApiError."""
-    cluster, parent, history = turn.cluster, turn.parent.live, turn.state.children
+    cluster, parent, history = reconcile.cluster, reconcile.parent.live, reconcile.state.children
     known = history[Recreations].by_child
     recreations = dict(known)
     # A parent has no more children than that, but users who may edit it may write any number of names.
-    for identity in sorted(turn.records.kept_values)[: turn.parent.folder.settings.max_children]:
+    for identity in sorted(reconcile.records.kept_values)[: reconcile.parent.folder.settings.max_children]:
         if identity in recreations or identity in cluster.children:
             continue
         secret = secret_identity(parent, identity)
@@ -94,30 +94,30 @@ async def restore_kept_values(turn: Turn) -> None:
         if recreation is not None:
             recreations[identity] = recreation
     if recreations.keys() != known.keys():
-        turn.state = replace(turn.state, children=history.remember(Recreations(recreations)))
+        reconcile.state = replace(reconcile.state, children=history.remember(Recreations(recreations)))
 
 
-async def delete_kept_values(turn: Turn, plan: Plan, outcomes: Iterable[Outcome]) -> frozenset[Identity]:
+async def delete_kept_values(reconcile: Reconcile, plan: Plan, outcomes: Iterable[Outcome]) -> frozenset[Identity]:
     """Delete the Secrets of values that need no record any more. Returns the objects that had these values."""
-    cluster = turn.cluster
-    kept = sorted(turn.records.kept_values)[: turn.parent.folder.settings.max_children]
+    cluster = reconcile.cluster
+    kept = sorted(reconcile.records.kept_values)[: reconcile.parent.folder.settings.max_children]
     if not kept:
         return frozenset()
     obsolete = _obsolete(kept, cluster, plan, outcomes)
     for identity in obsolete:
-        secret = secret_identity(turn.parent.live, identity)
+        secret = secret_identity(reconcile.parent.live, identity)
         if secret is None:
             continue
         found = await cluster.client.find(_SECRET, secret.name, secret.namespace)
-        if found is not None and found.parent_uid == turn.uid:
+        if found is not None and found.parent_uid == reconcile.uid:
             await cluster.client.delete(_SECRET, secret.namespace, secret.name, DeleteOptions(uid=found.uid))
     return obsolete
 
 
-def obsolete_replicas(turn: Turn, plan: Plan, outcomes: Iterable[Outcome]) -> frozenset[Identity]:
+def obsolete_replicas(reconcile: Reconcile, plan: Plan, outcomes: Iterable[Outcome]) -> frozenset[Identity]:
     """The objects whose number of replicas needs no record any more."""
-    kept = turn.records.replicas
-    return _obsolete(kept, turn.cluster, plan, outcomes) if kept else frozenset()
+    kept = reconcile.records.replicas
+    return _obsolete(kept, reconcile.cluster, plan, outcomes) if kept else frozenset()
 
 
 def _obsolete(

@@ -21,6 +21,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.act import run_all
 from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.requests import ending_namespaces
 from ssa_operator.reconcile.idle_reports import deleting, report_existing_children
 from ssa_operator.reconcile.orphaning.rules import CHILDREN_STAY, orphan_patch
@@ -30,7 +31,6 @@ from ssa_operator.reconcile.phases import Phases
 from ssa_operator.reconcile.render_turns import let_renders_wait
 from ssa_operator.reconcile.status.events import children_orphaned
 from ssa_operator.reconcile.status.report import Report
-from ssa_operator.reconcile.turn import Turn
 
 ATTEMPTS = 3
 """How often a child is read in one reconcile if others change its owners meanwhile; the garbage collector does. How
@@ -38,31 +38,31 @@ often the status is written again if others change the parent.
 """
 
 
-async def leave_children(turn: Turn, phases: Phases) -> Report:
+async def leave_children(reconcile: Reconcile, phases: Phases) -> Report:
     """Remove the finalizer of a parent whose children stay, after the status and an Event have said so. Raises ApiError
     and CredentialsError.
     """
     let_renders_wait()
-    turn.cluster.recorder.emit(turn.parent.live, (children_orphaned(CHILDREN_STAY),))
-    turn.causes |= Cause.STATUS_OVERDUE  # there is no later time to write it
+    reconcile.cluster.recorder.emit(reconcile.parent.live, (children_orphaned(CHILDREN_STAY),))
+    reconcile.causes |= Cause.STATUS_OVERDUE  # there is no later time to write it
     try:
-        return await _report_children_stay(turn, phases)
+        return await _report_children_stay(reconcile, phases)
     finally:
-        await release_children(turn.cluster, turn.parent.live)
-        await save_parent_records(turn, ParentRecords())
+        await release_children(reconcile.cluster, reconcile.parent.live)
+        await save_parent_records(reconcile, ParentRecords())
 
 
-async def _report_children_stay(turn: Turn, phases: Phases) -> Report:
+async def _report_children_stay(reconcile: Reconcile, phases: Phases) -> Report:
     """The report, even if the garbage collector changes the parent meanwhile: it removes its own finalizer."""
     for _ in range(ATTEMPTS):
         try:
-            return await report_existing_children(turn, deleting(CHILDREN_STAY), phases)
+            return await report_existing_children(reconcile, deleting(CHILDREN_STAY), phases)
         except ApiError as error:
-            now = await read_again(turn.cluster, turn.parent) if error.conflict else None
+            now = await read_again(reconcile.cluster, reconcile.parent) if error.conflict else None
             if now is None:
                 raise
-        turn.take_parent(replace(turn.parent, live=now))
-    return await report_existing_children(turn, deleting(CHILDREN_STAY), phases)
+        reconcile.take_parent(replace(reconcile.parent, live=now))
+    return await report_existing_children(reconcile, deleting(CHILDREN_STAY), phases)
 
 
 async def release_children(

@@ -41,8 +41,8 @@ def owner_may_still_exist(case: ChildCase) -> Step | None:
     return case.waiting("waits: it isn't known yet whether the parent whose label it carries still exists")
 
 
-def _other_parent(observed: Observed, identity: Identity, live: LiveObject | None) -> str:
-    """The other parent that has the object, as the message names it; '' where none has. An object of a parent that no
+def _other_parent(observed: Observed, identity: Identity, live: LiveObject | None) -> str | None:
+    """The other parent that has the object, as the message names it; None where none has. An object of a parent that no
     longer exists can be adopted.
     """
     mine = observed.parent.uid
@@ -50,11 +50,11 @@ def _other_parent(observed: Observed, identity: Identity, live: LiveObject | Non
     if claimant != mine and claimant in observed.parents.existing:
         return str(observed.parents.existing[claimant])
     if live is None or live.parent_uid in ("", mine):
-        return ""
+        return None
     if (owner_of_label := observed.parents.find(live.parent_uid)) is not None:
         return str(owner_of_label)
     me = observed.parent.identity
     for owner in live.owner_references:
         if owner.controller and (owner.kind, owner.name) != (me.kind, me.name):
             return f"{owner.kind} {owner.name}"
-    return ""
+    return None

@@ -30,6 +30,7 @@ from ssa_operator.objects.manifest import may_own
 from ssa_operator.reconcile.apply_once import outcomes as once_outcomes
 from ssa_operator.reconcile.apply_once import rules as apply_once
 from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_records.lost_records import are_lost, record_texts, restored_notice, restoring_body
 from ssa_operator.reconcile.parent_records.rules import (
@@ -47,7 +48,6 @@ from ssa_operator.reconcile.parent_records.rules import (
 )
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.step import Action, FailureReason, Step
-from ssa_operator.reconcile.turn import Turn
 
 ATTEMPTS = 4
 """How often a reconcile sends a removal to a parent that others change meanwhile. After that, the next reconcile sends
@@ -55,39 +55,39 @@ it.
 """
 
 
-async def restore_parent_records(turn: Turn, now: float) -> None:
+async def restore_parent_records(reconcile: Reconcile, now: float) -> None:
     """Write the records again if another client removed all of them since the last reconcile. Raises ApiError."""
-    known, live = turn.state.records, turn.parent.live
+    known, live = reconcile.state.records, reconcile.parent.live
     if not are_lost(known, live):
         return
-    turn.take_parent(await _apply(turn.cluster, turn.parent, restoring_body(live, known)))
-    turn.state = replace(turn.state, records_notice=restored_notice(known, now))
+    reconcile.take_parent(await _apply(reconcile.cluster, reconcile.parent, restoring_body(live, known)))
+    reconcile.state = replace(reconcile.state, records_notice=restored_notice(known, now))
 
 
-async def take_unseen_records(turn: Turn) -> bool:
+async def take_unseen_records(reconcile: Reconcile) -> bool:
     """Go on with the parent as the API server has it, if it has records there. The watch of parents may be behind that
     of children, which another process records and applies: the last leader, or `ssa-operator apply`. Returns whether it
     has. Raises ApiError.
     """
-    live = await read_again(turn.cluster, turn.parent)
+    live = await read_again(reconcile.cluster, reconcile.parent)
     if live is None or not record_texts(live):
         return False
-    turn.take_parent(replace(turn.parent, live=live))
+    reconcile.take_parent(replace(reconcile.parent, live=live))
     return True
 
 
-async def save_parent_records(turn: Turn, records: ParentRecords) -> None:
+async def save_parent_records(reconcile: Reconcile, records: ParentRecords) -> None:
     """Write these records to the parent, unless it has them.
 
     Raises ApiError (`not_found` or `conflict` if the parent is gone, `conflict` if others keep changing it),
     and ParentRecordsError if they can't be recorded.
     """
-    if turn.records == records:
+    if reconcile.records == records:
         return
-    body = parent_records_body(turn.parent.live, records)
-    if not is_written(turn.parent.live, body):
-        turn.take_parent(await _apply(turn.cluster, turn.parent, body))
-    turn.take_parent(await _remove(turn.cluster, turn.parent, turn.records, records))
+    body = parent_records_body(reconcile.parent.live, records)
+    if not is_written(reconcile.parent.live, body):
+        reconcile.take_parent(await _apply(reconcile.cluster, reconcile.parent, body))
+    reconcile.take_parent(await _remove(reconcile.cluster, reconcile.parent, reconcile.records, records))
 
 
 async def _apply(cluster: ClusterAccess, parent: Parent, body: Mapping[str, Any]) -> Parent:
@@ -148,16 +148,16 @@ def _updated(parent: Parent, live: LiveObject) -> Parent:
     return replace(parent, live=live)
 
 
-async def record_before_apply(turn: Turn, plan: Plan) -> Plan:
+async def record_before_apply(reconcile: Reconcile, plan: Plan) -> Plan:
     """Record on the parent the facts that have to outlive the process, before anything is applied. The returned plan
     refuses the manifests that can't be recorded.
     """
     try:
-        await save_parent_records(turn, _records_of(plan))
+        await save_parent_records(reconcile, _records_of(plan))
     except (ApiError, ParentRecordsError) as error:
         if isinstance(error, ApiError) and not (error.forbidden or error.too_large):
             raise
-        return _without_unrecorded(plan, turn.parent, error)
+        return _without_unrecorded(plan, reconcile.parent, error)
     return plan
 
 
@@ -203,29 +203,29 @@ def _without_unrecorded(plan: Plan, parent: Parent, error: Exception) -> Plan:
     if plan.has_hooks:
         step = Step(action=Action.REFUSE, identity=parent.live.identity)
         steps.append(_refused(step, f"has hooks to finalize, and {reason}"))
-    held = f"{plan.hold_message} (after a restart, the operator decides again: {error})" if plan.hold_message else ""
+    held = f"{plan.hold_message} (after a restart, the operator decides again: {error})" if plan.hold_message else None
     return replace(plan, steps=tuple(steps), hold_message=held)
 
 
 async def record_once(
-    turn: Turn, records: ParentRecords, outcomes: tuple[Outcome, ...], now: float
+    reconcile: Reconcile, records: ParentRecords, outcomes: tuple[Outcome, ...], now: float
 ) -> tuple[Outcome, ...]:
     """Record on the parent the manifests that were applied once. A crash before that leads to another apply."""
-    live, before = turn.parent.live, turn.records
+    live, before = reconcile.parent.live, reconcile.records
     for outcome in outcomes:
-        if not once_outcomes.is_found(records, outcome) or await _exists(turn.cluster, outcome):
+        if not once_outcomes.is_found(records, outcome) or await _exists(reconcile.cluster, outcome):
             records = once_outcomes.record_outcome(records, outcome, live, now)
     if records.once_records != before.once_records:
-        turn.state = replace(turn.state, unrecorded_once=records.once_records)
+        reconcile.state = replace(reconcile.state, unrecorded_once=records.once_records)
         records = apply_once.trim_once_records(records, [outcome.step.identity for outcome in outcomes])
         try:
-            await save_parent_records(turn, replace(before, once_records=records.once_records))
+            await save_parent_records(reconcile, replace(before, once_records=records.once_records))
         except (ApiError, ParentRecordsError) as error:
             if isinstance(error, ApiError) and not (error.forbidden or error.too_large):
                 raise
             return tuple(once_outcomes.unrecorded_outcome(outcome, str(error)) for outcome in outcomes)
-    if turn.state.unrecorded_once:
-        turn.state = replace(turn.state, unrecorded_once={})
+    if reconcile.state.unrecorded_once:
+        reconcile.state = replace(reconcile.state, unrecorded_once={})
     return outcomes
 
 
@@ -248,7 +248,7 @@ async def _exists(cluster: ClusterAccess, outcome: Outcome) -> bool:
 
 
 async def trim_records(
-    turn: Turn,
+    reconcile: Reconcile,
     plan: Plan,
     outcomes: tuple[Outcome, ...],
     obsolete_values: frozenset[Identity],
@@ -257,13 +257,13 @@ async def trim_records(
     """Remove from the records the children that are gone, a prune that is no longer held, the objects whose generated
     values no Secret keeps any more, and the numbers of replicas that the new objects have.
     """
-    records, shown = turn.records, turn.cluster.children
+    records, shown = reconcile.records, reconcile.cluster.children
     if obsolete_replicas:
         left = {each: kept for each, kept in records.replicas.items() if each not in obsolete_replicas}
         records = replace(records, replicas=left)
     if obsolete_values:
         records = replace(records, kept_values=records.kept_values - obsolete_values)
-    if records.held_prune is not None and turn.state.renders.held_prune is None:
+    if records.held_prune is not None and reconcile.state.renders.held_prune is None:
         records = replace(records, held_prune=None)
     if records.inventory and plan.rendered.complete:
         rendered = {step.identity for step in plan.steps if step.action is not Action.PRUNE}
@@ -272,7 +272,7 @@ async def trim_records(
             identity
             for identity in records.inventory.keys() - rendered - children.unreadable.keys()
             if identity.group_kind in children.kinds
-            and not shown.is_awaited(identity, turn.uid)
+            and not shown.is_awaited(identity, reconcile.uid)
             and identity not in children.objects
         ]
         unrendered = records.inventory.keys() - rendered
@@ -281,11 +281,13 @@ async def trim_records(
     if records.applied is not None:
         pruned = {each.step.identity for each in outcomes if each.result is Result.PRUNED}
         deleted = {identity for identity in pruned if identity not in shown}
-        records = replace(records, applied=_what_was_applied(turn, plan, deleted, records.applied))
-    await save_parent_records(turn, records)
+        records = replace(records, applied=_what_was_applied(reconcile, plan, deleted, records.applied))
+    await save_parent_records(reconcile, records)
 
 
-def _what_was_applied(turn: Turn, plan: Plan, deleted: AbstractSet[Identity], before: AppliedRecord) -> AppliedRecord:
+def _what_was_applied(
+    reconcile: Reconcile, plan: Plan, deleted: AbstractSet[Identity], before: AppliedRecord
+) -> AppliedRecord:
     """The record without kinds of which there are no children any more, and with the template set of this reconcile if
     this is the first one that applied it completely: two operators would write theirs in turns. `deleted` are the
     children that this reconcile deleted.
@@ -294,7 +296,7 @@ def _what_was_applied(turn: Turn, plan: Plan, deleted: AbstractSet[Identity], be
     present |= {step.identity.group_kind for step in plan.steps if step.manifest is not None} | _waiting_kinds(plan)
     kinds = plan.observed.children.kinds
     absent = {kind for kind in before.kinds - present if kind in kinds and kinds[kind].shown}
-    templates = plan.rendered.digest if turn.newly_converged else before.templates
+    templates = plan.rendered.digest if reconcile.newly_converged else before.templates
     return AppliedRecord(kinds=before.kinds - absent, templates=templates)
 
 

@@ -237,14 +237,14 @@ def is_left_by_selector(parent: LiveObject, selector: str) -> bool:
     return parent.metadata.annotations.get(SELECTOR_ANNOTATION) == selector
 
 
-def unreadable_records_message(parent: LiveObject) -> str:
-    """Why records on a live parent can't be read, '' if all can.
+def unreadable_records_message(parent: LiveObject) -> str | None:
+    """Why records on a live parent can't be read, None if all can.
 
     Without its records, the operator would run again what is applied once, or forget children. So it does nothing.
     """
     problems = _decoded(parent).problems
     if not problems:
-        return ""
+        return None
     return (
         f"{problems}. A newer version of the operator wrote it, or another client changed it. Nothing is applied or "
         "deleted until that version runs again, or the annotation is corrected or removed"

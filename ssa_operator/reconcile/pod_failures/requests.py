@@ -90,11 +90,11 @@ async def _cause(live: LiveObject, reported: str, cluster: ClusterAccess, events
 
 
 async def _pods(live: LiveObject, cluster: ClusterAccess) -> Sequence[LiveObject]:
-    if not selector(live):
+    if (labels := selector(live)) is None:
         return ()
     try:
         resource = await cluster.children.resource(POD, "v1")
-        pods, _ = await cluster.client.list(resource, live.identity.namespace, selector(live))
+        pods, _ = await cluster.client.list(resource, live.identity.namespace, labels)
     except (ApiError, CredentialsError, UnknownKind) as error:
         log.debug("the pods of %s can't be listed: %s", live.identity, error)
         return ()

@@ -68,22 +68,22 @@ def pod_check(live: LiveObject, before: PodCheck | None, found: Readiness, monot
     return None
 
 
-def selector(live: LiveObject) -> str:
-    """The label selector of a workload's pods, '' if the workload has none, or one with expressions."""
+def selector(live: LiveObject) -> str | None:
+    """The label selector of a workload's pods, None if the workload has none, or one with expressions."""
     spec_selector: Any = (live.body.get("spec") or {}).get("selector") or {}
     labels = spec_selector.get("matchLabels")
     if spec_selector.get("matchExpressions") or not isinstance(labels, Mapping):
-        return ""
-    return ",".join(f"{name}={value}" for name, value in labels.items())
+        return None
+    return ",".join(f"{name}={value}" for name, value in labels.items()) or None
 
 
-def failure_cause(pods: Iterable[LiveObject], now: float) -> str:
-    """The failure of the first failed pod by name, '' without any."""
+def failure_cause(pods: Iterable[LiveObject], now: float) -> str | None:
+    """The failure of the first failed pod by name, None without any."""
     for pod in sorted(pods, key=lambda pod: pod.identity):
         found = readiness(pod.body, now)
         if found.state is ReadinessState.FAILED:
             return f"pod {pod.identity.name}: {found.message}"
-    return ""
+    return None
 
 
 def unready_pod(pods: Iterable[LiveObject], now: float) -> LiveObject | None:

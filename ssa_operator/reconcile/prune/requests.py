@@ -27,9 +27,9 @@ from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.cluster_view import Query
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.prune.outdated_view import is_outdated, is_outdated_but_for_records
-from ssa_operator.reconcile.turn import Turn
 
 
 @dataclass(slots=True)
@@ -55,15 +55,15 @@ class _AskedOnce:
 class ViewCheck:
     """Checks whether one reconcile's view of its parent, and of the objects that its templates look up, is current."""
 
-    def __init__(self, turn: Turn, plan: Plan) -> None:
-        self.turn = turn
+    def __init__(self, reconcile: Reconcile, plan: Plan) -> None:
+        self.reconcile = reconcile
         self.plan = plan
         # They don't refer back to this object: the cycle would keep the whole reconcile until a garbage collection.
         self._parent = _AskedOnce()
         self._everything = _AskedOnce()
 
-    async def why_outdated(self) -> str:
-        """Why the operator's view is outdated, so that it must not delete; '' if it is current. Raises ApiError."""
+    async def why_outdated(self) -> str | None:
+        """Why the operator's view is outdated, so that it must not delete; None if it is current. Raises ApiError."""
         return await self._everything.answer(self._why_parent_or_read)
 
     async def why_parent_outdated(self) -> str:
@@ -74,9 +74,9 @@ class ViewCheck:
         return await self.why_parent_outdated() or await self._why_read()
 
     async def _why_parent(self) -> str:
-        parent = self.turn.parent
+        parent = self.reconcile.parent
         identity = parent.live.identity
-        current = await self.turn.cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
+        current = await self.reconcile.cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
         if current is None:
             return f"{identity} is gone, and its watch is behind"
         rendered = self.plan.observed.parent
@@ -90,13 +90,15 @@ class ViewCheck:
         found = next((query for query, is_old in zip(asked, outdated, strict=True) if is_old), None)
         if found is None:
             return ""
-        name = "an object" if self.turn.state.secrets.name_objects else str(found)
+        name = "an object" if self.reconcile.state.secrets.name_objects else str(found)
         return f"{name} has changed since the templates read it"
 
     async def _is_outdated(self, query: Query) -> bool:
         """Whether the API server's answer differs from the one that the templates read."""
         if not isinstance(query, Reference):
-            return await self.turn.cluster.lookups.is_outdated(query, Dependent(self.turn.uid, Cause.TEMPLATE))
+            return await self.reconcile.cluster.lookups.is_outdated(
+                query, Dependent(self.reconcile.uid, Cause.TEMPLATE)
+            )
         answers = self._read_by_name.get(query, ())
         identities = {live.identity for live in answers} or self._possible_identities(query)
         current = await asyncio.gather(*(self._find(identity) for identity in identities))
@@ -104,7 +106,7 @@ class ViewCheck:
 
     def _possible_identities(self, reference: Reference) -> AbstractSet[Identity]:
         """The children that an unanswered `child` or `live` may have meant."""
-        children, namespace = self.plan.observed.children, self.turn.parent.live.identity.namespace
+        children, namespace = self.plan.observed.children, self.reconcile.parent.live.identity.namespace
         return self._planned_by_name.get(reference, frozenset()) | {
             Identity(*kind, namespace if state.namespaced else "", reference.name)
             for kind, state in children.kinds.items()
@@ -130,14 +132,14 @@ class ViewCheck:
     async def _find(self, identity: Identity) -> LiveObject | None:
         """The parent's child of that name as it is now. Raises ApiError."""
         try:
-            resource = await self.turn.cluster.children.resource(identity.group_kind)
+            resource = await self.reconcile.cluster.children.resource(identity.group_kind)
         except UnknownKind:
             return None
-        live = await self.turn.cluster.client.find(resource, identity.name, identity.namespace)
+        live = await self.reconcile.cluster.client.find(resource, identity.name, identity.namespace)
         return live if live is not None and self._is_child(live) else None
 
     def _is_child(self, live: LiveObject) -> bool:
-        return live.parent_uid == self.turn.uid
+        return live.parent_uid == self.reconcile.uid
 
 
 def _name(identity: Identity) -> Reference:

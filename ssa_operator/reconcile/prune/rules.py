@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from operator import attrgetter
 from typing import assert_never
 
 from msgspec import Struct
@@ -31,10 +32,10 @@ class PrunePlan(Struct, frozen=True, kw_only=True):
     """The steps of the objects that no template renders any more, and whether the prune is held or blocked."""
 
     steps: tuple[Step, ...]
-    hold_message: str = ""
-    """Why the objects are kept until a user confirms, '' if nothing is held."""
-    blocked: str = ""
-    """Why the objects are kept for now, '' if nothing blocks the prune."""
+    hold_message: str | None = None
+    """Why the objects are kept until a user confirms, None if nothing is held."""
+    blocked: str | None = None
+    """Why the objects are kept for now, None if nothing blocks the prune."""
     held_prune: HeldPrune | None = None
     """The record of the held prune that the parent has to keep."""
 
@@ -47,9 +48,9 @@ def plan_prune(
     """
     unwatched = _unwatched_steps(observed, planned)
     planned = planned | {step.identity for step in unwatched}
-    unrendered = [
-        live for live in sorted(observed.children.own, key=_by_identity) if _is_unrendered(observed, live, planned)
-    ]
+    # The label alone is no proof: Kubernetes copies a Service's labels to its EndpointSlices.
+    own = sorted(observed.children.own, key=attrgetter("identity"))
+    unrendered = [live for live in own if live.identity not in planned and is_prunable(observed, live)]
     deleting = [
         *_unlisted_steps(observed, steps),
         *unwatched,
@@ -68,7 +69,7 @@ def plan_prune(
     # A confirmation covers the whole prune. While a template can't be rendered, the prune may still want to delete
     # more, so its record stays.
     hold = hold if observed.confirmed or not rendered.complete else None
-    blocked = _why_blocked(observed, rendered, steps) if prunes else ""
+    blocked = _why_blocked(observed, rendered, steps) if prunes else None
     if blocked:
         kept = _keep(prunes, f"is no longer rendered; kept because {blocked}")
         return PrunePlan(steps=(*deleting, *kept), blocked=blocked, held_prune=hold)
@@ -118,18 +119,6 @@ def is_owned(live: LiveObject) -> bool:
     return any(owner.controller and owner.uid == live.parent_uid for owner in live.owner_references)
 
 
-def _by_identity(live: LiveObject) -> Identity:
-    return live.identity
-
-
-def _is_unrendered(observed: Observed, live: LiveObject, planned: AbstractSet[Identity]) -> bool:
-    """Whether no template renders an object that the operator created for this parent.
-
-    The label alone is no proof: Kubernetes copies a Service's labels to its EndpointSlices.
-    """
-    return live.identity not in planned and is_prunable(observed, live)
-
-
 def is_prunable(observed: Observed, live: LiveObject) -> bool:
     """Whether an apply of the operator gave the object its owner reference or recorded it. An object with
     `prune: "false"` has neither, and stays.
@@ -143,7 +132,7 @@ def _kept_steps(observed: Observed, planned: AbstractSet[Identity]) -> list[Step
     reason = "is no longer rendered, and stays"
     return [
         Step(action=Action.KEEP, identity=live.identity, live=live, reason=f"{reason}: {why}", why_kept=why)
-        for live in sorted(observed.children.own, key=_by_identity)
+        for live in sorted(observed.children.own, key=attrgetter("identity"))
         if live.identity not in planned and live.owned_fields() and (why := observed.why_kept(live.identity))
     ]
 
@@ -197,7 +186,7 @@ class _Successors:
 _NONE: frozenset[Identity] = frozenset()
 
 
-def _why_blocked(observed: Observed, rendered: Rendered, steps: Sequence[Step]) -> str:
+def _why_blocked(observed: Observed, rendered: Rendered, steps: Sequence[Step]) -> str | None:
     if not rendered.complete:
         return "a template failed" if rendered.problems else "a template waits"
     for step in steps:
@@ -211,7 +200,7 @@ def _why_blocked(observed: Observed, rendered: Rendered, steps: Sequence[Step]) 
     for kind, state in observed.children.kinds.items():
         if not state.synced:
             return f"the watch of {kind} is not synced"
-    return ""
+    return None
 
 
 def _must_be_held(

@@ -77,7 +77,7 @@ class ImmutableChange(Struct, frozen=True, kw_only=True):
     """The schema of the object's CRD, None without one."""
     field: str
     """The path of the immutable field."""
-    note: str = ""
+    note: str | None = None
     """What the message says of other managers."""
 
     @property
@@ -91,7 +91,7 @@ class ImmutableChange(Struct, frozen=True, kw_only=True):
 
 
 def immutable_change(
-    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess, note: str = ""
+    step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess, note: str | None = None
 ) -> ImmutableChange | None:
     """The immutable field that a refused apply changed, None if it was refused for another reason. `note` is what the
     message says of other managers.

@@ -133,8 +133,8 @@ def _identity_of(owner: Mapping[str, Any]) -> Identity:
     return Identity(split_api_version(owner["apiVersion"])[0], owner["kind"], "", owner["name"])
 
 
-def reason_to_keep(manifest: Manifest, live: LiveObject) -> str:
-    """Why the operator may not delete and recreate an object, '' if it may."""
+def reason_to_keep(manifest: Manifest, live: LiveObject) -> str | None:
+    """Why the operator may not delete and recreate an object, None if it may."""
     parent_uid = manifest.body["metadata"]["labels"][PARENT_UID_LABEL]
     if live.parent_uid != parent_uid:
         return f"it was not created for this parent; {_deletion_advice(live.identity)}, or choose another name"
@@ -150,7 +150,7 @@ def reason_to_keep(manifest: Manifest, live: LiveObject) -> str:
                 "its volumes would be deleted with it (persistentVolumeClaimRetentionPolicy.whenDeleted is Delete); "
                 f"set {ANNOTATION} to Orphan, or whenDeleted to Retain"
             )
-    return _generated_values_at_risk(manifest, live) if manifest.document.has_generated_values else ""
+    return _generated_values_at_risk(manifest, live) if manifest.document.has_generated_values else None
 
 
 def _deletion_advice(identity: Identity) -> str:
@@ -171,8 +171,8 @@ def propagation(manifest: Manifest) -> Recreate:
     return Recreate.BACKGROUND if needless else asked
 
 
-def _generated_values_at_risk(manifest: Manifest, live: LiveObject) -> str:
-    """Why the generated values of an object could be lost if it was deleted, '' if the new object surely gets them.
+def _generated_values_at_risk(manifest: Manifest, live: LiveObject) -> str | None:
+    """Why the generated values of an object could be lost if it was deleted, None if the new object surely gets them.
 
     During a slow deletion others may still write the object, while its record (generated_values) has the earlier
     values.
@@ -189,7 +189,7 @@ def _generated_values_at_risk(manifest: Manifest, live: LiveObject) -> str:
             "its generated values could be lost while its containers end; restore the field, keep them in a Secret, or "
             "delete the object yourself: then new values are generated"
         )
-    return ""
+    return None
 
 
 # The dry run of the new manifest.

@@ -109,10 +109,10 @@ def _without(value: Any, path: FieldPath) -> Any:
     return {**others, first: below} if below else others
 
 
-def refusal_notice(known: KnownRefusal | None, manifest: Manifest | None, live: LiveObject | None) -> str:
-    """The status's addition to the readiness of the object, '' if there is none."""
+def refusal_notice(known: KnownRefusal | None, manifest: Manifest | None, live: LiveObject | None) -> str | None:
+    """The status's addition to the readiness of the object, None if there is none."""
     if known is None or manifest is None or live is None:
-        return ""
+        return None
     if known.admission:
         return known.admission
     body = IndexedBody(live.body)

@@ -57,31 +57,31 @@ from ssa_operator.schema.crd_schema import object_schema
 
 async def answer_refusal(
     step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess
-) -> Step | Outcome | str:
+) -> Step | Outcome | str | None:
     """The step to apply instead, or the outcome, where the manifest is not at fault. Otherwise what the message about
-    the refusal says of other managers; '' for nothing. Raises ApiError and CredentialsError.
+    the refusal says of other managers; None for nothing. Raises ApiError and CredentialsError.
     """
     live = step.live
     if live is None or live.deleting or step.history.refusal_answered:
-        return ""
+        return None
     if error.denied_by_policy:
         return await _answer_denial(step, manifest, resource, error, cluster)
     if not error.invalid or error.denied:
-        return ""
+        return None
     crd = cluster.crds.get(resource.name)
     schema = object_schema(crd, resource.version) if crd is not None else None
     refused = read_refusal(manifest, live, refusals_of(error), schema, cluster.former_managers)
     if refused is None:
-        return ""
+        return None
     trials = _Trials(refused=refused, resource=resource, schema=schema, cluster=cluster)
     nearby = find_candidates(refused, None)
     if not (refused.immutable or nearby.candidates or nearby.of_others):
-        return ""
+        return None
     fresh, valid = await trials.fresh()
     if refused.immutable and changes_nothing_immutable(refused, fresh):
         return _blame_admission(step, refused, fresh, error)
     if not valid:
-        return ""  # the message about the first refusal says why
+        return None  # the message about the first refusal says why
     findings = find_candidates(refused, fresh)
     chosen = await trials.choose(findings.candidates)
     return others_message(findings.named, refused.former) if chosen is None else await _carry_out(step, trials, *chosen)

@@ -361,9 +361,9 @@ def drop_message(dropped: Sequence[Candidate]) -> str:
     return "; ".join([*shown, *([f"and {more} more"] if more > 0 else [])])
 
 
-def others_message(of_others: Sequence[Candidate], former: AbstractSet[str]) -> str:
-    """Which fields of other managers the API server refuses together with the manifest, and what ends that; '' without
-    any.
+def others_message(of_others: Sequence[Candidate], former: AbstractSet[str]) -> str | None:
+    """Which fields of other managers the API server refuses together with the manifest, and what ends that.
+    None without any.
     """
     shown = []
     for each in of_others[:LISTED]:
@@ -371,7 +371,7 @@ def others_message(of_others: Sequence[Candidate], former: AbstractSet[str]) -> 
         since = f" at {owner.time}" if owner.time else ""
         shown.append(f"{field_shown(each.steps)} is of {owner}, written{since}")
     if not shown:
-        return ""
+        return None
     fields = [each for each in of_others[:LISTED] if each.steps[-1].startswith("f:")]
     owners = [owner for each in fields for owner in each.owners if not gives_up(owner, former)]
     managers = ", ".join(dict.fromkeys(owner.manager for owner in owners))

@@ -30,6 +30,7 @@ from ssa_operator.objects.compression import Examples
 from ssa_operator.reconcile.act import run_all
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import Stage, stage
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.parent_state import KindInputs, RepeatableResync, ResyncInputs
@@ -40,7 +41,6 @@ from ssa_operator.reconcile.resync.unchanged import is_same_apply
 from ssa_operator.reconcile.settings import ApplyMode
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.step import Action
-from ssa_operator.reconcile.turn import Turn
 
 
 class Repeater:
@@ -51,24 +51,24 @@ class Repeater:
         self._examples: Examples = {}
         self._clock = clock
 
-    def inputs(self, turn: Turn) -> ResyncInputs | None:
+    def inputs(self, reconcile: Reconcile) -> ResyncInputs | None:
         """All inputs of a resync but time, None if this reconcile is no resync."""
-        if turn.settings.apply is not ApplyMode.ALWAYS or turn.causes != Cause.RESYNC:
+        if reconcile.cluster.settings.apply is not ApplyMode.ALWAYS or reconcile.causes != Cause.RESYNC:
             return None
         children, lookups = self._cluster.children, self._cluster.lookups
-        own = children.by_parent(turn.uid)
+        own = children.by_parent(reconcile.uid)
         kinds = {live.identity.group_kind for live in own}
-        status_kinds = filter(self._cluster.reports_status, kinds | lookups.kinds_of(turn.uid))
+        status_kinds = filter(self._cluster.reports_status, kinds | lookups.kinds_of(reconcile.uid))
         kind_inputs = KindInputs(
-            watches=children.watch_states(turn.uid),
+            watches=children.watch_states(reconcile.uid),
             status_kinds=frozenset(status_kinds),
             kubernetes_version=lookups.served.kubernetes_version,
         )
-        return ResyncInputs(parent=turn.parent, children=own, kinds=_shared(kind_inputs))
+        return ResyncInputs(parent=reconcile.parent, children=own, kinds=_shared(kind_inputs))
 
     def repeatable(
         self,
-        turn: Turn,
+        reconcile: Reconcile,
         inputs: ResyncInputs | None,
         plan: Plan,
         outcomes: Sequence[Outcome],
@@ -77,44 +77,44 @@ class Repeater:
         """What the next resync may repeat, after a reconcile that began with these inputs."""
         if inputs is None or not report.complete or report.retryable or report.notice:
             return None
-        status = turn.state.status
-        if status.deferred is not None or status.conflict is not None or turn.state.unrecorded_once:
+        status = reconcile.state.status
+        if status.deferred is not None or status.conflict is not None or reconcile.state.unrecorded_once:
             return None
-        if not self._are_current(turn, inputs):
+        if not self._are_current(reconcile, inputs):
             return None
-        applies = repeatable_applies(plan, outcomes, turn.state.children, self._examples)
-        until = self._clock.monotonic() + ANSWER_LIFETIME if turn.read_as_account else None
+        applies = repeatable_applies(plan, outcomes, reconcile.state.children, self._examples)
+        until = self._clock.monotonic() + ANSWER_LIFETIME if reconcile.read_as_account else None
         return None if applies is None else RepeatableResync(inputs=inputs, applies=applies, until=until)
 
-    async def repeat(self, turn: Turn) -> bool:
+    async def repeat(self, reconcile: Reconcile) -> bool:
         """Repeat the applies of the last resync, if none of its inputs has changed. Returns whether the applies changed
         nothing; if it returns False, a render has to follow. Raises ApiError if the API server is too busy.
         """
-        known, report = turn.state.repeatable, turn.state.status.report
+        known, report = reconcile.state.repeatable, reconcile.state.status.report
         if known is None or report is None or _is_due(report.again_at, self._clock.now()):
             return False
         if _is_due(earliest(known.until, report.due), self._clock.monotonic()):
             return False
-        if not self._are_current(turn, known.inputs):
+        if not self._are_current(reconcile, known.inputs):
             return False
         with stage(Stage.ACT):
-            results = await run_all(self._repeat(turn, each) for each in known.applies)
-        if turn.throttled is not None and not turn.repeated:
-            raise turn.throttled
-        if turn.repeated and Result.FAILED not in results:
+            results = await run_all(self._repeat(reconcile, each) for each in known.applies)
+        if reconcile.throttled is not None and not reconcile.repeated:
+            raise reconcile.throttled
+        if reconcile.repeated and Result.FAILED not in results:
             # Every manifest is applied, so that the render that follows applies only what it changes.
-            turn.causes = Cause.CHILD
-        return all(result is Result.UNCHANGED for result in results) and not turn.repeated
+            reconcile.causes = Cause.CHILD
+        return all(result is Result.UNCHANGED for result in results) and not reconcile.repeated
 
-    def _are_current(self, turn: Turn, inputs: ResyncInputs) -> bool:
+    def _are_current(self, reconcile: Reconcile, inputs: ResyncInputs) -> bool:
         """Whether all inputs of a resync still equal `inputs`."""
-        return self.inputs(turn) == inputs and self._cluster.lookups.is_current(turn.uid)
+        return self.inputs(reconcile) == inputs and self._cluster.lookups.is_current(reconcile.uid)
 
-    async def _repeat(self, turn: Turn, apply: RepeatableApply) -> Result:
+    async def _repeat(self, reconcile: Reconcile, apply: RepeatableApply) -> Result:
         """Repeat one apply. What the process has to learn from the answer goes to the turn."""
-        cluster, identity = turn.cluster, apply.identity
+        cluster, identity = reconcile.cluster, apply.identity
         before = cluster.children.get(identity)
-        if before is None or turn.parent.leaves:
+        if before is None or reconcile.parent.leaves:
             return Result.FAILED
         try:
             resource = await cluster.children.resource(identity.group_kind, apply.version)
@@ -124,7 +124,7 @@ class Repeater:
                     identity.namespace,
                     identity.name,
                     apply.encoded,
-                    calls.ApplyOptions(secret=turn.state.secrets.of(identity)),
+                    calls.ApplyOptions(secret=reconcile.state.secrets.of(identity)),
                 )
                 if applied.live.resource_version == before.resource_version and not applied.warnings:
                     return Result.UNCHANGED
@@ -132,21 +132,21 @@ class Repeater:
                 applied = replace(applied, live=cluster.written(applied.live, changed=not same))
         except (ApiError, CredentialsError, UnknownKind, ValueError) as error:
             if isinstance(error, ApiError) and error.throttled:
-                turn.throttled = error
+                reconcile.throttled = error
             # The render that follows sends it again, and reports the failure.
             return Result.FAILED
-        self._record(turn, apply, applied)
+        self._record(reconcile, apply, applied)
         result = Result.CREATED if applied.created else Result.UNCHANGED if same else Result.CONFIGURED
-        turn.repeated[identity] = (result, applied.warnings)
+        reconcile.repeated[identity] = (result, applied.warnings)
         return result
 
-    def _record(self, turn: Turn, apply: RepeatableApply, applied: Applied) -> None:
+    def _record(self, reconcile: Reconcile, apply: RepeatableApply, applied: Applied) -> None:
         """Record what an apply left behind, as after any other apply."""
-        history, identity, live = turn.state.children, apply.identity, applied.live
+        history, identity, live = reconcile.state.children, apply.identity, applied.live
         records = history[ApplyRecords].by_child
         record = replace(records[identity], applied=live)
         history = history.remember(ApplyRecords({**records, identity: record}))
-        turn.state = replace(turn.state, children=history)
+        reconcile.state = replace(reconcile.state, children=history)
 
 
 def _is_due(moment: float | None, now: float) -> bool:
@@ -159,11 +159,11 @@ def _shared(inputs: KindInputs) -> KindInputs:
     return inputs
 
 
-def with_repeated(outcomes: Sequence[Outcome], turn: Turn) -> tuple[Outcome, ...]:
+def with_repeated(outcomes: Sequence[Outcome], reconcile: Reconcile) -> tuple[Outcome, ...]:
     """The outcomes of a reconcile, with what its repeated applies changed before its render."""
     return tuple(
-        _with_repeated(outcome, *turn.repeated[outcome.step.identity])
-        if outcome.step.identity in turn.repeated and outcome.result is Result.UNCHANGED
+        _with_repeated(outcome, *reconcile.repeated[outcome.step.identity])
+        if outcome.step.identity in reconcile.repeated and outcome.result is Result.UNCHANGED
         else outcome
         for outcome in outcomes
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from ssa_operator.informers.children import ChildInformers
+from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.informers.parents import Parent
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_codec import NOTHING

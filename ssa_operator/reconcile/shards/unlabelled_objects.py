@@ -12,13 +12,12 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from ssa_operator.informers.children import ChildInformers
-from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import UnknownKind
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.cluster_access import ClusterAccess
 
 
 class UnlabelledObjects(Struct, frozen=True):
@@ -44,14 +43,14 @@ class UnlabelledObjects(Struct, frozen=True):
 NO_OBJECTS = UnlabelledObjects()
 
 
-async def get_unlabelled(
-    versions: Mapping[Identity, str | None], client: Client, children: ChildInformers
-) -> UnlabelledObjects:
-    """Read the objects that no informer holds, each in its version (None: the preferred one)."""
-    unwatched = [identity for identity in versions if identity not in children]
+async def get_unlabelled(cluster: ClusterAccess, versions: Mapping[Identity, str | None]) -> UnlabelledObjects:
+    """The objects of these names that exist without the operator's label, so that no informer holds them. They are read
+    as the parent's account, in these versions (None: the preferred one).
+    """
+    unwatched = [identity for identity in versions if identity not in cluster.children]
     if not unwatched:
         return NO_OBJECTS
-    answers = await asyncio.gather(*(_get(each, versions[each], client, children) for each in unwatched))
+    answers = await asyncio.gather(*(_get(cluster, each, versions[each]) for each in unwatched))
     by_identity = dict(zip(unwatched, answers, strict=True))
     return UnlabelledObjects(
         {identity: answer for identity, answer in by_identity.items() if isinstance(answer, LiveObject)},
@@ -61,11 +60,11 @@ async def get_unlabelled(
 
 
 async def _get(
-    identity: Identity, version: str | None, client: Client, children: ChildInformers
+    cluster: ClusterAccess, identity: Identity, version: str | None
 ) -> LiveObject | UnknownKind | CredentialsError | ApiError | None:
     """The object, None without one, or why it can't be read."""
     try:
-        resource = await children.resource(identity.group_kind, version)
-        return await client.find(resource, identity.name, identity.namespace)
+        resource = await cluster.children.resource(identity.group_kind, version)
+        return await cluster.client.find(resource, identity.name, identity.namespace)
     except (UnknownKind, CredentialsError, ApiError) as error:
         return error

@@ -162,8 +162,8 @@ _EXTRA: Mapping[str, str] = {
 }
 
 
-def _fault(item: Any, before: Mapping[str, Any]) -> str:
-    """Why a condition is dropped, '' if it is valid. The text contains no value."""
+def _fault(item: Any, before: Mapping[str, Any]) -> str | None:
+    """Why a condition is dropped, None if it is valid. The text contains no value."""
     if not isinstance(item, Mapping):
         return "a condition must be a mapping with type, status, reason and message"
     kind, status, reason = item.get("type"), item.get("status"), item.get("reason")
@@ -182,7 +182,7 @@ def _fault(item: Any, before: Mapping[str, Any]) -> str:
     message = item.get("message")
     if message is not None and not isinstance(message, str):
         return "message must be a text"
-    return ""
+    return None
 
 
 def _condition(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -147,19 +147,19 @@ def roots_first(children: Sequence[ChildStatus], outcomes: Sequence[Outcome]) ->
 
 
 def _waiting_text(step: Step, children: Mapping[Identity, ChildStatus]) -> str:
-    causes: dict[Question, str] = dict(step.order.missing)
+    causes: dict[Question, str | None] = dict(step.order.missing)
     for edge in step.order.after:
         if edge.target in children:
             causes[edge.use.query] = _cause(children[edge.target])
     parts = []
     for awaited in step.order.awaited:
-        cause = causes.get(awaited.query, "")
+        cause = causes.get(awaited.query)
         parts.append(f"{awaited} ({bounded(cause, CAUSE_LIMIT)})" if cause else str(awaited))
     return "waiting for " + " and ".join(parts)
 
 
-def _cause(child: ChildStatus) -> str:
-    """Why a child isn't ready, in the message of a child that waits for it; '' if the reason adds nothing."""
+def _cause(child: ChildStatus) -> str | None:
+    """Why a child isn't ready, in the message of a child that waits for it; None if the reason adds nothing."""
     message = child.readiness.message
     match child.readiness.state:
         case ReadinessState.FAILED:
@@ -171,4 +171,4 @@ def _cause(child: ChildStatus) -> str:
         case ReadinessState.IN_PROGRESS:
             return message
         case ReadinessState.CURRENT | ReadinessState.NOT_FOUND:
-            return ""
+            return None

@@ -64,8 +64,8 @@ def events(before: Report | None, parent: LiveObject, report: Report, *, shown: 
     also reports what the parent waits for.
     """
     emitted = [*_change_events(report.outcomes), *_warning_events(report.outcomes)]
-    for outcome in newly_kept(before, report):
-        note = f"{outcome.step.identity}: {kept_text(outcome.step.why_kept)}"
+    for outcome, why in newly_kept(before, report):
+        note = f"{outcome.step.identity}: {kept_text(why)}"
         emitted.append(Event(reason="ChildKept", action="Reconcile", note=note, warning=True, about=_about(outcome)))
     earlier = before.verdict if before is not None else reported_verdict(parent)
     verdict = _verdict_event(earlier, report.verdict, shown=shown)
@@ -80,16 +80,18 @@ def events(before: Report | None, parent: LiveObject, report: Report, *, shown: 
     return tuple(emitted)
 
 
-def newly_kept(before: Report | None, report: Report) -> list[Outcome]:
-    """The children that the parent never deletes because it lives in them, without those that the last report already
-    had as such. The first reconcile of a process has those that it changed.
+def newly_kept(before: Report | None, report: Report) -> list[tuple[Outcome, str]]:
+    """The children that the parent never deletes because it lives in them, each with the reason, without those that
+    the last report already had as such. The first reconcile of a process has those that it changed.
     """
     known = {outcome.step.identity for outcome in before.outcomes if outcome.step.why_kept} if before else set()
     changed = (Result.CREATED, Result.CONFIGURED)
     return [
-        outcome
+        (outcome, why)
         for outcome in report.outcomes
-        if outcome.step.why_kept and outcome.step.identity not in known and (before or outcome.result in changed)
+        if (why := outcome.step.why_kept)
+        and outcome.step.identity not in known
+        and (before or outcome.result in changed)
     ]
 
 

@@ -60,12 +60,12 @@ class Report(Struct, frozen=True, kw_only=True):
     due: float | None = None
     """The same because of the process's memory, in seconds on its monotonic clock."""
 
-    notice: str = ""
-    """The message of a status conflict, '' if no other client writes the status."""
-    records_notice: str = ""
-    """The message of records that another client removed, '' if none were."""
-    feedback_loop: str = ""
-    """The message of the children that change each time they are applied, '' if there are none."""
+    notice: str | None = None
+    """The message of a status conflict, None if no other client writes the status."""
+    records_notice: str | None = None
+    """The message of records that another client removed, None if none were."""
+    feedback_loop: str | None = None
+    """The message of the children that change each time they are applied, None if there are none."""
     suspended: bool = False
     """Whether the parent is suspended."""
     author_status: AuthorStatus = field(default_factory=AuthorStatus)
@@ -82,7 +82,7 @@ def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own
     problems = tuple(dict.fromkeys((*plan.rendered.problems, *own.problems)))
     verdict = make_verdict(plan, problems, outcomes, children)
     loops = dict.fromkeys(outcome.step.history.feedback_loop for outcome in outcomes)
-    feedback_loop = sentence([loop for loop in loops if loop])
+    feedback_loop = sentence([loop for loop in loops if loop]) or None
     if feedback_loop:
         verdict = replace(verdict, message=bounded(f"{verdict.message}; {feedback_loop}", MESSAGE_LIMIT))
     if refused := sentence(_refusal_notices(outcomes)):
@@ -166,7 +166,7 @@ def with_message(report: Report, message: str) -> Report:
     )
 
 
-def with_notice(report: Report, notice: str) -> Report:
+def with_notice(report: Report, notice: str | None) -> Report:
     """The report with the message of a status conflict."""
     if not notice:
         return report
@@ -178,8 +178,8 @@ def with_records_notice(report: Report, notice: str) -> Report:
     return replace(_with_addition(report, notice), records_notice=notice)
 
 
-def with_crd_refusal(report: Report, refusal: str) -> Report:
-    """The report that says why the CRD of the parent is not the one of `--install-crds`; '' if it is."""
+def with_crd_refusal(report: Report, refusal: str | None) -> Report:
+    """The report that says why the CRD of the parent is not the one of `--install-crds`, if it is not."""
     return _with_addition(report, f"its CRD is not applied: {refusal}") if refusal else report
 
 

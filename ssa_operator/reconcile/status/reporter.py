@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ssa_operator.informers.informer import SYNC_DEADLINE
 from ssa_operator.kube.clock import Clock
 from ssa_operator.objects.render_result import Rendered, StatusFields
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.plan import Plan, render_history_after
@@ -26,7 +27,6 @@ from ssa_operator.reconcile.status.events import reported_verdict
 from ssa_operator.reconcile.status.report import Report, due_at
 from ssa_operator.reconcile.status.requests import Publisher
 from ssa_operator.reconcile.status.verdict import ReadyReason, Verdict
-from ssa_operator.reconcile.turn import Turn
 
 GUESS_PAUSE = 1.0
 """Seconds after which a parent is reconciled again if a child waited only because an expression takes long."""
@@ -46,61 +46,63 @@ class Reporter:
         self._monotonic = clock.monotonic
 
     async def report(
-        self, turn: Turn, plan: Plan, rendered: Rendered, outcomes: Sequence[Outcome], make: MakeReport
+        self, reconcile: Reconcile, plan: Plan, rendered: Rendered, outcomes: Sequence[Outcome], make: MakeReport
     ) -> Report:
         """The report after a plan was carried out. `rendered` is the whole render. Raises Postponed."""
-        with self.status_may_follow(turn, make):
-            report = await self.with_status_fields(turn, rendered, outcomes, make)
-        await turn.steps.rest()
-        renders = render_history_after(plan, turn.state.renders, complete=report.complete)
-        turn.newly_converged = (
-            renders.applied_digest is not None and renders.applied_digest != turn.state.renders.applied_digest
+        with self.status_may_follow(reconcile, make):
+            report = await self.with_status_fields(reconcile, rendered, outcomes, make)
+        await reconcile.steps.rest()
+        renders = render_history_after(plan, reconcile.state.renders, complete=report.complete)
+        reconcile.newly_converged = (
+            renders.applied_digest is not None and renders.applied_digest != reconcile.state.renders.applied_digest
         )
         # Only a reconcile that comes to its end fulfils `reconcile-at`.
-        turn.state = replace(turn.state, renders=renders, reconcile_at=plan.observed.reconcile_at)
+        reconcile.state = replace(reconcile.state, renders=renders, reconcile_at=plan.observed.reconcile_at)
         return report
 
     async def with_status_fields(
-        self, turn: Turn, rendered: Rendered, outcomes: Iterable[Outcome], make: MakeReport
+        self, reconcile: Reconcile, rendered: Rendered, outcomes: Iterable[Outcome], make: MakeReport
     ) -> Report:
         """The report with the fields of the author's status template. Raises Postponed."""
         children = [outcome.live for outcome in outcomes if outcome.live is not None]
-        own = await self._renderer.render_status(turn, children, rendered.ready_when)
-        await turn.steps.rest()
-        report = await self._renderer.judged(turn, lambda: make(own))
+        own = await self._renderer.render_status(reconcile, children, rendered.ready_when)
+        await reconcile.steps.rest()
+        report = await self._renderer.judged(reconcile, lambda: make(own))
         return with_left_out(report, own.left_out)
 
     @contextmanager
-    def status_may_follow(self, turn: Turn, make: MakeReport) -> Iterator[None]:
+    def status_may_follow(self, reconcile: Reconcile, make: MakeReport) -> Iterator[None]:
         """If the block can't wait for the thread, emit the Events of what was done. The reconcile that follows has the
         verdict, and writes the status. It begins as this one did: what follows from a whole reconcile is not learned.
         """
         try:
             yield
         except Postponed:
-            status, live = turn.state.status, turn.parent.live
+            status, live = reconcile.state.status, reconcile.parent.live
             verdict = status.report.verdict if status.report is not None else reported_verdict(live)
-            turn.acted = replace(make(StatusFields()), verdict=verdict or _STATUS_FOLLOWS)
-            self._publisher.emit_events(turn, turn.acted)
-            turn.state = replace(turn.state, status=status)
+            reconcile.acted = replace(make(StatusFields()), verdict=verdict or _STATUS_FOLLOWS)
+            self._publisher.emit_events(reconcile, reconcile.acted)
+            reconcile.state = replace(reconcile.state, status=status)
             raise
 
-    def scheduled(self, turn: Turn, observed: Observed, outcomes: Sequence[Outcome], report: Report) -> Report:
+    def scheduled(
+        self, reconcile: Reconcile, observed: Observed, outcomes: Sequence[Outcome], report: Report
+    ) -> Report:
         """The report with the time of the next reconcile: when a promise needs one, or when another shard's parent may
         have released an object.
         """
         now = self._monotonic()
-        report = self.after_sync(turn, observed, report)
-        if turn.guessed:
+        report = self.after_sync(reconcile, observed, report)
+        if reconcile.guessed:
             report = due_at(report, now + GUESS_PAUSE)
         if any(outcome.step.owner_in_other_shard for outcome in outcomes):
             report = due_at(report, now + REMEMBERED_SECONDS)
         return report
 
-    def after_sync(self, turn: Turn, observed: Observed, report: Report) -> Report:
+    def after_sync(self, reconcile: Reconcile, observed: Observed, report: Report) -> Report:
         """The report with the time when a promise needs the next reconcile, or one that follows if an informer has not
         synced, because its sync may come too early to requeue the parent.
         """
         if any(not kind.synced and not kind.problem for kind in observed.children.kinds.values()):
             report = due_at(report, observed.monotonic + SYNC_DEADLINE)
-        return due_at(report, turn.state.children.due_at(self._monotonic()))
+        return due_at(report, reconcile.state.children.due_at(self._monotonic()))

@@ -33,6 +33,7 @@ from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.status_diff import differs
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import Stage, stage
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.field_conflicts.memory import Conflicts
 from ssa_operator.reconcile.follow_ups.memory import FollowUps
 from ssa_operator.reconcile.impersonation.reviews import ANSWER_LIFETIME
@@ -52,7 +53,6 @@ from ssa_operator.reconcile.status.report import (
 from ssa_operator.reconcile.status.status_conflicts import conflict_message
 from ssa_operator.reconcile.status.status_history import after_match, after_write, next_status_at, observe_status
 from ssa_operator.reconcile.status.truncated_status import fitting, truncate
-from ssa_operator.reconcile.turn import Turn
 from ssa_operator.schema.crd_schema import MISFIT, declared
 
 log = logging.getLogger("ssa_operator")
@@ -76,87 +76,93 @@ class Publisher:
         self._logged: set[tuple[str, str, str, str]] = set()
         """The dropped fields that are logged already: folder, digest, template line and reason."""
 
-    async def publish(self, turn: Turn, report: Report) -> Report:
+    async def publish(self, reconcile: Reconcile, report: Report) -> Report:
         """Emit Events and write the status. Where other parents wait, the status may be left to `write_status`. Raises
         ApiError if the status can't be written.
         """
-        turn.publishing = True
-        await turn.steps.rest()
-        report = with_crd_refusal(self._with_notice_of_lost_records(turn, report), turn.parent.crd_refusal)
+        reconcile.publishing = True
+        await reconcile.steps.rest()
+        report = with_crd_refusal(self._with_notice_of_lost_records(reconcile, report), reconcile.parent.crd_refusal)
         failed = any(outcome.result is Result.FAILED for outcome in report.outcomes)
-        if turn.lacks_permission or (failed and turn.cluster.account):
+        if reconcile.lacks_permission or (failed and reconcile.cluster.account):
             # The account may lack a permission, and no event shows that somebody grants it.
             report = due_at(report, self._monotonic() + ANSWER_LIFETIME)
-        if turn.state.children[FollowUps].at_once:
+        if reconcile.state.children[FollowUps].at_once:
             # The next reconcile follows at once. It knows more, and writes the status.
-            self.emit_events(turn, report)
+            self.emit_events(reconcile, report)
             return report
         # The status waits for parents that are at least as urgent, until it is overdue.
-        later = Cause.STATUS_OVERDUE not in turn.causes and self._others_wait(turn.causes | Cause.TEMPLATE, turn.key)
+        later = Cause.STATUS_OVERDUE not in reconcile.causes and self._others_wait(
+            reconcile.causes | Cause.TEMPLATE, reconcile.key
+        )
         with stage(Stage.PUBLISH):
-            return await self.publish_as_it_is(turn, report, later=later)
+            return await self.publish_as_it_is(reconcile, report, later=later)
 
-    def _with_notice_of_lost_records(self, turn: Turn, report: Report) -> Report:
+    def _with_notice_of_lost_records(self, reconcile: Reconcile, report: Report) -> Report:
         """The report that names a loss of records for a while."""
-        notice = turn.state.records_notice
+        notice = reconcile.state.records_notice
         if notice is NO_NOTICE:
             return report
         if self._monotonic() >= notice.until:
-            turn.state = replace(turn.state, records_notice=NO_NOTICE)
+            reconcile.state = replace(reconcile.state, records_notice=NO_NOTICE)
             return report
         return due_at(with_records_notice(report, notice.message), notice.until)
 
-    async def publish_as_it_is(self, turn: Turn, report: Report, *, later: bool) -> Report:
+    async def publish_as_it_is(self, reconcile: Reconcile, report: Report, *, later: bool) -> Report:
         """Emit Events and write the status, or with `later` leave the status to `write_status`. Raises ApiError if the
         status can't be written.
         """
-        parent, now = turn.parent, self._monotonic()
-        history = observe_status(turn.state.status, parent.live, now, turn.settings.conflict_policy)
+        parent, now = reconcile.parent, self._monotonic()
+        history = observe_status(reconcile.state.status, parent.live, now, reconcile.cluster.settings.conflict_policy)
         report = with_notice(report, conflict_message(history.conflict))
-        turn.state = replace(turn.state, status=history)
-        self.emit_events(turn, report)
+        reconcile.state = replace(reconcile.state, status=history)
+        self.emit_events(reconcile, report)
         status = declared(report.status, parent.status_schema)
         if report.author_status.dropped or status != report.status:
-            self._log_dropped(turn, report)
+            self._log_dropped(reconcile, report)
         if status is not MISFIT:
             status = fitting(status, history.truncation, parent.live, self._now())
         if status is MISFIT or not (parent.writes_status and differs(parent.live, status)):
-            turn.state = replace(turn.state, status=after_match(turn.state.status, now))
+            reconcile.state = replace(reconcile.state, status=after_match(reconcile.state.status, now))
         elif not history.paused:
-            turn.state = replace(turn.state, status=replace(turn.state.status, deferred=status))
+            reconcile.state = replace(reconcile.state, status=replace(reconcile.state.status, deferred=status))
             if not later:
-                await self.write_status(turn)
-        report = due_at(report, next_conflict_at(turn.state, now))
-        turn.state = replace(turn.state, status=replace(turn.state.status, report=_kept(report, turn.state)))
+                await self.write_status(reconcile)
+        report = due_at(report, next_conflict_at(reconcile.state, now))
+        reconcile.state = replace(
+            reconcile.state, status=replace(reconcile.state.status, report=_kept(report, reconcile.state))
+        )
         return report
 
-    async def write_status(self, turn: Turn) -> None:
+    async def write_status(self, reconcile: Reconcile) -> None:
         """Write the deferred status, or what fits of it. Raises ApiError if it can't be written."""
-        parent, status, now = turn.parent, turn.state.status.deferred, self._monotonic()
+        parent, status, now = reconcile.parent, reconcile.state.status.deferred, self._monotonic()
         assert status is not None
         while True:
             try:
-                live = await self._write(turn, status)
+                live = await self._write(reconcile, status)
                 break
             except ApiError as error:
-                known = turn.state.status.truncation
+                known = reconcile.state.status.truncation
                 left = truncate(status, known, parent.live, self._now()) if error.too_large else None
                 if error.terminal and not error.not_found and not (left and parent.shows_conditions):
                     self._cluster.recorder.emit(parent.live, (status_refused(str(error)),))
                 if left is None:
                     raise
-                log.warning("%s: the status is written without a part of it: %s", turn.key, error)
+                log.warning("%s: the status is written without a part of it: %s", reconcile.key, error)
                 status, truncation = left
-                turn.state = replace(turn.state, status=replace(turn.state.status, truncation=truncation))
+                reconcile.state = replace(
+                    reconcile.state, status=replace(reconcile.state.status, truncation=truncation)
+                )
                 if not differs(parent.live, status):
-                    history = replace(turn.state.status, deferred=None)
-                    turn.state = replace(turn.state, status=after_match(history, now))
+                    history = replace(reconcile.state.status, deferred=None)
+                    reconcile.state = replace(reconcile.state, status=after_match(history, now))
                     return
-        turn.state = replace(turn.state, status=after_write(turn.state.status, status, live, now))
+        reconcile.state = replace(reconcile.state, status=after_write(reconcile.state.status, status, live, now))
 
-    async def _write(self, turn: Turn, status: Mapping[str, Any]) -> LiveObject:
+    async def _write(self, reconcile: Reconcile, status: Mapping[str, Any]) -> LiveObject:
         """Write a status. Returns the parent with it. Raises ApiError."""
-        parent = turn.parent
+        parent = reconcile.parent
         identity = parent.live.identity
         body = {
             "apiVersion": parent.resource.api_version,
@@ -173,9 +179,9 @@ class Publisher:
             )
             return parent.cache.written(applied.live)
 
-    def _log_dropped(self, turn: Turn, report: Report) -> None:
+    def _log_dropped(self, reconcile: Reconcile, report: Report) -> None:
         """Log the author's fields that are not written, once for each template line and reason."""
-        parent, dropped = turn.parent, report.author_status.dropped
+        parent, dropped = reconcile.parent, report.author_status.dropped
         if parent.writes_status:
             dropped += undeclared_fields(report.author_status, report.rendered_status, parent.status_schema)
         for each in dropped:
@@ -187,16 +193,18 @@ class Publisher:
                 identity = parent.live.identity
                 log.warning("%s (for %s)", each, identity)
 
-    def emit_events(self, turn: Turn, report: Report) -> None:
+    def emit_events(self, reconcile: Reconcile, report: Report) -> None:
         """Emit Events of what is new in the report, and remember the report as the last one."""
-        parent, before = turn.parent, turn.state.status.report
+        parent, before = reconcile.parent, reconcile.state.status.report
         new = events(before, parent.live, report, shown=parent.shows_conditions)
-        for outcome in newly_kept(before, report):
-            log.warning("%s: %s: %s", turn.key, outcome.step.identity, kept_text(outcome.step.why_kept))
+        for outcome, why in newly_kept(before, report):
+            log.warning("%s: %s: %s", reconcile.key, outcome.step.identity, kept_text(why))
         if before is None and parent.unreported:
             new = (status_undeclared(parent.unreported), *new)
         self._cluster.recorder.emit(parent.live, new)
-        turn.state = replace(turn.state, status=replace(turn.state.status, report=_kept(report, turn.state)))
+        reconcile.state = replace(
+            reconcile.state, status=replace(reconcile.state.status, report=_kept(report, reconcile.state))
+        )
 
 
 def _kept(report: Report, state: ParentState) -> Report:

@@ -62,10 +62,10 @@ def update_status_history(
     return with_foreign_change(history, b"status", whole, now, conflict_policy)
 
 
-def conflict_message(history: ConflictHistory | None) -> str:
-    """The message about a status conflict, '' without one."""
+def conflict_message(history: ConflictHistory | None) -> str | None:
+    """The message about a status conflict, None without one."""
     if history is None or not history.in_conflict:
-        return ""
+        return None
     changes = history.repeated_changes()
     writers = " and ".join(dict.fromkeys(change.writer() for change in changes))
     advice = DIVIDE_PARENTS if any(change.manager == MANAGER for change in changes) else "stop it"

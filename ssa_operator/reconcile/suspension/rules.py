@@ -42,10 +42,10 @@ def is_suspended(parent: LiveObject, suspend_when: Predicate | None = None) -> b
     return bool(suspension_message(parent, suspend_when))
 
 
-def suspension_message(parent: LiveObject, suspend_when: Predicate | None = None) -> str:
-    """The message of the condition Suspended, '' if the parent isn't suspended."""
+def suspension_message(parent: LiveObject, suspend_when: Predicate | None = None) -> str | None:
+    """The message of the condition Suspended, None if the parent isn't suspended."""
     if parent.deleting:
-        return ""
+        return None
     match parent.metadata.annotations.get(ANNOTATION, ""):
         case "true":
             return MESSAGE
@@ -54,7 +54,7 @@ def suspension_message(parent: LiveObject, suspend_when: Predicate | None = None
             return f'nothing is applied while the annotation {ANNOTATION} is {written!r}; write "true" or "false"'
     if suspend_when is not None and suspend_when.judge(_variables(parent.body)).holds:
         return f"nothing is applied while suspendWhen in _settings.yaml holds: {suspend_when.text}"
-    return ""
+    return None
 
 
 def _variables(body: Mapping[str, Any]) -> dict[str, Any]:

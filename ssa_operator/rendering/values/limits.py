@@ -21,6 +21,8 @@ from weakref import WeakKeyDictionary
 
 from jinja2 import TemplateRuntimeError
 
+from ssa_operator.objects.context_values import set_within
+
 OUTPUT_LIMIT = 3 * 2**20
 """Characters that one template may render: the API server takes request bodies of at most 3 MiB."""
 
@@ -90,19 +92,9 @@ class Interrupt:
 _interrupt: ContextVar[Interrupt | None] = ContextVar("ssa_operator_render_interrupt", default=None)
 
 
-class interruptible:  # noqa: N801 - a context manager, which as a class costs a third
+def interruptible(interrupt: Interrupt) -> set_within[Interrupt | None]:
     """Run a block of renders, which this interrupts: they raise Interrupted."""
-
-    __slots__ = ("_interrupt", "_token")
-
-    def __init__(self, interrupt: Interrupt) -> None:
-        self._interrupt = interrupt
-
-    def __enter__(self) -> None:
-        self._token = _interrupt.set(self._interrupt)
-
-    def __exit__(self, *_: object) -> None:
-        _interrupt.reset(self._token)
+    return set_within(_interrupt, interrupt)
 
 
 def is_interruptible() -> bool:
@@ -191,19 +183,9 @@ def current() -> RenderBudget:
     return RenderBudget() if budget is None else budget
 
 
-class enforced:  # noqa: N801 - as above
+def enforced(seconds: float | None = None) -> set_within[RenderBudget]:
     """Run the block with a budget of its own, in this thread or task: `seconds`, by default SECONDS_LIMIT."""
-
-    __slots__ = ("_seconds", "_token")
-
-    def __init__(self, seconds: float | None = None) -> None:
-        self._seconds = seconds
-
-    def __enter__(self) -> None:
-        self._token = _current.set(RenderBudget(self._seconds))
-
-    def __exit__(self, *_: object) -> None:
-        _current.reset(self._token)
+    return set_within(_current, RenderBudget(seconds))
 
 
 @contextmanager

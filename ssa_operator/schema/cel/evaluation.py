@@ -75,7 +75,7 @@ def _name(node: Expression, variables: Variables) -> Any:
 
 def _select(node: Expression, variables: Variables) -> Any:
     assert node.target is not None
-    if (dotted := _dotted(node)) in _LONG_TYPE_NAMES.values():
+    if (dotted := _dotted(node)) is not None and dotted in _LONG_TYPE_NAMES.values():
         return TypeValue(dotted)
     target = evaluate(node.target, variables)
     if isinstance(target, Optional) or node.optional:
@@ -301,15 +301,15 @@ def _float_quotient(left: float, right: float) -> float:
 # ---- calls and macros
 
 
-def _dotted(node: Expression | None) -> str:
-    """`a.b` for names joined by dots; '' for anything else."""
+def _dotted(node: Expression | None) -> str | None:
+    """`a.b` for names joined by dots; None for anything else."""
     if node is None:
-        return ""
+        return None
     if node.kind == "name":
         return str(node.value)
     if node.kind == "select" and not node.optional and (inner := _dotted(node.target)):
         return f"{inner}.{node.value}"
-    return ""
+    return None
 
 
 def _call(node: Expression, variables: Variables) -> Any:

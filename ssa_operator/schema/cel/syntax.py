@@ -105,13 +105,13 @@ class _Parser:
         self._at += token.kind != "end"
         return token
 
-    def _accept(self, *operators: str) -> str:
-        """The operator that comes next, if it is one of these; '' otherwise."""
+    def _accept(self, *operators: str) -> str | None:
+        """The operator that comes next, if it is one of these; None otherwise."""
         token = self.peek()
         if token.text in operators and token.kind in ("operator", "name"):
             self._at += 1
             return token.text
-        return ""
+        return None
 
     def _expect(self, operator: str) -> None:
         if not self._accept(operator):

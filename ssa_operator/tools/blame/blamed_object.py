@@ -254,7 +254,7 @@ class ParentOfObject(Struct, frozen=True, kw_only=True):
 
 async def parent_of_object(session: PreviewSession, reference: ObjectReference, namespace: str) -> ParentOfObject:
     """The parent that an object is, or whose child it is. Raises CommandError and ApiError."""
-    folders = session.preview.controllers.sources.folders
+    folders = session.preview.controllers.templates.folders
     named = await find_object(session.client, session.mapper, reference, namespace=namespace, folders=folders)
     parents = {parent.live.uid: parent for parent in session.preview.parents()}
     live = named.live

@@ -207,10 +207,8 @@ async def _cancel(start: asyncio.Task[Cluster]) -> None:
 AS_DEV = "ssa-operator-dev"
 """The field manager of changes by the keys and examples of `dev`."""
 
-OLD_WATCHES = 2.0
-"""Seconds after which the API server has ended the watches that were open when a CRD changed: it waits a second for
-running requests (crdHandler.tearDown in apiextensions-apiserver/pkg/apiserver/customresource_handler.go).
-"""
+SCHEMA_DELAY = 0.5
+"""Seconds after which the API server takes objects by a CRD's new schema. Earlier, it refuses to apply a new field."""
 
 _OPTIONS = request.ApplyOptions(manager=AS_DEV)
 
@@ -314,9 +312,8 @@ class ProjectFiles:
         except (ApiError, CredentialsError, DefinitionError) as error:
             log.warning("the CRDs can't be applied: %s", error)
         if self._installer.applied != before:
-            # Watches that are open show objects by the former schema, without its new fields, until the API server ends
-            # them. The API server may also have pruned fields of examples that the CRD declares now.
-            await asyncio.sleep(OLD_WATCHES)
+            await asyncio.sleep(SCHEMA_DELAY)
+            # The API server may have pruned fields that the CRD declares now.
             self._applied = {}
 
     async def _apply(self, document: Document) -> None:

@@ -38,6 +38,7 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shared_informers import ParentError, SharedInformers
 from ssa_operator.operator.workers import Workers
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.observation import RECONCILE_AT
 from ssa_operator.reconcile.observe import Observer
 from ssa_operator.reconcile.observed import Observed
@@ -50,7 +51,6 @@ from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.secrets.redacted_report import redacted_error
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.step import FailureReason
-from ssa_operator.reconcile.turn import Turn
 from ssa_operator.tools.offline.parent_files import apply_parent, folder_of
 
 PRUNE_HELD = "PruneHeld"
@@ -152,7 +152,7 @@ class FileParents:
     @property
     def problems(self) -> tuple[str, ...]:
         """The template folders and files that don't load."""
-        sources = self._shared.controllers.sources
+        sources = self._shared.controllers.templates.loaded
         problems = [*sources.problems, *(each for folder in sources.folders.values() for each in folder.problems)]
         return tuple(map(str, problems))
 
@@ -232,17 +232,17 @@ class FileParents:
         return await self._plan(self._shared.controllers.folders[key.folder], live)
 
     async def _plan(self, parents: Parents, live: LiveObject) -> tuple[Observed, Rendered, Plan, ParentSecrets]:
-        turn = Turn.begin(self._shared.cluster, parents.parent(live), parents.state(live), Cause.PARENT)
-        observed, rendered = await self._observer.observe(turn)
-        return observed, rendered, await self._planner.plan(turn, observed, rendered), turn.state.secrets
+        reconcile = Reconcile.begin(self._shared.cluster, parents.parent(live), parents.state(live), Cause.PARENT)
+        observed, rendered = await self._observer.observe(reconcile)
+        return observed, rendered, await self._planner.plan(reconcile, observed, rendered), reconcile.state.secrets
 
     async def _remember_render(self, parents: Parents, live: LiveObject) -> None:
         """Remember what the templates render for the parent before the file is applied, so that changes by the file do
         not count as changes of the templates.
         """
-        turn = Turn.begin(self._shared.cluster, parents.parent(live), ParentState(), Cause.PARENT)
-        observed, rendered = await self._observer.observe(turn)
-        plan = await self._planner.plan(turn, observed, rendered)
+        reconcile = Reconcile.begin(self._shared.cluster, parents.parent(live), ParentState(), Cause.PARENT)
+        observed, rendered = await self._observer.observe(reconcile)
+        plan = await self._planner.plan(reconcile, observed, rendered)
         identities = frozenset(step.identity for step in plan.steps if step.location is not None)
         renders = RenderHistory(digest=rendered.digest, rendered=identities)
         parents.save_state(live, replace(parents.state(live), renders=renders))

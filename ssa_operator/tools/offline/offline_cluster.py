@@ -30,7 +30,7 @@ from ssa_operator.objects.render_result import Document, Rendered, RenderProblem
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
-from ssa_operator.reconcile.observation import ClusterState, make_observed
+from ssa_operator.reconcile.observation import make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.parent_records.rules import identity_key
 from ssa_operator.reconcile.plan import steps_of
@@ -246,19 +246,21 @@ class OfflineCluster:
     def _observed(self, body: dict[str, Any], rendered: Rendered, folder: Folder) -> Observed:
         parent, scoped, kinds = LiveObject.of(body), cluster_scoped(self.kinds), rendered_kinds(named_objects(rendered))
         others = {identity: owner for identity, owner in self.claims.items() if owner != parent.identity}
-        cluster = ClusterState(
-            children=ObservedChildren(
+        return make_observed(
+            parent,
+            folder,
+            rendered,
+            ObservedChildren(
                 objects=self.objects,
                 own=(),
                 kinds={kind: KindState(namespaced=kind not in scoped, synced=True) for kind in kinds},
             ),
-            parents=ObservedParents(
+            ObservedParents(
                 existing={identity_key(owner): owner for owner in others.values()},
                 claims={identity: identity_key(owner) for identity, owner in others.items()},
             ),
             now=self.now,
         )
-        return make_observed(parent, folder, rendered, cluster)
 
 
 def _identity_of(body: dict[str, Any]) -> Identity:

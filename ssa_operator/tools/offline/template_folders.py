@@ -19,7 +19,7 @@ from ssa_operator.objects.identity import GroupKind, is_built_in, join_api_versi
 from ssa_operator.objects.kinds import ServedKind
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import field_text
-from ssa_operator.operator.permissions.rules import ParentKind
+from ssa_operator.operator.permissions.template_needs import ParentKind
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder import object_files
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources

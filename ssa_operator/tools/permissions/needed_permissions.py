@@ -27,15 +27,15 @@ from ssa_operator.objects.template_contents import (
     PossibleManifest,
     TemplateContents,
 )
-from ssa_operator.operator.permissions.rules import (
+from ssa_operator.operator.permissions.operator_needs import (
     PermissionNeed,
     admission_needs,
-    folder_needs,
     http_needs,
     impersonation_needs,
     lease_needs,
     operator_needs,
 )
+from ssa_operator.operator.permissions.template_needs import folder_needs
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.operator.shards.rules import shard_lease_needs
 from ssa_operator.rendering.folder.installation import Installation

@@ -19,6 +19,7 @@ from ssa_operator.kube.api.access_reviews import Subject
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.objects.messages import counted
 from ssa_operator.objects.source_location import location_data
+from ssa_operator.operator.permissions.operator_needs import PermissionNeed
 from ssa_operator.operator.permissions.rbac_roles import (
     Account,
     PolicyRule,
@@ -30,7 +31,6 @@ from ssa_operator.operator.permissions.rbac_roles import (
     verb_order,
 )
 from ssa_operator.operator.permissions.requests import missing_permissions, served_kind
-from ssa_operator.operator.permissions.rules import PermissionNeed
 from ssa_operator.operator.process import connection, streams
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
 from ssa_operator.tools.permissions.needed_permissions import (

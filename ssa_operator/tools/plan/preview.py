@@ -38,6 +38,7 @@ from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.reconcile import act
 from ssa_operator.reconcile.cluster_access import SharedCluster
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.finalization.rules import Finalization
 from ssa_operator.reconcile.observe import Observer
 from ssa_operator.reconcile.observed import Observed
@@ -50,7 +51,6 @@ from ssa_operator.reconcile.planner import Planner
 from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.step import Step
 from ssa_operator.reconcile.suspension.rules import is_suspended, outcomes_while_suspended
-from ssa_operator.reconcile.turn import Turn
 from ssa_operator.rendering.folder.loaded_folders import Sources
 from ssa_operator.tools.offline.parent_files import FILE_MANAGER, apply_parent, folder_of
 
@@ -80,8 +80,8 @@ class Planned(Struct, frozen=True, kw_only=True):
         return is_suspended(self.parent.live, self.parent.folder.settings.suspend_when)
 
     @property
-    def unreadable_records_message(self) -> str:
-        """Why a reconcile would do nothing because it can't read records on the parent, '' if it can."""
+    def unreadable_records_message(self) -> str | None:
+        """Why a reconcile would do nothing because it can't read records on the parent, None if it can."""
         return unreadable_records_message(self.parent.live)
 
 
@@ -110,7 +110,7 @@ class Preview:
     @property
     def problems(self) -> tuple[str, ...]:
         """The template folders and files that don't load."""
-        sources = self.controllers.sources
+        sources = self.controllers.templates.loaded
         problems = [*sources.problems, *(each for folder in sources.folders.values() for each in folder.problems)]
         return tuple(map(str, problems))
 
@@ -172,20 +172,20 @@ class Preview:
 
         Raises ApiError.
         """
-        turn = Turn.begin(self._cluster, parent, state or ParentState(), Cause.PARENT)
-        observed, rendered = await self._observer.observe(turn)
+        reconcile = Reconcile.begin(self._cluster, parent, state or ParentState(), Cause.PARENT)
+        observed, rendered = await self._observer.observe(reconcile)
         finalization = None
         if parent.live.deleting:
-            finalization = await self._planner.plan_deletion(turn, observed, rendered)
+            finalization = await self._planner.plan_deletion(reconcile, observed, rendered)
             plan = finalization.plan
         else:
-            plan = without_unrecordable(await self._planner.plan(turn, observed, rendered), parent)
+            plan = without_unrecordable(await self._planner.plan(reconcile, observed, rendered), parent)
         return Planned(
             parent=parent,
             observed=plan.observed,
             rendered=rendered,
             plan=plan,
-            secrets=turn.state.secrets,
+            secrets=reconcile.state.secrets,
             finalization=finalization,
         )
 
@@ -229,9 +229,9 @@ class Preview:
 
     async def render_status(self, planned: Planned) -> StatusFields:
         """What the folder's status template renders with the present children. Raises ApiError."""
-        turn = Turn.begin(self._cluster, planned.parent, ParentState(), Cause.PARENT)
+        reconcile = Reconcile.begin(self._cluster, planned.parent, ParentState(), Cause.PARENT)
         return await self._observer.renderer.render_status(
-            turn, planned.observed.children.own, planned.rendered.ready_when
+            reconcile, planned.observed.children.own, planned.rendered.ready_when
         )
 
     async def status_problems(self, planned: Planned) -> tuple[RenderProblem, ...]:

@@ -133,7 +133,7 @@ async def parents_of_references(
     """The live parents that a command names. Raises CommandError."""
     found = []
     for reference in references:
-        folders = opened.preview.controllers.sources.folders
+        folders = opened.preview.controllers.templates.folders
         named = await find_object(opened.client, opened.mapper, reference, namespace=namespace, folders=folders)
         parents = opened.preview.folder_of(named.resource.group_kind)
         identity = named.live.identity

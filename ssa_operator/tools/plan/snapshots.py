@@ -36,7 +36,7 @@ from ssa_operator.reconcile.child_needs import named_objects, rendered_kinds
 from ssa_operator.reconcile.finalization.rules import DeletionContext, make_finalization
 from ssa_operator.reconcile.merged_outcomes import merged_outcomes
 from ssa_operator.reconcile.object_claims import ObjectClaims
-from ssa_operator.reconcile.observation import ClusterState, make_observed
+from ssa_operator.reconcile.observation import make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
 from ssa_operator.reconcile.outcome import Outcome
 from ssa_operator.reconcile.parent_records.rules import read_parent_records
@@ -251,22 +251,20 @@ class Snapshot:
         live, own = parent.live, self.own(parent.live)
         records = read_parent_records(live)
         named = {each.identity.group_kind for each in own} | rendered_kinds(named_objects(rendered))
-        cluster = ClusterState(
-            children=ObservedChildren(
+        return make_observed(
+            live,
+            parent.folder,
+            rendered,
+            ObservedChildren(
                 objects=self._labelled,
                 own=own,
                 kinds={kind: self._kinds[kind] for kind in named if kind in self._kinds},
                 unlabelled=self._unlabelled,
             ),
-            parents=ObservedParents(
-                existing=self._existing,
-                claims=self._claims,
-                ancestors=self._claims.ancestors(live),
-            ),
-            records=apply_once.with_final_states(records, live.uid, self.objects.get, self.taken),
+            ObservedParents(existing=self._existing, claims=self._claims, ancestors=self._claims.ancestors(live)),
+            apply_once.with_final_states(records, live.uid, self.objects.get, self.taken),
             now=self.taken,
         )
-        return make_observed(live, parent.folder, rendered, cluster)
 
     def _as_stored(self, plan: Plan) -> Plan:
         """The plan with the tokens of the snapshot in Secrets whose content is unchanged."""

@@ -70,6 +70,22 @@ def test_a_list_notifies_of_added_changed_and_vanished_objects(cache: Cache, tol
     assert names(iter(cache)) == {"a", "b", "d"}
 
 
+def test_a_list_by_another_schema_notifies_of_the_objects_that_it_shows_with_other_fields(
+    cache: Cache, told: Told
+) -> None:
+    former, unchanged = live("a", 1), live("b", 2)
+    cache.upsert(former)
+    cache.upsert(unchanged)
+    told.clear()
+    shown = LiveObject.of({**former.body, "data": {"new": "field"}})
+    cache.replace([shown, live("b", 2)], "3", mark=cache.mark())
+    assert told == []
+    cache.replace([former, live("b", 2)], "3", mark=cache.mark())
+    cache.replace([shown, live("b", 2)], "3", mark=cache.mark(), changes_schema=True)
+    assert told == [("1", "1")]
+    assert cache.get("default", "a") is shown
+
+
 def test_a_list_of_one_namespace_leaves_the_others_alone(cache: Cache) -> None:
     cache.upsert(live("a", 1, namespace="one"))
     cache.upsert(live("b", 1, namespace="two"))

@@ -434,6 +434,58 @@ async def test_a_listener_that_fails_does_not_end_the_watch(caplog: pytest.LogCa
             assert it.queries[2]["sendInitialEvents"] == "true"
 
 
+def changes_schema(*lines: bytes) -> Round:
+    """A watch with these lines. Then the schema of the CRD changes, and the server does not end the watch."""
+
+    async def play(request: web.BaseRequest, watched: Watched) -> web.StreamResponse:
+        before = watched.reflector.events
+        await stream(request, *lines)
+        while watched.reflector.events < before + len(lines):  # noqa: ASYNC110 - the reflector has no event for this
+            await asyncio.sleep(0)
+        watched.reflector.schema_changed()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    return play
+
+
+def shows(name: str, version: int, **fields: str) -> bytes:
+    return event("ADDED", {**config_map(name, version), "data": fields})
+
+
+async def test_after_a_change_of_the_schema_the_cache_shows_every_object_with_its_new_fields() -> None:
+    async with watched(
+        changes_schema(*PRESENT, shows("c", 6)),  # by the former schema, and with no end
+        sends(added("a", 1), added("b", 2), shows("c", 6, new="field"), bookmark(7, end=True)),
+    ) as it:
+        assert [each.get("resourceVersion") for each in it.queries] == [None, None, None]
+        assert it.told[-1] == ("c6", "c6")
+        assert len(it.told) == 4
+        found = it.cache.get("default", "c")
+        assert found is not None
+        assert found.body["data"] == {"new": "field"}
+
+
+async def test_a_list_that_was_answered_by_the_former_schema_is_repeated_when_its_watch_ends() -> None:
+    async with watched(
+        changes_schema(*PRESENT),
+        sends(*PRESENT, shows("c", 6)),
+        sends(*PRESENT[:2], shows("c", 6, new="field"), bookmark(7, end=True)),
+        sends(bookmark(8)),
+    ) as it:
+        assert [each.get("resourceVersion") for each in it.queries] == [None, None, None, "7", "8"]
+        assert it.told[-1] == ("c6", "c6")
+
+
+@pytest.mark.parametrize("unfinished", [changes_schema(added("a", 1)), changes_schema()], ids=["begun", "opened"])
+async def test_a_list_during_which_the_schema_changes_is_not_used(unfinished: Round) -> None:
+    async with watched(unfinished, sends(shows("a", 1, new="field"), bookmark(5, end=True))) as it:
+        assert it.told == [("", "a1")]
+        found = it.cache.get("default", "a")
+        assert found is not None
+        assert found.body["data"] == {"new": "field"}
+
+
 async def test_a_watch_has_a_timeout_of_at_most_ten_minutes() -> None:
     async with watched(sends(*PRESENT)) as it:
         assert it.queries[0]["timeoutSeconds"] == "450"

@@ -29,8 +29,8 @@ from ssa_operator.operator.admission.parent_review import ParentReview
 from ssa_operator.operator.admission.rules import AdmissionRequest, configuration, field_manager, webhook_name
 from ssa_operator.operator.admission.shared_certificate import LIFETIME, SECRETS, SharedCertificate
 from ssa_operator.operator.admission.webhook import CONFIGURATIONS, Webhook
+from ssa_operator.operator.permissions.operator_needs import CERTIFICATE, CONFIGURATION, admission_needs
 from ssa_operator.operator.permissions.rbac_roles import Account, binding_body, role_body, roles
-from ssa_operator.operator.permissions.rules import CERTIFICATE, CONFIGURATION, admission_needs
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.values import limits
 from tests.docs.blocks.pages import blocks

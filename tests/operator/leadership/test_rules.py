@@ -148,7 +148,7 @@ def test_a_leader_tries_each_retry_period_but_not_later_than_its_deadline() -> N
 def test_the_settings_of_client_go_are_safe() -> None:
     timing = LeaseTiming()
     assert (timing.lease_duration, timing.renew_deadline, timing.retry_period) == (15, 10, 2)
-    assert timing.problem == ""
+    assert timing.problem is None
     assert timing.request_timeout < timing.renew_deadline
 
 
@@ -165,7 +165,7 @@ def test_unsafe_settings_have_a_reason(
     lease_duration: float, renew_deadline: float, retry_period: float, words: str
 ) -> None:
     timing = LeaseTiming(lease_duration=lease_duration, renew_deadline=renew_deadline, retry_period=retry_period)
-    assert words in timing.problem
+    assert words in str(timing.problem)
 
 
 # A model: an API server with one Lease, and replicas that it serves slowly, twice, or without an answer.

@@ -9,8 +9,8 @@ import pytest
 from ssa_operator.kube.api.access_reviews import Subject
 from ssa_operator.objects.kinds import Permission
 from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.operator.permissions.operator_needs import PermissionNeed
 from ssa_operator.operator.permissions.requests import describe, missing_permissions
-from ssa_operator.operator.permissions.rules import PermissionNeed
 from tests.operator.harness import Desk
 from tests.operator.limited_accounts import acting_as, allowed
 

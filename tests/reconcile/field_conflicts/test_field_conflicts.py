@@ -342,4 +342,4 @@ def noticed(running: Running) -> str:
     """The message of an operator on other managers that write the status of the only parent."""
     parents = running.operator.folders.get(ECHOES)
     reports = [parents.state(live).status.report for live in parents] if parents else []
-    return "".join(report.notice for report in reports if report is not None)
+    return "".join(report.notice or "" for report in reports if report is not None)

@@ -17,10 +17,10 @@ from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.parent_records.requests import save_parent_records
 from ssa_operator.reconcile.parent_records.rules import INVENTORY_ANNOTATION, ParentRecords, read_parent_records
 from ssa_operator.reconcile.parent_state import ParentState
-from ssa_operator.reconcile.turn import Turn
 from tests.operator.harness import Desk, echo
 
 pytestmark = pytest.mark.cluster
@@ -61,15 +61,15 @@ async def release(client: Client, live: LiveObject, records: ParentRecords = NOT
         unreported="",
         cache=Cache(),
     )
-    turn = Turn(
+    reconcile = Reconcile(
         cluster=cast(ClusterAccess, SimpleNamespace(operator_client=client)),
         parent=parent,
         records=read_parent_records(live),
         state=ParentState(),
         causes=Cause.PARENT,
     )
-    await save_parent_records(turn, records)
-    return turn.parent.live
+    await save_parent_records(reconcile, records)
+    return reconcile.parent.live
 
 
 async def test_the_finalizer_is_removed_also_if_another_manager_changes_the_parent_meanwhile(desk: Desk) -> None:

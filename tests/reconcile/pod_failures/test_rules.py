@@ -82,7 +82,7 @@ def test_the_cause_is_the_failure_of_the_first_failed_pod() -> None:
     assert failure_cause([pod("b", **CRASHING), pod("a", phase="Pending")], NOW) == (
         "pod b: container main: CrashLoopBackOff: back-off"
     )
-    assert failure_cause([pod("a", phase="Pending")], NOW) == ""
+    assert failure_cause([pod("a", phase="Pending")], NOW) is None
 
 
 def test_pods_are_selected_by_the_labels_of_the_workloads_selector() -> None:

@@ -76,7 +76,7 @@ def test_a_recorded_child_in_a_namespace_that_can_not_be_watched_is_refused_and_
 def test_changed_templates_that_delete_everything_are_held_until_a_user_confirms() -> None:
     held = make_plan(observed(child("a"), child("b"), applied_digest="t0"), rendered())
     assert set(actions(held).values()) == {Action.KEEP}
-    assert "reconcile-at" in held.hold_message
+    assert "reconcile-at" in str(held.hold_message)
     own = (child("a"), child("b"))
     still = make_plan(
         observed(*own, applied_digest="t0", records=ParentRecords(held_prune=held.held_prune)), rendered()
@@ -143,7 +143,7 @@ def test_a_held_prune_stays_held_when_other_children_have_taken_the_place() -> N
         later = observed(*old, child("new"), applied_digest=converged, records=ParentRecords(held_prune=hold))
         plan = make_plan(later, rendered(config_map("new")))
         assert actions(plan) == {"new": Action.APPLY, "a": Action.KEEP, "b": Action.KEEP}
-        assert (plan.hold_message != "", plan.held_prune) == (True, hold)
+        assert (plan.hold_message is not None, plan.held_prune) == (True, hold)
 
 
 def test_children_that_only_the_new_templates_created_do_not_count_as_remaining() -> None:
@@ -158,14 +158,14 @@ def test_a_hold_ends_with_the_repair_of_the_templates() -> None:
     plan = make_plan(
         observed(child("a"), applied_digest="t0", records=ParentRecords(held_prune=hold)), rendered(config_map("a"))
     )
-    assert (plan.hold_message, plan.held_prune) == ("", None)
+    assert (plan.hold_message, plan.held_prune) == (None, None)
 
 
 def test_a_hold_outlasts_a_template_that_fails() -> None:
     hold = HeldPrune.of("", [config_map_identity("a")])
     failing = rendered(problems=(RenderProblem("no"),))
     plan = make_plan(observed(child("a"), applied_digest="t0", records=ParentRecords(held_prune=hold)), failing)
-    assert (actions(plan), plan.hold_message, plan.held_prune) == ({"a": Action.KEEP}, "", hold)
+    assert (actions(plan), plan.hold_message, plan.held_prune) == ({"a": Action.KEEP}, None, hold)
 
 
 def test_children_that_are_never_pruned_do_not_count_as_remaining() -> None:

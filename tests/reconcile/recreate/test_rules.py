@@ -70,7 +70,7 @@ def claim(name: str, storage: str = "1Gi", **metadata: Any) -> LiveObject:
 )
 def test_only_an_object_that_the_operator_created_and_controls_may_be_deleted(live: LiveObject, words: str) -> None:
     why = reason_to_keep(made(recreated()), live)
-    assert words in why
+    assert words in (why or "")
     assert bool(why) == bool(words)
 
 
@@ -79,9 +79,9 @@ def test_the_advice_to_delete_a_stateful_set_keeps_its_pods_and_volumes() -> Non
     advice = (
         "delete it with `kubectl delete statefulset settings --cascade=orphan`, which keeps its pods and their volumes"
     )
-    assert advice in reason_to_keep(made(stateful_set()), live)
+    assert advice in str(reason_to_keep(made(stateful_set()), live))
     live = live_as("StatefulSet", "apps/v1", metadata={**child().body["metadata"], "managedFields": []})
-    assert advice in reason_to_keep(made(stateful_set()), live)
+    assert advice in str(reason_to_keep(made(stateful_set()), live))
 
 
 @pytest.mark.parametrize("strategy", ["Orphan", "Background", "Foreground"])
@@ -255,9 +255,9 @@ def test_an_object_whose_generated_values_could_be_lost_is_kept(
     body: dict[str, Any], live: LiveObject, words: str
 ) -> None:
     why = reason_to_keep(holder(body), live)
-    assert words in why
+    assert words in (why or "")
     assert bool(why) == bool(words)
-    assert reason_to_keep(made(body), live) == ""
+    assert reason_to_keep(made(body), live) is None
 
 
 def test_the_dependents_of_a_config_map_need_not_go_first() -> None:

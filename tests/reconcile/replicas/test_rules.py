@@ -171,7 +171,7 @@ def test_a_forged_record_makes_the_operator_no_owner() -> None:
 )
 def test_a_record_that_the_api_server_would_refuse_is_unreadable(forged: dict[str, Any]) -> None:
     text = json.dumps([{"kind": "Box", "name": "a", **forged}])
-    assert REPLICAS_ANNOTATION in unreadable_records_message(parent(text))
+    assert REPLICAS_ANNOTATION in str(unreadable_records_message(parent(text)))
 
 
 def test_what_others_set_in_an_object_last_counts_if_its_end_was_seen() -> None:

@@ -21,12 +21,12 @@ from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.objects.identity import Identity
 from ssa_operator.reconcile.adoption.rules import only_to_known
 from ssa_operator.reconcile.child_needs import named_objects
+from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_state import ResyncInputs
 from ssa_operator.reconcile.plan import make_plan
 from ssa_operator.reconcile.renderer import RenderedObjects
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS
-from ssa_operator.reconcile.turn import Turn
 from ssa_operator.rendering.render import render
 from tests.operator.harness import ECHOES, PATIENCE, Desk, Operate, Running, echo, holds, only
 
@@ -83,32 +83,32 @@ class Oracle:
         repeater = self.running.operator._reconciler._repeater
         are_current = repeater._are_current
 
-        def compared(turn: Turn, inputs: ResyncInputs) -> bool:
-            current, known = are_current(turn, inputs), turn.state.repeatable
+        def compared(reconcile: Reconcile, inputs: ResyncInputs) -> bool:
+            current, known = are_current(reconcile, inputs), reconcile.state.repeatable
             if current and known is not None and known.inputs is inputs:
                 self.repeats += 1
                 self._repeated.set()
                 repeated = {(each.identity, each.version, each.encoded) for each in known.applies}
-                rendered = self._rendered(turn)
-                if repeated != rendered and not self._is_due(turn):
+                rendered = self._rendered(reconcile)
+                if repeated != rendered and not self._is_due(reconcile):
                     self.differences.append(f"{repeated} differs from {rendered}")
             return current
 
         repeater._are_current = compared  # type: ignore[method-assign]
 
-    def _is_due(self, turn: Turn) -> bool:
+    def _is_due(self, reconcile: Reconcile) -> bool:
         """Whether the moment of a template's `expired` has come, maybe between the resync's look at the clock and the
         oracle's render.
         """
-        report = turn.state.status.report
+        report = reconcile.state.status.report
         return report is not None and report.again_at is not None and report.again_at <= time.time()
 
-    def _rendered(self, turn: Turn) -> set[tuple[Identity, str, bytes]]:
+    def _rendered(self, reconcile: Reconcile) -> set[tuple[Identity, str, bytes]]:
         observer = self.running.operator._reconciler.observer
-        view = observer.renderer.view(turn, observer._cluster.children.by_parent(turn.uid))
-        rendered = render(turn.parent.folder, turn.parent.live.body, view)
+        view = observer.renderer.view(reconcile, observer._cluster.children.by_parent(reconcile.uid))
+        rendered = render(reconcile.parent.folder, reconcile.parent.live.body, view)
         assert not rendered.problems
-        fresh = Turn.begin(observer._cluster, turn.parent, turn.state, turn.causes)
+        fresh = Reconcile.begin(observer._cluster, reconcile.parent, reconcile.state, reconcile.causes)
         found = RenderedObjects(rendered=rendered, named=named_objects(rendered), unlabelled=NO_OBJECTS, as_rendered={})
         observed = observer._observed(fresh, found, fresh.records, NO_OBJECTS)
         planned = [(step.manifest, step.live) for step in make_plan(observed, rendered).steps]

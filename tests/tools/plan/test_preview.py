@@ -147,7 +147,7 @@ async def test_a_parent_in_a_file_keeps_the_uid_and_the_children_of_the_live_one
         planned = await preview.plan_applied(parent)
         outcomes = await preview.dry_run(planned)
     # The data leaves nothing, and not the templates: the prune is not held.
-    assert planned.plan.hold_message == ""
+    assert planned.plan.hold_message is None
     assert {outcome.step.identity.name: outcome.result for outcome in outcomes} == {
         "web-0": Result.PRUNED,
         "web-1": Result.PRUNED,
@@ -163,7 +163,7 @@ async def test_changed_templates_that_would_prune_everything_are_held(
     only(templates, a="{% if false %}a{% endif %}")
     async with previewing() as preview:
         planned = await preview.plan(the_parent(preview))
-    assert "would now delete a child" in planned.plan.hold_message
+    assert "would now delete a child" in str(planned.plan.hold_message)
     assert [step.action for step in planned.plan.steps] == [Action.KEEP]
 
 

@@ -1,5 +1,4 @@
-"""The permissions that the operator needs, derived from everything that the templates of its folders can render and
-look up.
+"""The permissions that template folders need, derived from everything that their templates can render and look up.
 
 Promises:
 - A permission follows from a request that the operator sends: without it, a feature of a template in the folder fails.
@@ -32,46 +31,15 @@ from ssa_operator.objects.template_contents import (
     TemplateContents,
     UnknownPart,
 )
+from ssa_operator.operator.permissions.operator_needs import WATCH, PermissionNeed
 from ssa_operator.reconcile.pod_failures.rules import WORKLOADS
 from ssa_operator.reconcile.pod_failures.workload_events import CLUSTER_SCOPED, has_events
-
-LEASE = "ssa-operator"
-"""The name of the Lease of leader election."""
-
-CONFIGURATION = "ssa-operator"
-"""The name of the webhook's ValidatingWebhookConfiguration."""
-
-CERTIFICATE = "ssa-operator-admission"
-"""The name of the Secret with the webhook's certificate, in the operator's namespace."""
 
 RBAC = "rbac.authorization.k8s.io"
 
 _STATEFUL_SET = GroupKind("apps", "StatefulSet")
 _ROLES = frozenset({GroupKind(RBAC, "Role"), GroupKind(RBAC, "ClusterRole")})
 _BINDINGS = frozenset({GroupKind(RBAC, "RoleBinding"), GroupKind(RBAC, "ClusterRoleBinding")})
-
-_READ = ("list", "watch")
-
-
-class PermissionNeed(Struct, frozen=True, kw_only=True):
-    """A permission that the operator needs, and why."""
-
-    permission: Permission
-    purpose: str
-    """The operator's purpose for it, as a heading: `children`, `lookups`."""
-    folder: str = ""
-    """The template folder that needs it, '' for the operator itself."""
-    location: SourceLocation | None = None
-    """The template line that needs it, None if the whole folder does."""
-    by_account: bool = False
-    """Whether the account that the operator impersonates needs it, and not the operator. Without a namespace, it is
-    needed in the namespace of each parent.
-    """
-
-    @property
-    def origin(self) -> str:
-        """The template line or the folder that needs it."""
-        return str(self.location) if self.location is not None else self.folder
 
 
 class ParentKind(Struct, frozen=True, kw_only=True):
@@ -87,65 +55,6 @@ class ParentKind(Struct, frozen=True, kw_only=True):
     """Whether the operator writes their status."""
     cluster_scope: bool = False
     """Whether the folder's settings allow children outside of the parent's namespace."""
-
-
-def operator_needs() -> tuple[PermissionNeed, ...]:
-    """The permissions that the operator needs with any templates."""
-    group, resource = "apiextensions.k8s.io", "customresourcedefinitions"
-    return tuple(
-        PermissionNeed(permission=Permission(group=group, resource=resource, verb=verb), purpose="CRDs")
-        for verb in _READ
-    )
-
-
-def lease_needs(namespace: str) -> tuple[PermissionNeed, ...]:
-    """The permissions that leader election needs in the operator's namespace."""
-    lease = Permission(group="coordination.k8s.io", resource="leases", namespace=namespace, verb="create")
-    # RBAC can't restrict a create by POST to a name.
-    named = [replace(lease, verb=verb, name=LEASE) for verb in ("get", "watch", "update")]
-    return tuple(PermissionNeed(permission=each, purpose="the Lease of leader election") for each in (lease, *named))
-
-
-def http_needs() -> tuple[PermissionNeed, ...]:
-    """The permissions that the HTTP server needs to authenticate and authorize clients, if other hosts can reach it."""
-    reviews = (("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews"))
-    return tuple(
-        PermissionNeed(
-            permission=Permission(group=group, resource=resource, verb="create"),
-            purpose="who may read /metrics and /objects",
-        )
-        for group, resource in reviews
-    )
-
-
-def admission_needs(namespace: str) -> tuple[PermissionNeed, ...]:
-    """The permissions that the validating webhook needs behind a Service in the operator's namespace."""
-    group, resource = "admissionregistration.k8s.io", "validatingwebhookconfigurations"
-    # An apply that creates an object has its name, so RBAC can restrict it to the name.
-    registration = [
-        Permission(group=group, resource=resource, name=CONFIGURATION, verb=verb) for verb in ("create", "patch")
-    ]
-    secret = Permission(group="", resource="secrets", namespace=namespace, verb="create")
-    certificate = [secret, *(replace(secret, verb=verb, name=CERTIFICATE) for verb in ("get", "update"))]
-    return (
-        *(PermissionNeed(permission=each, purpose="the registration of the webhook") for each in registration),
-        *(PermissionNeed(permission=each, purpose="the certificate of the webhook") for each in certificate),
-    )
-
-
-def impersonation_needs(account: str, namespaces: Sequence[str]) -> tuple[PermissionNeed, ...]:
-    """The permissions that the operator needs to act as the service accounts of this name in these namespaces, none for
-    all.
-    """
-    accounts = [
-        Permission(group="", resource="serviceaccounts", namespace=namespace, name=account, verb="impersonate")
-        for namespace in namespaces or ("",)
-    ]
-    reviews = Permission(group="authorization.k8s.io", resource="subjectaccessreviews", verb="create")
-    return (
-        *(PermissionNeed(permission=each, purpose="act as the accounts of parents' namespaces") for each in accounts),
-        PermissionNeed(permission=reviews, purpose="what these accounts may read"),
-    )
 
 
 def folder_needs(
@@ -195,7 +104,7 @@ class _Derivation:
         parent = self._parent
         finalized = any(map(self._needs_finalizer, manifests))
         where = self._watched if parent.namespaced and not finalized else ("",)
-        yield from self._needs("parents", parent.group, parent.resource, where, ("get", *_READ))
+        yield from self._needs("parents", parent.group, parent.resource, where, ("get", *WATCH))
         yield from self._needs("records on parents", parent.group, parent.resource, where, ("patch",))
         if parent.writes_status:
             yield from self._needs("status of parents", parent.group, f"{parent.resource}/status", where, ("patch",))
@@ -228,7 +137,7 @@ class _Derivation:
         group, resource = manifest.group_kind.group, served.resource
         # One watch shows the children in all namespaces that the operator watches.
         watched = tuple(dict.fromkeys((*(self._watched if served.namespaced else ("",)), *where)))
-        yield from self._needs("children", group, resource, watched, _READ, location)
+        yield from self._needs("children", group, resource, watched, WATCH, location)
         deleted = manifest.pruned or manifest.recreated or manifest.finalize_hook
         where = self._where_acting(served, manifest.namespace, location, where)
         # Before a deletion, the children that templates read are read again, wherever they are.
@@ -251,7 +160,7 @@ class _Derivation:
         if served.namespaced and lookup.namespace not in (PARENT_NAMESPACE, None):
             where = (lookup.namespace,)
         group, name = lookup.group_kind.group, lookup.name or ""
-        yield from self._needs("lookups", group, served.resource, where, _READ, lookup.location, name)
+        yield from self._needs("lookups", group, served.resource, where, WATCH, lookup.location, name)
         if self._account:
             where = self._where_acting(served, lookup.namespace, lookup.location, where)
             verbs = ("list",) if lookup.selects else ("get",)
@@ -402,17 +311,3 @@ def _granted(rule: Mapping[str, Any]) -> list[Permission] | None:
         Permission(group=group, resource=resource, verb=verb, name=name)
         for group, resource, verb, name in itertools.product(groups, resources, verbs, names or [""])
     ]
-
-
-def without_covered(permissions: Iterable[Permission]) -> list[Permission]:
-    """The permissions, sorted, without those that another one covers."""
-    distinct = sorted(set(permissions))
-    found = []
-    for permission in distinct:
-        candidates = {
-            replace(permission, namespace=namespace, name=name)
-            for namespace, name in itertools.product(("", permission.namespace), ("", permission.name))
-        } - {permission}
-        if not candidates & set(distinct):
-            found.append(permission)
-    return found

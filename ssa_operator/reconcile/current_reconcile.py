@@ -24,7 +24,6 @@ from ssa_operator.reconcile.long_steps import LongSteps
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.reconcile.parent_records.rules import ParentRecords, read_parent_records
 from ssa_operator.reconcile.parent_state import ParentState
-from ssa_operator.reconcile.settings import ReconcileSettings
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.rendering.jinja.predicates import Judgements
 
@@ -37,7 +36,7 @@ class OwnChildren(Struct, frozen=True):
     ordered: tuple[LiveObject, ...]
 
 
-class Turn(Struct, kw_only=True):
+class Reconcile(Struct, kw_only=True):
     """A reconcile in progress: the parent, its state and the causes."""
 
     cluster: ClusterAccess
@@ -50,8 +49,6 @@ class Turn(Struct, kw_only=True):
     """What the process remembers of the parent so far."""
     causes: Cause
     """Why the parent is reconciled."""
-    settings: ReconcileSettings = ReconcileSettings()
-    """What all reconciles follow from."""
     own_children: OwnChildren | None = None
     """Its children, as this reconcile saw them last."""
     repeated: dict[Identity, tuple[Result, tuple[str, ...]]] = field(default_factory=dict)
@@ -80,7 +77,7 @@ class Turn(Struct, kw_only=True):
     """Whether everything but the status and the Events is done."""
 
     @classmethod
-    def begin(cls, cluster: SharedCluster, parent: Parent, state: ParentState, causes: Cause) -> Turn:
+    def begin(cls, cluster: SharedCluster, parent: Parent, state: ParentState, causes: Cause) -> Reconcile:
         """A reconcile that begins now."""
         return cls(
             cluster=cluster.for_parent(parent, state.secrets),
@@ -88,7 +85,6 @@ class Turn(Struct, kw_only=True):
             records=read_parent_records(parent.live),
             state=state,
             causes=causes,
-            settings=cluster.settings,
         )
 
     @property

@@ -1,0 +1,236 @@
+"""The informers of children: one for each kind, version and namespace that a manifest needs.
+
+Promises:
+- A child is watched in the version of its manifest, each version separately.
+- The operator watches only objects with its parent label, and only in the namespaces that it is limited to and in those
+  that manifests name. Under `--shard` it keeps only the children of the shard's parents.
+- If a kind can't be watched (no permission, no CRD), reports show the reason. Other kinds are not affected, nor are
+  parents that need nothing of the kind in that namespace.
+- If no known parent names an object in its manifests, its records or its status, only the object's metadata is kept,
+  because any client that may create objects may give them the label. If a parent names it later, `read_whole` reads it.
+- A watch that no parent needs any more stops: at once if it has not synced, otherwise after `GRACE_PERIOD` seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from functools import partial
+
+from ssa_operator.informers.child_caches import ChildCaches, ChildListener
+from ssa_operator.informers.informer import GRACE_PERIOD, Informer, wait_for_sync
+from ssa_operator.informers.watch_scopes import ChildNeed, ChildScope
+from ssa_operator.informers.watched_version import WatchedVersion
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
+from ssa_operator.kube.api.request import Scope
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.watch.reflector import Reflector
+from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
+from ssa_operator.objects.shards import Shard
+
+
+class ChildInformers(ChildCaches):
+    """The informers of all kinds of children, and their caches."""
+
+    def __init__(
+        self,
+        client: Client,
+        mapper: RESTMapper,
+        namespaces: tuple[str, ...],
+        listener: ChildListener,
+        shard: Shard | None = None,
+    ) -> None:
+        super().__init__(mapper, listener)
+        self._client = client
+        self._namespaces = namespaces
+        self._shard = shard
+        self._stopping: set[asyncio.Task[None]] = set()
+        self._expected: dict[str, frozenset[Identity]] = {}
+
+    @property
+    def informers(self) -> Iterator[tuple[ChildScope, Informer]]:
+        """Every informer, and what it shows."""
+        return (
+            (ChildScope(kind, version, namespace), informer)
+            for kind, versions in self._kinds.items()
+            for version, watched in versions.items()
+            for namespace, informer in watched.informers.items()
+        )
+
+    @property
+    def reflectors(self) -> Iterator[Reflector]:
+        return (reflector for _, informer in self.informers for reflector in informer.reflectors)
+
+    @property
+    def tasks(self) -> Iterator[asyncio.Task[None]]:
+        return (task for _, informer in self.informers for task in informer.tasks)
+
+    @property
+    def missing(self) -> set[GroupKind]:
+        """The watched kinds that the API server no longer serves."""
+        return {scope.kind for scope, informer in self.informers if informer.missing}
+
+    async def watch(self, parent_uid: str, needs: Iterable[ChildNeed], hidden: AbstractSet[str] = frozenset()) -> bool:
+        """Watch what a parent additionally needs, and wait for the sync, until its deadline. Returns whether new
+        objects became known. Kinds that the cluster doesn't serve are left out.
+
+        An operator that is limited to namespaces watches each of them separately; for a need without a namespace it
+        watches all of them. `hidden` are namespaces that contents of Secrets name.
+        """
+        needs = self._by_namespace(self._in_known_version(parent_uid, need) for need in needs)
+        if any(self._scope(need) is None for need in needs):
+            await self._listener.until_parents_known()
+        served = [(need, resource) for need in needs if (resource := await self._resource(need)) is not None]
+        # No other task runs from here until the scopes are recorded, so none of them is stopped in between.
+        informers: dict[ChildScope, Informer] = {}
+        for need, resource in served:
+            limited = bool(self._namespaces) and resource.namespaced
+            for namespace in ([need.namespace] if need.namespace else self._namespaces) if limited else [""]:
+                scope = ChildScope(need.kind, resource.version, namespace)
+                informers[scope] = self._ensure_watched(scope, resource, hidden=scope.namespace in hidden)
+        self._uses.add(parent_uid, frozenset(informers))
+        unsynced = [informer for informer in informers.values() if not informer.synced]
+        await wait_for_sync(unsynced)
+        return any(informer.synced for informer in unsynced)
+
+    def expect(self, parent_uid: str, identities: Iterable[Identity]) -> None:
+        """From now on, keep these objects whole: a parent is about to apply them or has read them."""
+        if expected := frozenset(identities):
+            self._expected[parent_uid] = expected
+        else:
+            self._expected.pop(parent_uid, None)
+
+    async def read_whole(self, partial: LiveObject) -> None:
+        """Read the body of an object of which only metadata was kept, with the permission of its watch. Raises ApiError
+        and CredentialsError.
+        """
+        identity = partial.identity
+        watched = self._kinds.get(identity.group_kind, {}).get(partial.version)
+        if watched is None:
+            return
+        scope = Scope(watched.resource, identity.namespace, PARENT_UID_LABEL, name=identity.name)
+        for live in (await self._client.list_scope(scope))[0]:
+            watched.cache.written(live, changed=False)
+
+    def _reduced(self, live: LiveObject) -> LiveObject:
+        """The object to keep: whole if a parent names it, otherwise its metadata."""
+        uid, identity = live.parent_uid, live.identity
+        named = identity in self._expected.get(uid, ()) or self._listener.names_child(uid, identity)
+        return live if named else live.as_partial()
+
+    def need_only(self, parent_uid: str, needs: Iterable[ChildNeed], versions: Mapping[Identity, str]) -> None:
+        """Record that a parent needs only these objects; `versions` has the version of each of its manifests."""
+        scopes = {scope for need in self._by_namespace(needs) if (scope := self._scope(need)) is not None}
+        self._stop_unused(self._uses.replace(parent_uid, frozenset(scopes), versions))
+
+    def forget(self, parent_uid: str) -> None:
+        """Record that a parent is gone."""
+        self._expected.pop(parent_uid, None)
+        self._stop_unused(self._uses.forget(parent_uid))
+
+    async def refresh(self, kind: GroupKind) -> None:
+        """Stop the informers of a kind whose CRD changed, if the cluster now serves the kind differently or not at all.
+
+        The next reconcile that renders the kind starts others. Raises ApiError if discovery fails.
+        """
+        for version, watched in [*self._kinds.get(kind, {}).items()]:
+            try:
+                served = await self._mapper.resource(kind, version)
+            except UnknownKind:
+                served = None
+            before = watched.resource
+            if served is None or (served.path(), served.namespaced) != (before.path(), before.namespaced):
+                for namespace in [*watched.informers]:
+                    self._stop(ChildScope(kind, version, namespace))
+
+    async def close(self) -> None:
+        """Stop every informer."""
+        for scope, _ in [*self.informers]:
+            self._stop(scope)
+        await asyncio.gather(*self._stopping, return_exceptions=True)
+
+    def _in_known_version(self, parent_uid: str, need: ChildNeed) -> ChildNeed:
+        """The need, in the version in which the parent's manifests have the kind if any version will do."""
+        known = self._uses.version(parent_uid, Identity(*need.kind, need.namespace, ""))
+        return need if need.version is not None or known is None else need._replace(version=known)
+
+    async def _resource(self, need: ChildNeed) -> Resource | None:
+        """How a need is watched, None if the cluster doesn't serve the kind. If it doesn't serve the version, the
+        kind is watched in another one: the apply names the versions that are served.
+        """
+        versions = self._kinds.get(need.kind, {})
+        if need.version in versions:
+            return versions[need.version].resource
+        if need.version is None and versions:
+            return next(iter(versions.values())).resource
+        try:
+            return await self._mapper.resource(need.kind, need.version)
+        except UnknownKind:
+            return None if need.version is None else await self._resource(need._replace(version=None))
+
+    def _by_namespace(self, needs: Iterable[ChildNeed]) -> set[ChildNeed]:
+        """The needs; those without a namespace, once for each namespace that the operator is limited to."""
+        found = set[ChildNeed]()
+        for need in needs:
+            anywhere = self._namespaces and not need.namespace and self.namespaced(need.kind)
+            found |= {need._replace(namespace=each) for each in self._namespaces} if anywhere else {need}
+        return found
+
+    def _scope(self, need: ChildNeed) -> ChildScope | None:
+        """The scope of a need that is watched; None without an informer."""
+        versions = self._kinds.get(need.kind, {})
+        chosen = need.version if need.version in versions else next(iter(versions), None)
+        if chosen is None:
+            return None
+        namespace = next((each for each in ("", need.namespace) if each in versions[chosen].informers), None)
+        return None if namespace is None else ChildScope(need.kind, chosen, namespace)
+
+    def _ensure_watched(self, scope: ChildScope, resource: Resource, *, hidden: bool) -> Informer:
+        versions = self._kinds.setdefault(scope.kind, {})
+        watched = versions.get(scope.version)
+        if watched is None:
+            watched = versions[scope.version] = WatchedVersion(resource)
+            watched.cache.listen(partial(self._changed, watched))
+        informer = watched.informers.get(scope.namespace)
+        if informer is None:
+            informer = Informer(watched.resource, watched.cache, lambda _: self._listener.kind_changed())
+            watched.informers[scope.namespace] = informer
+            shard = self._shard
+            selector = PARENT_UID_LABEL if shard is None else shard.child_selector
+            keep = None if shard is None else lambda live: shard.owns(live.parent_uid)
+            selected = Scope(watched.resource, scope.namespace, selector, hidden=hidden)
+            informer.add(Reflector(self._client, selected, watched.cache, keep=keep, reduce=self._reduced))
+        return informer
+
+    def _stop_unused(self, scopes: Iterable[ChildScope]) -> None:
+        """Stop watches that no parent needs any more. A synced watch keeps running for a while, because a template or a
+        condition may change back.
+        """
+        for scope in scopes:
+            if self._state(scope, namespaced=True).synced:
+                asyncio.get_running_loop().call_later(GRACE_PERIOD, self._stop_if_unused, scope)
+            else:
+                self._stop(scope)
+
+    def _stop_if_unused(self, scope: ChildScope) -> None:
+        if not self._uses.is_used(scope):
+            self._stop(scope)
+
+    def _stop(self, scope: ChildScope) -> None:
+        versions = self._kinds.get(scope.kind, {})
+        watched = versions.get(scope.version)
+        informer = None if watched is None else watched.informers.pop(scope.namespace, None)
+        if watched is None or informer is None:
+            return
+        informer.cancel()
+        self._stopping.update(informer.tasks)
+        for task in informer.tasks:
+            task.add_done_callback(self._stopping.discard)
+        watched.cache.forget(scope.namespace)
+        if not watched.informers:
+            del versions[scope.version]
+        if not versions:
+            del self._kinds[scope.kind]

@@ -1,0 +1,109 @@
+"""The permissions that the operator itself needs, whatever its templates render, and the value that says why one is
+needed.
+
+Promises:
+- Every permission names its purpose.
+- An operator that elects no leader, serves no other hosts and has no webhook needs to watch CRDs only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ssa_operator.objects.kinds import Permission
+from ssa_operator.objects.source_location import SourceLocation
+
+LEASE = "ssa-operator"
+"""The name of the Lease of leader election."""
+
+CONFIGURATION = "ssa-operator"
+"""The name of the webhook's ValidatingWebhookConfiguration."""
+
+CERTIFICATE = "ssa-operator-admission"
+"""The name of the Secret with the webhook's certificate, in the operator's namespace."""
+
+WATCH = ("list", "watch")
+"""The verbs of an informer."""
+
+
+class PermissionNeed(Struct, frozen=True, kw_only=True):
+    """A permission that the operator needs, and why."""
+
+    permission: Permission
+    purpose: str
+    """The operator's purpose for it, as a heading: `children`, `lookups`."""
+    folder: str = ""
+    """The template folder that needs it, '' for the operator itself."""
+    location: SourceLocation | None = None
+    """The template line that needs it, None if the whole folder does."""
+    by_account: bool = False
+    """Whether the account that the operator impersonates needs it, and not the operator. Without a namespace, it is
+    needed in the namespace of each parent.
+    """
+
+    @property
+    def origin(self) -> str:
+        """The template line or the folder that needs it."""
+        return str(self.location) if self.location is not None else self.folder
+
+
+def operator_needs() -> tuple[PermissionNeed, ...]:
+    """The permissions that the operator needs with any templates."""
+    group, resource = "apiextensions.k8s.io", "customresourcedefinitions"
+    return tuple(
+        PermissionNeed(permission=Permission(group=group, resource=resource, verb=verb), purpose="CRDs")
+        for verb in WATCH
+    )
+
+
+def lease_needs(namespace: str) -> tuple[PermissionNeed, ...]:
+    """The permissions that leader election needs in the operator's namespace."""
+    lease = Permission(group="coordination.k8s.io", resource="leases", namespace=namespace, verb="create")
+    # RBAC can't restrict a create by POST to a name.
+    named = [replace(lease, verb=verb, name=LEASE) for verb in ("get", "watch", "update")]
+    return tuple(PermissionNeed(permission=each, purpose="the Lease of leader election") for each in (lease, *named))
+
+
+def http_needs() -> tuple[PermissionNeed, ...]:
+    """The permissions that the HTTP server needs to authenticate and authorize clients, if other hosts can reach it."""
+    reviews = (("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews"))
+    return tuple(
+        PermissionNeed(
+            permission=Permission(group=group, resource=resource, verb="create"),
+            purpose="who may read /metrics and /objects",
+        )
+        for group, resource in reviews
+    )
+
+
+def admission_needs(namespace: str) -> tuple[PermissionNeed, ...]:
+    """The permissions that the validating webhook needs behind a Service in the operator's namespace."""
+    group, resource = "admissionregistration.k8s.io", "validatingwebhookconfigurations"
+    # An apply that creates an object has its name, so RBAC can restrict it to the name.
+    registration = [
+        Permission(group=group, resource=resource, name=CONFIGURATION, verb=verb) for verb in ("create", "patch")
+    ]
+    secret = Permission(group="", resource="secrets", namespace=namespace, verb="create")
+    certificate = [secret, *(replace(secret, verb=verb, name=CERTIFICATE) for verb in ("get", "update"))]
+    return (
+        *(PermissionNeed(permission=each, purpose="the registration of the webhook") for each in registration),
+        *(PermissionNeed(permission=each, purpose="the certificate of the webhook") for each in certificate),
+    )
+
+
+def impersonation_needs(account: str, namespaces: Sequence[str]) -> tuple[PermissionNeed, ...]:
+    """The permissions that the operator needs to act as the service accounts of this name in these namespaces, none for
+    all.
+    """
+    accounts = [
+        Permission(group="", resource="serviceaccounts", namespace=namespace, name=account, verb="impersonate")
+        for namespace in namespaces or ("",)
+    ]
+    reviews = Permission(group="authorization.k8s.io", resource="subjectaccessreviews", verb="create")
+    return (
+        *(PermissionNeed(permission=each, purpose="act as the accounts of parents' namespaces") for each in accounts),
+        PermissionNeed(permission=reviews, purpose="what these accounts may read"),
+    )
