@@ -202,7 +202,10 @@ def _common(metadata: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError
     at = (*path, "ownerReferences")
     for position, owner in enumerate(metadata.get("ownerReferences") or ()):
         for key, words in (("apiVersion", "version must not be empty"), *_OWNER_WORDS):
-            if not owner.get(key):
+            found = owner.get(key)
+            if key == "apiVersion" and isinstance(found, str):
+                found = found.count("/") < 2 and found.rpartition("/")[2]
+            if not found:
                 yield _error((*at, position, key), ErrorType.INVALID, "", words, (*at, key))
     at = (*path, "finalizers")
     for position, name in enumerate(metadata.get("finalizers") or ()):
