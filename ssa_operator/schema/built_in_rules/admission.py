@@ -119,7 +119,7 @@ _SERVICE = fields(
 )
 CLIENT = fields(
     {"url": text(_url_faults), "service": _SERVICE, "caBundle": base64_text},
-    exactly_one("url", "service", what="one of url or service"),
+    exactly_one("url", "service", what="url or service"),
 )
 
 

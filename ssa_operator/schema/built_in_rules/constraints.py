@@ -156,7 +156,7 @@ def exactly_one(*names: str, what: str) -> Constraint:
         found = set_fields(value, names)
         if not found:
             known = f": {', '.join(names)}" if len(names) <= 8 else ""
-            yield error_at(path, detail=f"must specify {what}{known}", kind=ErrorType.REQUIRED)
+            yield error_at(path, detail=f"must specify one {what}{known}", kind=ErrorType.REQUIRED)
         yield from _beside(found, path, what)
 
     return check
@@ -174,7 +174,7 @@ def at_most_one(*names: str, what: str) -> Constraint:
 
 def _beside(found: list[str], path: FieldPath, what: str) -> Iterator[FieldError]:
     for name in found[1:]:
-        words = f"may not be specified beside {found[0]}: only one may be {what.split(' ', 1)[-1]}"
+        words = f"only one {what} is allowed, and {found[0]} is there"
         yield error_at((*path, name), detail=words, kind=ErrorType.FORBIDDEN)
 
 

@@ -55,7 +55,7 @@ _BACKEND = fields(
             {"apiGroup": set_text(subdomain_faults), "kind": SEGMENT, "name": SEGMENT}, required("kind", "name")
         ),
     },
-    exactly_one("service", "resource", what="a backend"),
+    exactly_one("service", "resource", what="backend"),
 )
 
 

@@ -73,7 +73,7 @@ def _value_beside_source(value: Any, path: FieldPath) -> Iterator[FieldError]:
 
 _ENVIRONMENT = items(
     fields(
-        {"name": ENVIRONMENT_NAME, "valueFrom": fields(_SOURCES, exactly_one(*_SOURCES, what="one source"))},
+        {"name": ENVIRONMENT_NAME, "valueFrom": fields(_SOURCES, exactly_one(*_SOURCES, what="source"))},
         required("name"),
         _value_beside_source,
     )
@@ -81,7 +81,7 @@ _ENVIRONMENT = items(
 _ENVIRONMENT_FROM = items(
     fields(
         {"prefix": ENVIRONMENT_NAME, "configMapRef": _NAME_REFERENCE, "secretRef": _NAME_REFERENCE},
-        exactly_one("configMapRef", "secretRef", what="one source"),
+        exactly_one("configMapRef", "secretRef", what="source"),
     )
 )
 
@@ -127,7 +127,7 @@ def _probe(*more: Constraint, successes: Constraint = NON_NEGATIVE) -> Constrain
             "successThreshold": successes,
             "terminationGracePeriodSeconds": above_zero,
         },
-        exactly_one(*_PROBE_HANDLERS, what="one handler"),
+        exactly_one(*_PROBE_HANDLERS, what="handler"),
         *more,
     )
 
@@ -139,9 +139,7 @@ _PROBES: Mapping[str, Constraint] = {
     "readinessProbe": _probe(_NO_GRACE),
     "startupProbe": _probe(successes=_ONE_SUCCESS),
 }
-_HOOK = fields(
-    {**_ACTIONS, "sleep": fields({"seconds": at_least(0)})}, exactly_one(*_HOOK_HANDLERS, what="one handler")
-)
+_HOOK = fields({**_ACTIONS, "sleep": fields({"seconds": at_least(0)})}, exactly_one(*_HOOK_HANDLERS, what="handler"))
 _LIFECYCLE = fields({"postStart": _HOOK, "preStop": _HOOK})
 
 
@@ -429,6 +427,10 @@ def _processes(value: Any, path: FieldPath) -> Iterator[FieldError]:
             if value.get(field) is True and name.startswith(prefix):
                 words = f"may not be specified when '{field}' is true"
                 yield error_at((*path, "securityContext", "sysctls", position, "name"), name, words)
+    for at, container in _containers(value):
+        mount = ("securityContext", "procMount")
+        if value_at(container, mount) == "Unmasked" and value.get("hostUsers") is not False:
+            yield error_at((*path, *at, *mount), "Unmasked", "`hostUsers` must be false to use `Unmasked`")
     if value.get("hostUsers") is False:
         for name in ("hostNetwork", "hostPID", "hostIPC"):
             if value.get(name) is True:
@@ -497,7 +499,7 @@ POD_SPEC = fields(
                 fields(
                     {"name": LABEL},
                     required("name"),
-                    exactly_one("resourceClaimName", "resourceClaimTemplateName", what="one source"),
+                    exactly_one("resourceClaimName", "resourceClaimTemplateName", what="source"),
                 )
             ),
             unique("name"),

@@ -116,7 +116,7 @@ _FILES = items(
             "resourceFieldRef": every(resource_reference, required("containerName")),
         },
         required("path"),
-        exactly_one("fieldRef", "resourceFieldRef", what="one source"),
+        exactly_one("fieldRef", "resourceFieldRef", what="source"),
     )
 )
 
@@ -295,7 +295,7 @@ SOURCES: Mapping[str, Constraint] = {
 """The sources of a pod's volume."""
 
 VOLUMES = every(
-    items(fields({"name": LABEL, **SOURCES}, required("name"), at_most_one(*SOURCES, what="a volume type"))),
+    items(fields({"name": LABEL, **SOURCES}, required("name"), at_most_one(*SOURCES, what="volume type"))),
     unique("name"),
 )
 
@@ -341,7 +341,7 @@ PERSISTENT_VOLUME = fields(
             },
             required("accessModes"),
             _storage("capacity", only=True),
-            exactly_one(*_PV_SOURCES, what="a volume type"),
+            exactly_one(*_PV_SOURCES, what="volume type"),
             _local,
         )
     },

@@ -8,7 +8,7 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ssa_operator.objects.messages import near_names
@@ -42,6 +42,9 @@ def _finding(document: Document, error: FieldError) -> Finding:
         message = f"is missing: container {name} has no image" if isinstance(name, str) else "is missing"
         return field_finding(document, "missing-field", path, message, "")
     if error.type is ErrorType.REQUIRED:
+        if error.detail and isinstance(value_at(document.body, path), Mapping):  # a part of it is missing
+            message = error.detail if error.detail.startswith("must ") else f"is incomplete: {error.detail}"
+            return field_finding(document, "missing-field", path, message, "")
         message = f"is missing; {error.detail}" if error.detail else "is missing"
         return field_finding(document, "missing-field", path, message, "")
     if error.type is ErrorType.FORBIDDEN:
@@ -54,7 +57,7 @@ def _finding(document: Document, error: FieldError) -> Finding:
     if error.type is ErrorType.NOT_SUPPORTED:
         allowed = re.findall(r'"([^"]*)"', error.detail)
         words = f"must be {' or '.join(allowed)}"
-        shown = f"is {error.value or 'empty'}, and " if shows_values(document) else ""
+        shown = f"is {shown_value(error.value)}, and " if shows_values(document) else ""
         near = [each for each in allowed if each.lower() == str(error.value).lower()]
         near = near or near_names(str(error.value), allowed)
         fix = f"did you mean {near[0]}?" if near and shows_values(document) else ""
@@ -62,7 +65,8 @@ def _finding(document: Document, error: FieldError) -> Finding:
     is_name = (bool(path) and path[-1] == "name") or any(part in _NAMES for part in path)
     words = short_words(error.detail)
     message = f"is {shown_value(error.value)}: {words}" if shows_values(document) else f"is refused: {words}"
-    fix = _suggestion(document, path, error.value) if is_name and shows_values(document) else ""
+    is_text = isinstance(error.value, str) and error.value
+    fix = _suggestion(document, path, error.value) if is_name and is_text and shows_values(document) else ""
     return field_finding(document, "invalid-name" if is_name else "invalid-value", path, message, fix)
 
 

@@ -43,6 +43,7 @@ _ZERO_ALLOWED = frozenset(
         ("LimitRangeSpec", "limits"),
         ("PodFailurePolicy", "rules"),
         ("PreferredSchedulingTerm", "preference"),
+        ("ScaleIOVolumeSource", "secretRef"),
         ("SleepAction", "seconds"),
         ("Sysctl", "value"),
         ("TypedLocalObjectReference", "kind"),
