@@ -347,10 +347,16 @@ def _index_count(text_of_indexes: str, completions: int) -> int | None:
     return total
 
 
+_GENERATED = {"job-name", "batch.kubernetes.io/job-name"}
+"""The labels of a Job's pods that are known before there is the Job."""
+
+
 def _generated_selector(value: Any, path: FieldPath) -> Iterator[FieldError]:
     if not isinstance(value, Mapping):
         return
-    if not value.get("manualSelector") and value.get("selector"):
+    selected = value_at(value, ("selector", "matchLabels"))
+    own = selected.keys() - _GENERATED if isinstance(selected, Mapping) else ()
+    if not value.get("manualSelector") and own:
         words = "`selector` not auto-generated: remove it, or set manualSelector"
         yield error_at((*path, "selector"), value["selector"], words)
     if value.get("manualSelector") and value.get("selector") is None:

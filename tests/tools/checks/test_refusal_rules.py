@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a message in one piece
 """What `check` says of manifests that the API server refuses: the field, the reason, and what to do."""
 
 from __future__ import annotations
