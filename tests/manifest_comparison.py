@@ -164,7 +164,11 @@ def trials_of(folders: Iterable[Path], *, mutate: bool) -> Iterator[Trial]:
         for body in (dict(each.body) for each in documents):
             kind = GroupKind(split_api_version(body["apiVersion"])[0], body["kind"])
             text = encode(body)
-            if (kind in KINDS or kind.kind == _CRD) and schemas.schema(body["apiVersion"], body["kind"]) and text not in seen:
+            if (
+                (kind in KINDS or kind.kind == _CRD)
+                and schemas.schema(body["apiVersion"], body["kind"])
+                and text not in seen
+            ):
                 seen.add(text)
                 yield Trial("as written", f"{path}: {body['kind']} {body['metadata'].get('name')}", body)
                 yield from mutated([body]) if mutate else ()

@@ -95,13 +95,14 @@ def _of_columns(version: Mapping[str, Any], path: FieldPath) -> Iterator[FieldEr
 
 _FORBIDDEN = ("$ref", "$schema", "id", "dependencies", "definitions", "patternProperties", "additionalItems")
 """The parts of JSON Schema that a structural schema may not have."""
+_EMPTY_ALLOWED: Mapping[str, Sequence[Any]] = {"definitions": ({},), "patternProperties": ({},)}
 _ANY_TYPE = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields")
 
 
 def _of_structure(schema: Schema, path: FieldPath, words: str) -> Iterator[FieldError]:
     """The errors of a schema that isn't structural: each field has a type, and no part of another dialect."""
     for name in _FORBIDDEN:
-        if schema.get(name) not in (None, ""):
+        if schema.get(name) not in (None, "", *_EMPTY_ALLOWED.get(name, ())):
             yield error_at((*path, name), detail=f"{name} is not supported", kind=ErrorType.FORBIDDEN)
     if schema.get("uniqueItems") is True:
         detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
@@ -128,7 +129,7 @@ def _null_items(value: Any, path: FieldPath) -> Iterator[FieldError]:
                 yield error_at((*path, position), None, "must not be null")
     inner = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
     for key, item in inner:
-        if key not in ("default", "enum", "example"):
+        if key not in ("default", "enum", "example", "required"):
             yield from _null_items(item, (*path, key))
 
 

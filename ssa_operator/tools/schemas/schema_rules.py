@@ -274,6 +274,8 @@ class _SchemaWalk:
             return
         inner = self._schemas.resolved(schema.get("items", {}))
         fields, required = inner.get("properties", {}), set(names) & set(inner.get("required", ()))
+        # The default of its name is ''.
+        required |= {"name"} if schema.get("items", {}).get("$ref") == "LocalObjectReference" else set()
         seen: set[tuple[Any, ...]] = set()
         for position, item in enumerate(items):
             if item is None:
