@@ -316,7 +316,7 @@ spec:
   volumeMode: Filesystem
   mountOptions: [hard]
   claimRef: {{kind: PersistentVolumeClaim, namespace: default, name: data}}
-  local: {{path: /mnt/disk}}
+  local: {{path: /disks/a}}
   nodeAffinity:
     required: {{nodeSelectorTerms: [{{matchExpressions: [{{key: kubernetes.io/hostname, operator: In, values: [a]}}]}}]}}
 ---
