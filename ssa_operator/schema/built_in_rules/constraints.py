@@ -23,7 +23,6 @@ Constraint: TypeAlias = Callable[[Any, FieldPath], Iterator[FieldError]]
 Faults: TypeAlias = Callable[[str], list[str]]
 
 MAX_INT32 = 2**31 - 1
-_NON_NEGATIVE = "must be greater than or equal to 0"
 
 
 def every(*constraints: Constraint) -> Constraint:

@@ -202,7 +202,6 @@ def _local_profile(*, relative: bool) -> Constraint:
 
 _SECCOMP = fields({"type": choice(*_SECCOMP_TYPES)}, required("type"), _local_profile(relative=True))
 _APP_ARMOR = fields({"type": choice(*_SECCOMP_TYPES)}, required("type"), _local_profile(relative=False))
-_WINDOWS = fields({})
 
 
 def _privileges(value: Any, path: FieldPath) -> Iterator[FieldError]:

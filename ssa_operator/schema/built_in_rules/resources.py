@@ -221,14 +221,6 @@ _SCOPES = (
     "BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating",
     "VolumeAttributesClass",
 )  # fmt: skip
-_POD_SCOPES = (
-    "BestEffort",
-    "CrossNamespacePodAffinity",
-    "NotBestEffort",
-    "NotTerminating",
-    "PriorityClass",
-    "Terminating",
-)
 _POD_RESOURCES = {"pods"} | {name for name in _QUOTA if name.rpartition(".")[2] in _CONTAINER}
 _CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.schema.built_in_rules.constraints import (
     Constraint,
-    Faults,
     choice,
     every,
     fields,
@@ -152,11 +151,6 @@ def network_of(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | No
         return None
 
 
-def wildcard_subdomain_faults(host: str) -> list[str]:
-    """What is wrong with a host that may begin with `*.`."""
-    return subdomain_faults(host.removeprefix("*."))
-
-
 def domain_path_faults(value: str) -> list[str]:
     """What is wrong with a domain and a path: example.com/controller."""
     domain, slash, path = value.partition("/")
@@ -231,11 +225,6 @@ def non_empty_selector(what: str) -> Constraint:
             yield error_at(path, value, f"empty selector is invalid for {what}")
 
     return every(SELECTOR, check)
-
-
-def named(faults: Faults = subdomain_faults) -> Constraint:
-    """A reference that must name an object."""
-    return fields({"name": text(faults)}, required("name"))
 
 
 def decoded(value: str) -> bytes | None:

@@ -300,9 +300,6 @@ def _failure_rules(value: Any, path: FieldPath) -> Iterator[FieldError]:
         yield error_at((*path, "podReplacementPolicy"), policy, 'supported values: "Failed"', ErrorType.NOT_SUPPORTED)
 
 
-_INDEXES = r"\d+(?:-\d+)?"
-
-
 def _successes(value: Any, path: FieldPath) -> Iterator[FieldError]:
     rules, completions = value_at(value, ("successPolicy", "rules")), value_at(value, ("completions",))
     for position, rule in enumerate(rules if isinstance(rules, list) else ()):
@@ -482,6 +479,13 @@ def _cron_name(value: Any, path: FieldPath) -> Iterator[FieldError]:
         yield error_at((*path, "metadata", "name"), name, "must be no more than 52 characters")
 
 
+def _no_selector(value: Any, path: FieldPath) -> Iterator[FieldError]:
+    """Kubernetes selects the pods of each Job of a CronJob itself."""
+    for name in ("manualSelector", "selector") if isinstance(value, Mapping) else ():
+        if value.get(name) not in (None, False):
+            yield error_at((*path, name), value[name], "`selector` will be auto-generated: remove it")
+
+
 CRON_JOB = fields(
     {
         "spec": fields(
@@ -491,13 +495,7 @@ CRON_JOB = fields(
                 "startingDeadlineSeconds": NON_NEGATIVE,
                 "successfulJobsHistoryLimit": NON_NEGATIVE,
                 "failedJobsHistoryLimit": NON_NEGATIVE,
-                "jobTemplate": fields({"spec": every(_JOB_SPEC, _no_selector := when(
-                    lambda spec: spec.get("manualSelector") is not None or spec.get("selector") is not None,
-                    lambda value, path: iter([
-                        error_at((*path, name), value[name], "`selector` will be auto-generated")
-                        for name in ("manualSelector", "selector") if value.get(name) not in (None, False)
-                    ]),
-                ))}, structs=("spec",)),
+                "jobTemplate": fields({"spec": every(_JOB_SPEC, _no_selector)}, structs=("spec",)),
             },
             required("schedule"),
             _time_zone,
@@ -506,4 +504,4 @@ CRON_JOB = fields(
     },
     _cron_name,
     structs=("spec",),
-)  # fmt: skip
+)
