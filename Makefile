@@ -21,7 +21,7 @@ COMPILE = PATH="$(abspath $(BIN)):$$PATH" uv pip compile --quiet --universal --p
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run rbac sbom test test-slow test-exhaustive test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds explore smoke-neon soak tilt-check web bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-reads bench-renames bench-shards bench-stall bench-start bench-status bench-takeover bench-web diagrams docs picture recording site schemas transcripts lint format check constraints manifests clean
+.PHONY: help install run rbac sbom test test-slow test-exhaustive test-all test-alerts test-faults test-perturbations test-image test-skew test-stable compare-crds compare-manifests explore smoke-neon soak tilt-check web bench bench-check bench-growth bench-load bench-memory bench-peers bench-plan bench-reads bench-renames bench-shards bench-stall bench-start bench-status bench-takeover bench-web diagrams docs picture recording site schemas transcripts lint format check constraints manifests clean
 
 help: ## List all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -100,6 +100,9 @@ test-alerts: $(PROMTOOL_BIN) ## Test when each alert of deploy/monitoring fires 
 
 compare-crds: $(INSTALLED) ## Compare new objects offline with the API server's, for the CRDs in folders; ARGS="FOLDER --objects 200"
 	$(BIN)/python -m tests.object_comparison $(ARGS)
+
+compare-manifests: $(INSTALLED) ## Compare what `check` says with the API server's verdicts, for the objects in folders; ARGS="FOLDER --mutate"
+	$(BIN)/python -m tests.manifest_comparison $(ARGS)
 
 GALLERY = $(sort $(dir $(wildcard examples/*/templates)))
 

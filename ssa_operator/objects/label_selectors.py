@@ -46,7 +46,9 @@ def selects(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
     return all(_fulfils(each, labels) for each in (expressions if isinstance(expressions, list) else ()))
 
 
-def _fulfils(expression: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+def _fulfils(expression: Any, labels: Mapping[str, Any]) -> bool:
+    if not isinstance(expression, Mapping):
+        return False
     key, values = str(expression.get("key")), expression.get("values") or ()
     match expression.get("operator"):
         case "In":

@@ -14,22 +14,19 @@ k8s.io/apiextensions-apiserver (pkg/apis/apiextensions/validation). A schema wit
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import GroupKind
-from ssa_operator.objects.manifest import POD_SPECS
 from ssa_operator.objects.source_location import FieldPath, value_at
+from ssa_operator.schema.built_in_rules.kinds import kind_errors
 from ssa_operator.schema.crd_schema import Schema
 from ssa_operator.schema.field_errors import ErrorType, FieldError, error_at, error_field
 from ssa_operator.schema.metadata_validation import (
     dns1035_faults,
-    key_faults,
     label_faults,
-    label_value_faults,
     segment_faults,
     subdomain_faults,
     validate_metadata_values,
@@ -38,38 +35,102 @@ from ssa_operator.schema.new_object import prune
 from ssa_operator.schema.schema_validation import validate
 from ssa_operator.schema.string_formats import go_pattern
 
-_JOBS = (GroupKind("batch", "Job"), GroupKind("batch", "CronJob"))
+_CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _SERVICE = GroupKind("", "Service")
-_SELECTORS: Mapping[GroupKind, FieldPath] = {
-    **{
-        GroupKind("apps", kind): ("spec", "selector", "matchLabels")
-        for kind in ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
-    },
-    _SERVICE: ("spec", "selector"),
-}
 _LABEL_NAMES = frozenset({GroupKind("", "Namespace"), _SERVICE})
 _OTHER_NAMES = frozenset(
     {
         GroupKind("apiregistration.k8s.io", "APIService"),
         GroupKind("certificates.k8s.io", "ClusterTrustBundle"),
         GroupKind("networking.k8s.io", "IPAddress"),
+        GroupKind("policy", "PodDisruptionBudget"),
         GroupKind("storage.k8s.io", "CSIDriver"),
     }
 )
 """Kinds whose names follow rules of their own."""
 
-_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*", re.ASCII)
-
 
 def validate_manifest(group_kind: GroupKind, body: Mapping[str, Any]) -> list[FieldError]:
     """The errors of a manifest."""
-    errors = [*_of_name(group_kind, body), *validate_metadata_values(body.get("metadata"), ("metadata",))]
-    errors += _of_selector(group_kind, body)
-    if group_kind in POD_SPECS:
-        errors += _of_pod(group_kind, body, POD_SPECS[group_kind])
-    if group_kind == _SERVICE:
-        errors += _of_service_ports(body)
+    own = _of_definition(body) if group_kind == _CRD else kind_errors(group_kind, body)
+    return [*_of_name(group_kind, body), *validate_metadata_values(body.get("metadata"), ("metadata",)), *own]
+
+
+def _of_definition(body: Mapping[str, Any]) -> list[FieldError]:
+    """The errors of a CRD in a manifest."""
+    spec = body.get("spec")
+    if not isinstance(spec, Mapping):
+        return []  # the schema says that it is required
+    if nulls := list(_null_items(spec, ("spec",))):
+        return nulls
+    errors = validate_crd(body)
+    for at, version in enumerate(spec.get("versions") or ()):
+        errors += _of_columns(version, ("spec", "versions", at))
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        path: FieldPath = ("spec", "versions", at, "schema", "openAPIV3Schema")
+        if isinstance(schema, Mapping):
+            errors += _of_structure(schema, path, "must not be empty at the root")
     return errors
+
+
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_SCALE_PATHS = {"specReplicasPath": ".spec.", "statusReplicasPath": ".status."}
+
+
+def _of_columns(version: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:
+    """The errors of the columns that kubectl prints, and of the fields that scale."""
+    for position, column in mapping_items(version.get("additionalPrinterColumns"), (*path, "additionalPrinterColumns")):
+        if (kind := column.get("type")) and kind not in _COLUMN_TYPES:
+            yield error_at((*position, "type"), kind, f"must be one of {','.join(_COLUMN_TYPES)}")
+        if (text := column.get("jsonPath")) and not text.startswith("."):
+            yield error_at((*position, "jsonPath"), text, "must be a simple json path starting with .")
+    scale = value_at(version, ("subresources", "scale"))
+    for name, beginning in _SCALE_PATHS.items() if isinstance(scale, Mapping) else ():
+        text, at = scale.get(name) or "", (*path, "subresources", "scale", name)
+        if not text:
+            yield error_at(at, kind=ErrorType.REQUIRED)
+        elif not text.startswith(beginning):
+            yield error_at(at, text, f"should be a json path under {beginning.rstrip('.')}")
+
+
+_FORBIDDEN = ("$ref", "$schema", "id", "dependencies", "definitions", "patternProperties", "additionalItems")
+"""The parts of JSON Schema that a structural schema may not have."""
+_EMPTY_ALLOWED: Mapping[str, Sequence[Any]] = {"definitions": ({},), "patternProperties": ({},)}
+_ANY_TYPE = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields")
+
+
+def _of_structure(schema: Schema, path: FieldPath, words: str) -> Iterator[FieldError]:
+    """The errors of a schema that isn't structural: each field has a type, and no part of another dialect."""
+    for name in _FORBIDDEN:
+        if schema.get(name) not in (None, "", *_EMPTY_ALLOWED.get(name, ())):
+            yield error_at((*path, name), detail=f"{name} is not supported", kind=ErrorType.FORBIDDEN)
+    if schema.get("uniqueItems") is True:
+        detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield error_at((*path, "uniqueItems"), detail=detail, kind=ErrorType.FORBIDDEN)
+    if schema.get("properties") and schema.get("additionalProperties") not in (None, False):
+        detail = "additionalProperties and properties are mutual exclusive"
+        yield error_at((*path, "additionalProperties"), detail=detail, kind=ErrorType.FORBIDDEN)
+    if not schema.get("type") and not any(schema.get(name) for name in _ANY_TYPE):
+        yield error_at((*path, "type"), detail=words, kind=ErrorType.REQUIRED)
+    for inner, at, _ in _inner(schema, path, ()):
+        what = "array items" if at[-1] == "items" else "object fields"
+        yield from _of_structure(inner, at, f"must not be empty for specified {what}")
+
+
+def _null_items(value: Any, path: FieldPath) -> Iterator[FieldError]:
+    """The items of lists and the schemas of properties that are null."""
+    if path[-1] == "properties" and isinstance(value, Mapping):
+        for name, item in value.items():
+            if item is None:
+                yield error_at((*path, name), None, "must not be null")
+    if isinstance(value, list):
+        for position, item in enumerate(value):
+            if item is None:
+                yield error_at((*path, position), None, "must not be null")
+    inner = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inner:
+        if key not in ("default", "enum", "example", "required"):
+            yield from _null_items(item, (*path, key))
 
 
 def name_faults(group_kind: GroupKind) -> Callable[[str], list[str]]:
@@ -86,74 +147,6 @@ def _of_name(group_kind: GroupKind, body: Mapping[str, Any]) -> Iterator[FieldEr
     if isinstance(name, str) and name:
         for words in name_faults(group_kind)(name):
             yield error_at(("metadata", "name"), name, words)
-
-
-def _of_selector(group_kind: GroupKind, body: Mapping[str, Any]) -> Iterator[FieldError]:
-    path = _SELECTORS.get(group_kind, ())
-    found = value_at(body, path) if path else None
-    for key, value in found.items() if isinstance(found, Mapping) else ():
-        if isinstance(value, str):
-            faults = [*key_faults(key), *label_value_faults(value)]
-            errors = (error_at((*path, key), value, words) for words in faults)
-            yield from (replace(error, field=error_field(path)) for error in errors)
-
-
-def _of_pod(group_kind: GroupKind, body: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:
-    if template := path[:-1]:
-        yield from validate_metadata_values(value_at(body, (*template, "metadata")), (*template, "metadata"))
-    spec = value_at(body, path)
-    if not isinstance(spec, Mapping):
-        return
-    if group_kind in _JOBS:
-        at, policy = (*path, "restartPolicy"), spec.get("restartPolicy")
-        words = 'valid values: "OnFailure", "Never"'
-        if policy is None:
-            yield error_at(at, detail=words, kind=ErrorType.REQUIRED)
-        elif policy == "Always":
-            yield error_at(at, policy, f"supported {words.removeprefix('valid ')}", ErrorType.NOT_SUPPORTED)
-    for key in ("initContainers", "containers"):
-        for at, container in mapping_items(spec.get(key), (*path, key)):
-            yield from _of_container(container, at)
-
-
-def _of_container(container: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:
-    if not container.get("image"):
-        yield error_at((*path, "image"), kind=ErrorType.REQUIRED)
-    name = container.get("name")
-    if isinstance(name, str) and name:
-        yield from (error_at((*path, "name"), name, words) for words in label_faults(name))
-    for at, port in mapping_items(container.get("ports"), (*path, "ports")):
-        yield from _of_number(port, (*at, "containerPort"))
-        if isinstance(named := port.get("name"), str) and named:
-            yield from (error_at((*at, "name"), named, words) for words in port_name_faults(named))
-
-
-def _of_service_ports(body: Mapping[str, Any]) -> Iterator[FieldError]:
-    ports = list(mapping_items(value_at(body, ("spec", "ports")), ("spec", "ports")))
-    for at, port in ports:
-        yield from _of_number(port, (*at, "port"))
-        name, target = port.get("name"), port.get("targetPort")
-        if len(ports) > 1 and not name:
-            yield error_at((*at, "name"), kind=ErrorType.REQUIRED)
-        elif isinstance(name, str) and name:
-            yield from (error_at((*at, "name"), name, words) for words in label_faults(name))
-        if isinstance(target, int):
-            yield from _of_number(port, (*at, "targetPort"))
-
-
-def _of_number(port: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:
-    number = port.get(str(path[-1]))
-    if isinstance(number, int) and not isinstance(number, bool) and not 1 <= number <= 65535:
-        yield error_at(path, number, "must be between 1 and 65535, inclusive")
-
-
-def port_name_faults(name: str) -> list[str]:
-    """What is wrong with the name of a container's port."""
-    faults = ["must be no more than 15 characters"] if len(name) > 15 else []
-    if _PORT_NAME.fullmatch(name):
-        return faults
-    words = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-), and at least one letter (a-z)"
-    return [*faults, words]
 
 
 def mapping_items(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:

@@ -141,7 +141,9 @@ def _unknown_target_ports(service: Document, documents: Sequence[Document]) -> I
     for port in spec["ports"].items() if any(any(_containers(pod)) for pod in pods) else ():
         target = port["targetPort"]
         if isinstance(target.value, str) and not target.value.isdigit() and target.value not in known:
-            yield target.finding("unknown-port", *_unknown(target.value, known, "a pod that the Service selects"))
+            # The pods of a headless Service are reached by their addresses, whether it knows their ports or not.
+            code = "headless-port" if spec["clusterIP"].value == "None" else "unknown-port"
+            yield target.finding(code, *_unknown(target.value, known, "a pod that the Service selects"))
 
 
 def _selects_nothing(documents: Sequence[Document]) -> Iterable[Finding]:

@@ -8,12 +8,13 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, value_at
-from ssa_operator.schema.field_errors import ErrorType, FieldError
+from ssa_operator.schema.field_errors import ErrorType, FieldError, as_json
 from ssa_operator.schema.manifest_validation import name_faults, validate_manifest
 from ssa_operator.tools.findings.field_findings import field_finding, short_words, shows_values
 from ssa_operator.tools.findings.findings import Finding
@@ -36,18 +37,52 @@ def _check(document: Document) -> Iterator[Finding]:
 
 def _finding(document: Document, error: FieldError) -> Finding:
     path = error.path
-    if path[-1] == "image" and error.type is ErrorType.REQUIRED:
+    if path[-1:] == ("image",) and error.type is ErrorType.REQUIRED:
         name = value_at(document.body, (*path[:-1], "name"))
         message = f"is missing: container {name} has no image" if isinstance(name, str) else "is missing"
         return field_finding(document, "missing-field", path, message, "")
     if error.type is ErrorType.REQUIRED:
+        if error.detail and isinstance(value_at(document.body, path), Mapping):  # a part of it is missing
+            message = error.detail if error.detail.startswith("must ") else f"is incomplete: {error.detail}"
+            return field_finding(document, "missing-field", path, message, "")
         message = f"is missing; {error.detail}" if error.detail else "is missing"
         return field_finding(document, "missing-field", path, message, "")
-    is_name = path[-1] == "name" or any(part in _NAMES for part in path)
+    if error.type is ErrorType.FORBIDDEN:
+        return field_finding(document, "invalid-value", path, f"must not be set: {error.detail}", "remove it")
+    if error.type is ErrorType.DUPLICATE:
+        shown = f"is {shown_value(error.value)}, which" if shows_values(document) else "has a value that"
+        return field_finding(document, "duplicate-item", path, f"{shown} another item has, too", "")
+    if error.type in (ErrorType.TOO_LONG, ErrorType.TOO_MANY):
+        return field_finding(document, "invalid-value", path, f"is refused: {error.detail}", "")
+    if error.type is ErrorType.NOT_SUPPORTED:
+        allowed = re.findall(r'"([^"]*)"', error.detail)
+        words = f"must be {' or '.join(allowed)}"
+        shown = f"is {shown_value(error.value)}, and " if shows_values(document) else ""
+        near = [each for each in allowed if each.lower() == str(error.value).lower()]
+        near = near or near_names(str(error.value), allowed)
+        fix = f"did you mean {near[0]}?" if near and shows_values(document) else ""
+        return field_finding(document, "invalid-value", path, f"{shown}{words}", fix)
+    is_name = (bool(path) and path[-1] == "name") or any(part in _NAMES for part in path)
     words = short_words(error.detail)
-    message = f"is {error.value}: {words}" if shows_values(document) else f"is refused: {words}"
-    fix = _suggestion(document, path, error.value) if is_name and shows_values(document) else ""
+    message = f"is {shown_value(error.value)}: {words}" if shows_values(document) else f"is refused: {words}"
+    is_text = isinstance(error.value, str) and error.value
+    fix = _suggestion(document, path, error.value) if is_name and is_text and shows_values(document) else ""
     return field_finding(document, "invalid-name" if is_name else "invalid-value", path, message, fix)
+
+
+_SHOWN = 100
+
+
+def shown_value(value: Any) -> str:
+    """A value in a message: a text as it is written, and all else as JSON; the beginning of a long one."""
+    if isinstance(value, str):
+        text = value or "empty"
+    else:
+        try:
+            text = as_json(value)
+        except (TypeError, ValueError):
+            text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 _SHELL = re.compile(r"\$\{?(\w+)}?|<(\w+)>")

@@ -18,6 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import DecodeError
+
 from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.dependency_graph import graph_of
 from ssa_operator.objects.identity import Identity, is_built_in, split_api_version
@@ -35,6 +37,7 @@ from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
 from ssa_operator.rendering.folder.loaded_folders import Folder, no_folder_message
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.schema.crd_schema import object_schema, status_schema
+from ssa_operator.schema.value_types import has_types
 from ssa_operator.schema.variants import variants
 from ssa_operator.tools.checks.accepted_findings import without_accepted
 from ssa_operator.tools.checks.checked_project import CheckedProject
@@ -165,7 +168,7 @@ def check_examples(project: CheckedProject) -> list[Finding]:
             if not any(finding.code == found.code for finding in refused):
                 findings.append(found)
             continue
-        own = [*_findings_of(found, project), *_of_values(found)]
+        own = [*_findings_of(found, project), *_of_values(found, project)]
         findings += own
         # What is made of a wrong value has another type, too.
         findings += _dropped(found, project) if not any(each.code == "invalid-value" for each in own) else ()
@@ -243,14 +246,20 @@ def _all_ready(
 ) -> OfflineParent:
     cluster.objects = objects
     found = cluster.render(parent, verify=False)
+    malformed: set[Identity] = set()
     for _ in range(ROUNDS):
         if only_waiting and not found.rendered.waits:
             break
         manifests = {step.identity: step.manifest for step in found.steps if step.manifest is not None}
-        ready = {identity: ready_object(manifest.body) for identity, manifest in manifests.items()}
+        ready = {each: ready_object(manifest.body) for each, manifest in manifests.items() if each not in malformed}
         if all(_body(cluster, identity) == body for identity, body in ready.items()):
             break
-        lives = {identity: LiveObject.of(body) for identity, body in ready.items()}
+        lives: dict[Identity, LiveObject] = {}
+        for identity, body in ready.items():
+            try:
+                lives[identity] = LiveObject.of(body)
+            except DecodeError:  # no API server has such an object, and the schema's finding says why
+                malformed.add(identity)
         cluster.objects = {**cluster.objects, **lives}
         found = cluster.render(parent, verify=False)
     return found
@@ -307,13 +316,20 @@ def _findings_of(parent: OfflineParent, project: CheckedProject) -> Iterator[Fin
             fix = f'set the annotation {PREFIX}prune: "false" to say so'
             yield Finding(code="never-deleted", message=message, location=step.location, fix=fix)
     yield from _cycles(parent)
-    yield from check_manifests(parent.rendered.documents, project.not_awaited)
     yield from check_schemas(parent.rendered.documents, project.schemas)
-    yield from check_empty_values(parent.rendered.documents, project.schemas)
+    # A rule reads what has the types of its kind; of what has not, the schema's finding says what to correct.
+    sound = _sound(parent, project)
+    yield from check_manifests(sound, project.not_awaited)
+    yield from check_empty_values(sound, project.schemas)
     namespace = parent.observed.parent.identity.namespace
-    yield from check_control_plane_fields(parent.rendered.documents, namespace, project.scale_paths)
+    yield from check_control_plane_fields(sound, namespace, project.scale_paths)
     values = parent.folder.templates.surroundings.values if parent.folder.templates is not None else {}
-    yield from check_server_fields(parent.rendered.documents, parent.observed.parent.body, values)
+    yield from check_server_fields(sound, parent.observed.parent.body, values)
+
+
+def _sound(parent: OfflineParent, project: CheckedProject) -> list[Document]:
+    """The manifests whose values have the types of their kinds."""
+    return [each for each in parent.rendered.documents if has_types(each.body, project.schemas)]
 
 
 def _namespace_lines(parent: OfflineParent) -> dict[Identity, SourceLocation]:
@@ -326,11 +342,12 @@ def _namespace_lines(parent: OfflineParent) -> dict[Identity, SourceLocation]:
     }
 
 
-def _of_values(parent: OfflineParent) -> Iterator[Finding]:
+def _of_values(parent: OfflineParent, project: CheckedProject) -> Iterator[Finding]:
     """The findings about values that an author of a parent chooses, so that no variant is asked for them."""
-    yield from check_refusals(parent.rendered.documents)
+    sound = _sound(parent, project)
+    yield from check_refusals(sound)
     files = {f"{parent.folder.name}/{name}": text for name, text in parent.folder.files.items()}
-    yield from check_passwords(parent.rendered.documents, files)
+    yield from check_passwords(sound, files)
     yield from check_scalars(parent.rendered.documents, files)
 
 

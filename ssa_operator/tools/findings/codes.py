@@ -339,6 +339,15 @@ CODES: Mapping[str, Code] = {
             "endpoint for the port."
         ),
     ),
+    "headless-port": Code(
+        severity=Severity.WARNING,
+        title="a port name of a headless Service that no container has",
+        explanation=(
+            "The targetPort of a Service with clusterIP: None names a port, and no container of the pods that it "
+            "selects declares a port of that name. DNS has the addresses of the pods all the same; the Service's "
+            "EndpointSlices and its SRV records lack the port. Write the name as the container does, or a number."
+        ),
+    ),
     "unknown-volume": Code(
         severity=Severity.ERROR,
         title="a volume mount without a volume",

@@ -5,7 +5,8 @@ Promises:
   item of a list map are found, each with the template line of the field.
 - A required field that is written wrongly is one finding: the name that it should have is not missing, too.
 - A kind without a schema is no finding, unless its API group is known completely.
-- A null is no value, because the operator removes it before an apply. `status` is not checked.
+- A null field is no value, because the operator removes it before an apply. A null item of a list map is found.
+- `status` is not checked.
 - No finding shows a value of a Secret, or of a manifest that reads one.
 - A version needs no cluster. A version that the package doesn't include is an error that names the included ones.
 - A field of an object that holds a value of a wrong type is an error with file and line.
@@ -30,6 +31,7 @@ from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema, schemas_from_openapi
+from ssa_operator.schema.value_types import has_type
 from ssa_operator.tools.findings.field_findings import shows_values
 from ssa_operator.tools.findings.findings import Edit, Finding
 
@@ -101,7 +103,21 @@ _UNITS = re.compile(r"(?P<number>[\d.]+)\s*(?P<prefix>[KMGTP])i?b?", re.ASCII | 
 _PREFIXES = {"K": "k"}
 """The decimal prefix of a quantity where it is another one than that of the binary one."""
 
-_ZERO_ALLOWED = frozenset({("HTTPHeader", "value")})
+_ZERO_ALLOWED = frozenset(
+    {
+        ("CustomResourceDefinitionVersion", "served"),
+        ("ForZone", "name"),
+        ("HTTPHeader", "value"),
+        ("LimitRangeSpec", "limits"),
+        ("PodFailurePolicy", "rules"),
+        ("PreferredSchedulingTerm", "preference"),
+        ("ScaleIOVolumeSource", "secretRef"),
+        ("SleepAction", "seconds"),
+        ("Sysctl", "value"),
+        ("TypedLocalObjectReference", "kind"),
+        ("TypedLocalObjectReference", "name"),
+    }
+)
 """Required fields that the API server takes as empty if they are missing."""
 
 _REMOVED: Mapping[tuple[str, str], tuple[str, str]] = {
@@ -215,7 +231,7 @@ class _SchemaWalk:
             elif wanted == QUANTITY and value != "" and amount(value) is None:
                 yield self._no_quantity(str(value), path)
             return
-        if wanted in _TYPES and not _has_type(value, wanted):
+        if wanted in _TYPES and not has_type(value, wanted):
             yield self._wrong_type(value, _TYPES[wanted], path)
             return
         # Kubernetes' own kinds take an empty string as no value.
@@ -324,11 +340,20 @@ class _SchemaWalk:
         names = schema.get("x-kubernetes-list-map-keys")
         if not names:
             return
-        fields = self._schemas.resolved(schema.get("items", {})).get("properties", {})
+        inner = self._schemas.resolved(schema.get("items", {}))
+        fields, required = inner.get("properties", {}), set(names) & set(inner.get("required", ()))
+        # The default of its name is ''.
+        required |= {"name"} if schema.get("items", {}).get("$ref") == "LocalObjectReference" else set()
         seen: set[tuple[Any, ...]] = set()
         for position, item in enumerate(items):
+            if item is None:
+                at = (*path, position)
+                yield self._wrong_type(item, _TYPES["object"], at)
             if not isinstance(item, Mapping):
                 continue
+            if not any(name in item or fields.get(name, {}).get("default") for name in names) and not required:
+                message = f"{field_text((*path, position, names[0]))} is missing"
+                yield self.finding("missing-field", (*path, position), message)
             key = tuple(str(item.get(name, fields.get(name, {}).get("default"))) for name in names)
             if key in seen:
                 which = " and ".join(names)
@@ -349,20 +374,3 @@ _TYPES: Mapping[str, str] = {
     "object": "a mapping",
     "string": "a string",
 }
-
-
-def _has_type(value: Any, wanted: str) -> bool:
-    match wanted:
-        case "array":
-            return isinstance(value, list)
-        case "boolean":
-            return isinstance(value, bool)
-        case "integer":
-            return (isinstance(value, int) and not isinstance(value, bool)) or (
-                isinstance(value, float) and value.is_integer()
-            )
-        case "number":
-            return isinstance(value, (int, float)) and not isinstance(value, bool)
-        case "object":
-            return isinstance(value, Mapping)
-    return isinstance(value, str)

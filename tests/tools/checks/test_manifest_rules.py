@@ -93,6 +93,11 @@ def test_what_a_cluster_would_not_run_is_found_where_it_is_written(
     assert code in CODES
 
 
+def test_an_unknown_port_of_a_headless_service_is_a_warning() -> None:
+    headless = SERVICE.replace("spec:\n", "spec:\n  clusterIP: None\n").replace("targetPort: http", "targetPort: web")
+    assert [(each.code, each.severity) for each in check(DEPLOYMENT + headless)] == [("headless-port", "warning")]
+
+
 def test_a_volume_of_a_stateful_set_may_be_a_claim() -> None:
     text = DEPLOYMENT.replace("kind: Deployment", "kind: StatefulSet")
     text = text[: text.index("      volumes:")] + "  volumeClaimTemplates:\n    - metadata: {name: data}\n"
