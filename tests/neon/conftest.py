@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ssa_operator.operator import folder_controllers
+from ssa_operator.operator import template_sources
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.loaded_folders import Sources, load_all
 from tests.operator.fixtures import client, desk, options
@@ -34,4 +34,4 @@ def compiled_templates(monkeypatch: pytest.MonkeyPatch) -> None:
         _compiled[:] = [found]
         return found
 
-    monkeypatch.setattr(folder_controllers, "load_all", load_changed)
+    monkeypatch.setattr(template_sources, "load_all", load_changed)

@@ -349,6 +349,7 @@ def stories(folder: Path) -> list[Story]:
     if not every.exists():
         stacks.write_templates(every)
     image = ("another image", {"image": "nginx:1.29"})
+    secrets = {"secrets": {"dbAuthUsername": "app", "dbBackupBucket": "s3://backups"}}
     return [
         _echo(),
         _gallery(
@@ -360,6 +361,15 @@ def stories(folder: Path) -> list[Story]:
             "Viewer",
             [("create", {"users": ["a"]}), ("change", {"users": ["b"]})],
             BINDINGS,
+        ),
+        _gallery(
+            "clustered-database",
+            "databases",
+            "Database",
+            [("create", secrets), ("more exporters", {**secrets, "dbExporter": {"replicas": 2}})],
+            *("configmaps", "secrets", "serviceaccounts", "services", "roles.rbac.authorization.k8s.io"),
+            *("rolebindings.rbac.authorization.k8s.io", "ingresses.networking.k8s.io", POLICIES),
+            *("poddisruptionbudgets.policy", DEPLOYMENTS, JOBS, STATEFUL_SETS),
         ),
         _gallery(
             "config-rollout",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.operator import folder_controllers
+from ssa_operator.operator import template_sources
 from ssa_operator.reconcile import renderer
 from ssa_operator.rendering.folder.loaded_folders import load_all
 from ssa_operator.rendering.jinja import predicates
@@ -254,7 +254,7 @@ async def test_the_event_loop_goes_on_while_changed_templates_are_loaded(
     only(templates, maps=map_template("before", x="1"))
     async with operate(templates=templates):
         await desk.apply_until_ready(echo("web", 1))
-        monkeypatch.setattr(folder_controllers, "load_all", loaded)
+        monkeypatch.setattr(template_sources, "load_all", loaded)
         only(templates, maps=map_template("after", x="1"))
         await desk.read("configmaps", "web-after")
     assert went_on

@@ -132,7 +132,7 @@ async def test_records_that_the_watch_of_parents_has_not_shown_yet_are_not_lost(
             async with operating(client, options(templates=recorded)):
                 await desk.ready(ECHOES, "web")
         await behind.reported(lambda report: report.complete)
-        assert [report.records_notice for report in behind.reports] == [""] * len(behind.reports)
+        assert [report.records_notice for report in behind.reports] == [None] * len(behind.reports)
         lagging.lag.end()
         parent = await desk.ready(ECHOES, "web")
         assert "removed the operator's records" not in message(parent)
