@@ -127,6 +127,13 @@ class Command(TyperCommand):
             if long is not None:
                 each.envvar = f"SSA_OPERATOR_{long.removeprefix('--').replace('-', '_').upper()}"
 
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            error.ctx = error.ctx or ctx  # click gives some errors none, for example about a flag with a value
+            raise
+
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         _format_parameters(self, ctx, formatter)
 

@@ -103,6 +103,7 @@ OPTIONS: Mapping[str, Mapping[str, str]] = {
     "--filename": {"--file": "write --filename, or -f"},
     "--output": {"--format": "write --output", "--json": "write --output json", "--yaml": "write --output yaml"},
     "--watch": {"--follow": "write --watch"},
+    "--all-namespaces": {"--all": "write --all-namespaces, or -A"},
     "--context": dict.fromkeys(("--kube-context", "--cluster"), "write --context"),
     "--selector": dict.fromkeys(("--label", "--labels", "--label-selector"), "write --selector"),
     "--templates": dict.fromkeys(("--chart", "--template", "--dir", "--path", "--folder"), "write --templates"),

@@ -28,6 +28,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.error_location import location_in
 from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
 from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
@@ -135,6 +136,8 @@ class CRDInstaller:
         """Called with the reasons whenever they change."""
         self.applied: Mapping[str, str] = {}
         """Those that are applied: the digest of each by name."""
+        self.refused_kinds: frozenset[GroupKind] = frozenset()
+        """The kinds of the refused CRDs that can be read."""
         self._installing = asyncio.Lock()
         self._client = client
         self._folders = tuple(folders)
@@ -163,6 +166,9 @@ class CRDInstaller:
         for name in names if changed else ():
             log.info("the CRD %s is applied as it is in its file now", name)
         self.applied = {**self.applied, **{name: digests[name] for name in names}}
+        self.refused_kinds = frozenset(
+            _kind(document) for document in documents if document.body["metadata"]["name"] in refused
+        )
         self._take({name: " ".join(bounded(reason, REASON_LIMIT).split()) for name, reason in refused.items()})
 
     def _take(self, refused: Mapping[str, str]) -> None:
@@ -197,6 +203,11 @@ class CRDInstaller:
                 await self.install()
             except (ApiError, CredentialsError, DefinitionError) as error:
                 log.warning("the refused CRDs can't be applied: %s", error)
+
+
+def _kind(document: Document) -> GroupKind:
+    spec = document.body.get("spec") or {}
+    return GroupKind(str(spec.get("group", "")), str((spec.get("names") or {}).get("kind", "")))
 
 
 def _digest(document: Document) -> str:

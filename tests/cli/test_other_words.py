@@ -82,11 +82,25 @@ async def test_an_option_of_another_tool_leads_to_ours() -> None:
         (("check", "--set", "a=b"), "write --values FILE for settings of the installation"),
         (("apply", "a.yaml", "--dry-run"), "write the command diff or plan"),
         (("tree", "a/b", "--outptu"), "did you mean --output?"),
+        (("status", "--all"), "write --all-namespaces, or -A"),
     ):
         code, _, err = await run(*arguments)
         assert code == 2
         assert hint in err
         assert "--strict" not in err
+
+
+async def test_every_usage_error_names_the_help_of_its_command() -> None:
+    for words, command in (
+        (("dev", "--until-ready=60"), "dev"),
+        (("tree", "--watch=yes"), "tree"),
+        (("cluster", "start", "--audit=yes"), "cluster start"),
+        (("tree", "--output"), "tree"),
+    ):
+        code, _, err = await run(*words)
+        assert code == 2
+        assert err.startswith(f"ssa-operator {command}: ")
+        assert err.endswith(f" See ssa-operator {command} --help.\n")
 
 
 def test_an_option_is_suggested_only_where_the_command_has_it() -> None:

@@ -18,7 +18,7 @@ from ssa_operator.cli.shared_options import (
     Watch,
 )
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.option_values import check_folders, check_selector, namespace_of
+from ssa_operator.operator.process.option_values import check_folders, check_selector, first_step, namespace_of
 from ssa_operator.operator.process.streams import CommandError, ListFormat
 
 if TYPE_CHECKING:
@@ -113,7 +113,11 @@ def tree(
             async with Watches(client) as watches:
                 await printing.show_changes(watches, lambda: read(watches), draw, output.data_format)
 
-    connection.run(work())
+    try:
+        connection.run(work())
+    except CommandError as error:
+        advice = first_step(templates)
+        raise CommandError(f"{error}\nnote: {advice}", code=error.code) if advice and named else error from None
 
 
 def _draw(data: dict[str, Any] | list[dict[str, Any]], now: float, *, wide: bool) -> Sequence[Line]:

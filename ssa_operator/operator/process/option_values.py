@@ -30,11 +30,22 @@ def check_folders(templates: Sequence[Path], *, note_empty: bool = True) -> None
     for folder in templates:
         if not folder.is_dir():
             raise _no_folder(folder, "templates with --templates")
-    if note_empty and not any(each.is_dir() for folder in templates for each in folder.iterdir()):
+    if note_empty and (advice := first_step(templates)):
         from ssa_operator.operator.process import streams
-        from ssa_operator.rendering.folder.loaded_folders import no_folder_advice
 
-        streams.error(f"note: {no_folder_advice(templates)}")
+        streams.error(f"note: {advice}")
+
+
+def first_step(templates: Sequence[Path]) -> str:
+    """How to begin, for a command that needs no templates but failed; '' if there are some."""
+    missing = next((folder for folder in templates if not folder.is_dir()), None)
+    if missing is not None:
+        return str(_no_folder(missing, "templates with --templates"))
+    if any(each.is_dir() for folder in templates for each in folder.iterdir()):
+        return ""
+    from ssa_operator.rendering.folder.loaded_folders import no_folder_advice
+
+    return no_folder_advice(templates)
 
 
 def _no_folder(folder: Path, of: str) -> CommandError:

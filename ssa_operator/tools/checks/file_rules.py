@@ -18,6 +18,7 @@ from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.folder.folder_snapshot import SUFFIXES
 from ssa_operator.rendering.jinja.folder_files import FILES
 from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.offline.template_folders import possible_plurals
 
 _TEMPLATE_ENDINGS = frozenset({"gotmpl", "j2", "jinja", "jinja2", "json", "tmpl", "tpl", "yaml", "yml"})
 _EXPRESSION = re.compile(r"\{\{|\{%")
@@ -83,14 +84,10 @@ def check_folder_names(folders: Iterable[str], known: Sequence[str]) -> list[Fin
     found = []
     for name in sorted(set(folders) - set(known)):
         plural, _, group = name.partition(".")
-        same = [each for each in known if each.partition(".")[0] in _plurals(plural) and not group]
+        same = [each for each in known if each.partition(".")[0] in (plural, *possible_plurals(plural)) and not group]
         near = same or (near_names(name, known) if group else [])
         if near:
             message = f"no CRD defines {name}, so the operator never reads templates/{name}"
             fix = f"rename the folder to {near[0]}"
             found.append(Finding(code="unknown-resource", message=message, location=None, fix=fix, about=name))
     return found
-
-
-def _plurals(name: str) -> tuple[str, ...]:
-    return (name, f"{name}s", f"{name}es")

@@ -8,6 +8,7 @@ Promises:
 - A file that can't be read, and an object that is refused, keep no other one from being applied. `problems` names them
   as long as they last.
 - What was refused is applied again, with growing pauses, and at once when a file changes.
+- An example whose CRD is refused waits for it: the refusal is the only problem.
 - An object whose file is deleted stays in the cluster.
 - Examples have the annotation of `kubectl apply`, so that the user can go on with kubectl.
 """
@@ -46,7 +47,7 @@ from ssa_operator.kube.api.error_location import location_in
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.annotations import LAST_APPLIED
-from ssa_operator.objects.identity import split_api_version
+from ssa_operator.objects.identity import GroupKind, split_api_version
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.render_result import Document
@@ -55,6 +56,7 @@ from ssa_operator.rendering.folder.contained_files import yaml_files
 from ssa_operator.rendering.folder.folder_snapshot import files_state
 from ssa_operator.rendering.folder.hot_reload import changes
 from ssa_operator.rendering.folder.object_files import SUFFIXES, DefinitionError, FileError, load_objects
+from ssa_operator.tools.offline.template_folders import possible_plurals
 
 
 @contextmanager
@@ -245,6 +247,8 @@ class ProjectFiles:
         self._examples = tuple(examples)
         self._applied: Mapping[tuple[str, ...], bytes] = {}
         """The examples in the cluster, by file, kind and name."""
+        self._waiting = False
+        """Whether an example waits for a refused CRD, which is a problem of its own."""
         self._known = files_state(self._folders, self._files)
         self._changed = asyncio.Event()
 
@@ -261,6 +265,7 @@ class ProjectFiles:
         """Apply the examples that are not applied yet, or have changed since."""
         self.examples, problems = read_examples(self._examples)
         applied: dict[tuple[str, ...], bytes] = {}
+        self._waiting = False
         for document in self.examples:
             metadata, encoded = document.body["metadata"], encode(document.body)
             names = (str(group_kind(document)), str(metadata.get("namespace", "")), str(metadata["name"]))
@@ -271,6 +276,9 @@ class ProjectFiles:
             try:
                 await self._apply(document)
             except (ApiError, CredentialsError, UnknownKind) as error:
+                if isinstance(error, UnknownKind) and self._is_refused(group_kind(document)):
+                    self._waiting = True
+                    continue
                 lasting = isinstance(error, ApiError) and error.terminal
                 found = location_in(document, error, document.body) if isinstance(error, ApiError) else None
                 problems.append(ProjectProblem(f"{found or document.location}: {error}", lasting))
@@ -288,7 +296,7 @@ class ProjectFiles:
         failures = 0
         try:
             while True:
-                failures = failures + 1 if self.problems else 0
+                failures = failures + 1 if self.problems or self._waiting else 0
                 pause = min(backoff(failures, random.random()), BACKOFF_CAP / 16) if failures else None  # noqa: S311
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(pause):
@@ -300,6 +308,13 @@ class ProjectFiles:
                 await self.apply_examples()
         finally:
             watching.cancel()
+
+    def _is_refused(self, kind: GroupKind) -> bool:
+        """Whether the CRD of a kind is refused. A CRD that can't be read has its file's name."""
+        refused = self._installer.refused
+        return kind in self._installer.refused_kinds or any(
+            f"{plural}.{kind.group}" in refused for plural in possible_plurals(kind.kind)
+        )
 
     async def _watch(self) -> None:
         async for _ in changes(self._folders, self._files, known=self._known):

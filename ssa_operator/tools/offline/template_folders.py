@@ -28,6 +28,8 @@ from ssa_operator.schema.new_object import NewObject, defaulted, new_object, pru
 
 _CLUSTER_SCOPED = frozenset(GroupKind.of(*kind) for kind in CLUSTER_SCOPED)
 
+_CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+
 # Built-in kinds with another plural than `possible_plurals` gives first.
 _PLURALS = {GroupKind("", "Endpoints"): "endpoints"}
 
@@ -185,6 +187,11 @@ def find_folder(parent: Mapping[str, Any], sources: Sources, kinds: Mapping[Grou
     for name in names:
         if name in sources.folders:
             return sources.folders[name]
+    if kind == _CRD:
+        raise CommandError(
+            f"{parent['metadata']['name']} is a CRD, not one of its objects; write `ssa-operator crds apply` to install"
+            " it, `ssa-operator check` to check it, and the file of an object to render"
+        )
     raise CommandError(f"no templates for {kind} {parent['metadata']['name']}: there is no folder {' or '.join(names)}")
 
 
@@ -193,6 +200,8 @@ def possible_plurals(kind: str) -> list[str]:
     name = kind.lower()
     if name.endswith(("s", "x", "z", "ch", "sh")):
         return [f"{name}es", name]
+    if name.endswith("o"):
+        return [f"{name}s", f"{name}es"]
     if name.endswith("y") and name[-2:-1] not in "aeiou":
         return [f"{name[:-1]}ies"]
-    return [f"{name}s", f"{name}es"]
+    return [f"{name}s"]

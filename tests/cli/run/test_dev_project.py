@@ -95,3 +95,22 @@ async def test_new_beside_dev_needs_no_other_command(project: Project) -> None:
         await command.says(f"{project.name('shops')}: stops: its templates are gone")
         command.process.send_signal(signal.SIGTERM)
         assert await command.ended() == 0
+
+
+async def test_an_example_whose_crd_is_refused_is_no_second_problem(project: Project) -> None:
+    desk = project.desk
+    broken = project.folder / "crds" / f"{project.name('news')}.yaml"
+    async with started(*project.arguments) as command:
+        await command.says(f"{desk.namespace}/old: Ready=True")
+        project.save_crd("news", "text")
+        broken.write_text(broken.read_text().replace("type: string", "type: text"))
+        project.save_template("news", v="spec.text")
+        project.save_example("news", text="one")
+        project.save_example("olds", text="two")
+        await command.says(f"the CRD {project.name('news')} is not applied")
+        await desk.until("configmaps", "old-olds", lambda body: body["data"]["v"] == "two")
+        project.save_crd("news", "text")
+        await desk.until("configmaps", "new-news", lambda body: body["data"]["v"] == "one")
+        command.process.send_signal(signal.SIGTERM)
+        assert await command.ended() == 0
+    assert "examples/news.yaml:1: the cluster serves no" not in "".join(command.lines)

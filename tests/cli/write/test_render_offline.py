@@ -152,3 +152,13 @@ async def test_render_without_a_folder_names_the_folder() -> None:
     code, _, err = await run("render", "-", stdin=json.dumps(secret))
     assert code == 1
     assert "no templates for Secret a: there is no folder secrets" in err
+
+
+async def test_a_crd_in_place_of_its_object_gets_the_commands_for_crds() -> None:
+    code, _, err = await run("render", "crds/echoes.example.com.yaml")
+    assert code == 1
+    assert err == (
+        "ssa-operator: crds/echoes.example.com.yaml:1: echoes.example.com is a CRD, not one of its objects; "
+        "write `ssa-operator crds apply` to install it, `ssa-operator check` to check it, and the file of an object "
+        "to render\n"
+    )
