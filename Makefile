@@ -186,7 +186,7 @@ schemas: $(INSTALLED) ## Write the schemas of Kubernetes' kinds for `ssa-operato
 web: ## Build the web view (ssa_operator/web/static) from web/src (needs npm)
 	cd web && npm ci --no-audit --no-fund && npm run check && npm run build
 
-picture: $(INSTALLED) ## Take the picture of the screen of ssa-operator dev (docs/dev.svg) from a session on a local control plane
+picture: $(INSTALLED) ## Take the pictures of ssa-operator dev (docs/dev.svg) and of the web view (docs/web-*.png, needs Chromium) from sessions on a local control plane
 	$(BIN)/python -m docs.generate picture
 
 recording: $(INSTALLED) ## Record how a Helm chart becomes an operator, with an error and its repair (docs/new.svg; needs go)

@@ -1,8 +1,8 @@
 """`python -m docs.generate`: writes docs/commands, docs/reference and the table of licences.
 
 With `transcripts` it writes what the commands of all pages print, with `schemas` the schemas of Kubernetes' kinds that
-come with the package, with `diagrams` the images in docs/diagrams, with `picture` the picture of the screen of
-`ssa-operator dev`, and with `recording` the session that makes an operator of a chart.
+come with the package, with `diagrams` the images in docs/diagrams, with `picture` the pictures of the screen of
+`ssa-operator dev` and of the web view, and with `recording` the session that makes an operator of a chart.
 """
 
 from __future__ import annotations
@@ -10,7 +10,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from docs.generate import command_pages, diagrams, licences, picture, recording, reference_pages, schemas, transcripts
+from docs.generate import (
+    command_pages,
+    diagrams,
+    licences,
+    picture,
+    recording,
+    reference_pages,
+    schemas,
+    screenshots,
+    transcripts,
+)
 
 
 def main() -> None:
@@ -27,7 +37,9 @@ def main() -> None:
         return
     if options.part == "picture":
         picture.write(asyncio.run(picture.taken()))
-        print(f"{picture.PICTURE.relative_to(transcripts.ROOT)} is written")
+        screenshots.write(asyncio.run(screenshots.taken()))
+        for path in (picture.PICTURE, *(screenshots.FOLDER / name for name in screenshots.SHOTS)):
+            print(f"{path.relative_to(transcripts.ROOT)} is written")
         return
     if options.part == "recording":
         recording.write(recording.taken())

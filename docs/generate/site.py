@@ -37,6 +37,7 @@ def sources() -> dict[str, str]:
         ("examples", "", "README.md"),
         ("docs", "docs/", "*.md"),
         ("docs", "docs/", "*.svg"),
+        ("docs", "docs/", "*.png"),
         ("docs", "docs/", "*.css"),
     ):
         for path in sorted((ROOT / folder).rglob(pattern)):

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from playwright.async_api import ConsoleMessage, Page, async_playwright, expect
 
+from ssa_operator.devcluster.cluster import Cluster
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.auth import credentials
 from ssa_operator.operator.http import Server
 from ssa_operator.web.routes import WebView
 from tests.docs.browser import BROWSER, CONTRAST
-from tests.operator.harness import DEPLOYMENT, ECHOES, Desk, Operate, echo, map_template, only
+from tests.faults.proxy import Fault, FaultProxy, Refuse
+from tests.operator.harness import DEPLOYMENT, ECHOES, Desk, MakeOptions, Operate, echo, map_template, only, operating
 
 pytestmark = [
     pytest.mark.cluster,
@@ -35,35 +41,43 @@ data:
 
 
 @contextlib.asynccontextmanager
-async def browsing(operate: Operate, **settings: Any) -> AsyncIterator[Page]:
-    """A page of a browser beside an operator. What the browser refuses or logs as an error fails the test."""
+async def browser_page(port: int, expected: Sequence[str] = ("of 422",), **settings: Any) -> AsyncIterator[Page]:
+    """A page of a browser. What the browser refuses or logs as an error fails the test, unless it has `expected` words:
+    the browser logs each refused request, and a refused spec is a result like any other.
+    """
     problems: list[str] = []
-    async with (
-        operate(listen=("127.0.0.1", 0)) as running,
-        Server(running.operator, "127.0.0.1", 0, WebView(running.operator)) as server,
-        async_playwright() as playwright,
-    ):
+
+    def logged(message: ConsoleMessage) -> None:
+        if message.type == "error" and not any(words in message.text for words in expected):
+            problems.append(message.text)
+
+    async with async_playwright() as playwright:
         # No sandbox of its own: the tests may run as root in a container, and load nothing but these pages.
         browser = await playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        base = f"http://127.0.0.1:{server.port}"
+        base = f"http://127.0.0.1:{port}"
         context = await browser.new_context(base_url=base, **{"viewport": {"width": 1440, "height": 900}} | settings)
         page = await context.new_page()
         page.set_default_timeout(PATIENCE)
         expect.set_options(timeout=PATIENCE)
         page.on("pageerror", lambda error: problems.append(str(error)))
-        # The browser logs each refused request; a refused spec is a result like any other.
-        page.on(
-            "console",
-            lambda message: (
-                problems.append(message.text) if message.type == "error" and "of 422" not in message.text else None
-            ),
-        )
+        page.on("console", logged)
         page.on("request", lambda request: None if request.url.startswith(base) else problems.append(request.url))
         try:
             yield page
         finally:
             await browser.close()
     assert problems == []
+
+
+@contextlib.asynccontextmanager
+async def browsing(operate: Operate, **settings: Any) -> AsyncIterator[Page]:
+    """A page of a browser beside an operator."""
+    async with (
+        operate(listen=("127.0.0.1", 0)) as running,
+        Server(running.operator, "127.0.0.1", 0, WebView(running.operator)) as server,
+        browser_page(server.port, **settings) as page,
+    ):
+        yield page
 
 
 async def test_a_waiting_child_names_what_it_needs_and_turns_when_that_is_there(
@@ -80,7 +94,14 @@ async def test_a_waiting_child_names_what_it_needs_and_turns_when_that_is_there(
         await row.get_by_role("link", name="web").click()
         reader = page.get_by_role("treeitem", name="web-reader")
         await expect(reader).to_contain_text("blocker")
-        await reader.click()
+        # The reason says since when, and leads to the blocker and to the line that reads it.
+        await expect(reader.locator(".reason")).to_contain_text("for ")
+        await reader.get_by_role("button", name="blocker").click()
+        await expect(page.get_by_role("treeitem", selected=True)).to_contain_text("looked up")
+        await reader.get_by_role("link", name="reader.yaml.j2:6").click()
+        await expect(page.locator(".marked")).to_contain_text("lookup('v1', 'ConfigMap', 'blocker')")
+        await page.go_back()
+        await reader.locator("b").click()
         await page.get_by_role("tab", name="Needs").click()
         await expect(page.locator(".edges")).to_contain_text("reader.yaml.j2:6")
         await desk.apply(
@@ -222,7 +243,79 @@ async def test_a_page_shows_what_happened_in_words_and_as_a_band(desk: Desk, ope
         await expect(page.get_by_text("judged by it exists")).to_be_visible()
         await page.get_by_role("link", name="all of echoes").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text(ECHOES)
+        # The overview leads there, too, and to the templates.
+        await page.keyboard.press("u")
+        await page.get_by_role("link", name=f"Templates of {ECHOES}").click()
+        await expect(page.get_by_text("Loads")).to_be_visible()
+        await page.keyboard.press("u")
+        await page.get_by_role("link", name=f"Last hour of {ECHOES}").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text(ECHOES)
         await expect(page.locator(".history")).to_contain_text("kubectl-patch changed ConfigMap web-map3")
+
+
+@pytest.mark.slow
+async def test_an_open_page_says_that_the_api_server_is_away_and_goes_on_when_it_is_back(
+    cluster: Cluster, desk: Desk, options: MakeOptions, templates: Path, tmp_path: Path
+) -> None:
+    only(templates, plain=map_template("plain", x="spec.replicas"))
+    async with (
+        FaultProxy(cluster) as proxy,
+        Client(await credentials.load(str(proxy.write_kubeconfig(tmp_path / "kubeconfig")), None)) as client,
+        operating(client, options(listen=("127.0.0.1", 0))) as running,
+        Server(running.operator, "127.0.0.1", 0, WebView(running.operator)) as server,
+        browser_page(server.port, ("of 5",)) as page,
+    ):
+        await desk.apply_until_ready(echo("web"))
+        await page.goto(f"/ui/parents/{ECHOES}/{desk.namespace}/web")
+        await expect(page.get_by_role("treeitem", name="web-plain")).to_contain_text("Current")
+        await proxy.begin(Fault(effect=Refuse()))
+        away = page.get_by_text("no connection to")
+        await expect(away).to_be_visible()
+        # What it knew stays in view.
+        await expect(page.get_by_role("treeitem", name="web-plain")).to_contain_text("Current")
+        (templates / ECHOES / "second.yaml.j2").write_text(map_template("second", x="spec.replicas"))
+        await proxy.end()
+        await expect(page.get_by_role("treeitem", name="web-second")).to_contain_text("Current")
+        await expect(away).to_have_count(0)
+        await expect(page.get_by_text("live", exact=True)).to_be_visible()
+
+
+@pytest.mark.slow
+async def test_an_open_page_goes_on_with_the_present_state_after_a_restart_of_the_operator(
+    desk: Desk, client: Client, options: MakeOptions, templates: Path
+) -> None:
+    only(templates, plain=map_template("plain", x="spec.replicas"))
+    listening = options(listen=("127.0.0.1", 0))
+    async with contextlib.AsyncExitStack() as cleanup:
+        first = await cleanup.enter_async_context(contextlib.AsyncExitStack())
+        running = await first.enter_async_context(operating(client, listening))
+        server = await first.enter_async_context(Server(running.operator, "127.0.0.1", 0, WebView(running.operator)))
+        port = server.port
+        page = await cleanup.enter_async_context(browser_page(port, ("of 404", "of 5", "ERR_")))
+        overview = await page.context.new_page()
+        await desk.apply_until_ready(echo("web"))
+        await page.goto(f"/ui/parents/{ECHOES}/{desk.namespace}/web")
+        await expect(page.get_by_role("treeitem", name="web-plain")).to_contain_text("Current")
+        await overview.goto("/ui/")
+        await expect(overview.get_by_role("row", name="web")).to_contain_text("Ready")
+        await first.aclose()
+        for each in (page, overview):
+            await expect(each.get_by_text("no answer")).to_be_visible()
+        await expect(page.get_by_role("treeitem", name="web-plain")).to_contain_text("Current")
+        await desk.apply(echo("second"))
+        (templates / ECHOES / "second.yaml.j2").write_text(map_template("second", x="spec.replicas"))
+        # What stands before the operator, such as an ingress, answers in its place meanwhile.
+        async with TestServer(web.Application(), port=port):
+            for each in (page, overview):
+                await expect(each.get_by_role("alert")).to_contain_text("404")
+        restarted = await cleanup.enter_async_context(operating(client, listening))
+        view = WebView(restarted.operator)
+        await cleanup.enter_async_context(Server(restarted.operator, "127.0.0.1", port, view))
+        await expect(page.get_by_role("treeitem", name="web-second")).to_contain_text("Current")
+        await expect(overview.get_by_role("row", name="second")).to_contain_text("Ready")
+        for each in (page, overview):
+            await expect(each.get_by_text("live", exact=True)).to_be_visible()
+            await expect(each.get_by_role("alert")).to_have_count(0)
 
 
 @pytest.mark.slow

@@ -185,8 +185,8 @@ export function open<T>(path: string): Stream<T> {
   const value = signal<T | null>(null);
   const connection = signal<Connection>("connecting");
   const error = signal("");
-  let source: EventSource | undefined;
-  let hidden: ReturnType<typeof setTimeout> | undefined;
+  let source: EventSource | undefined, closed = false;
+  let hidden: ReturnType<typeof setTimeout> | undefined, again: ReturnType<typeof setTimeout> | undefined;
   const take = (next: Json): void => {
     const failed = (next as { error?: string }).error;
     error.value = failed ?? "";
@@ -195,6 +195,8 @@ export function open<T>(path: string): Stream<T> {
   };
   const close = (): void => {
     clearTimeout(hidden);
+    clearTimeout(again);
+    closed = true;
     document.removeEventListener("visibilitychange", onVisibility);
     source?.close();
   };
@@ -203,6 +205,7 @@ export function open<T>(path: string): Stream<T> {
     connection.value = "ended";
   };
   const begin = (): void => {
+    clearTimeout(again);
     const opened = (source = new EventSource(path));
     opened.addEventListener("state", (event) => {
       connection.value = "live";
@@ -216,14 +219,20 @@ export function open<T>(path: string): Stream<T> {
       end();
     });
     opened.addEventListener("error", () => {
-      connection.value = opened.readyState === EventSource.CLOSED ? "ended" : "lost";
-      if (opened.readyState === EventSource.CLOSED) void explain(path, error);
+      connection.value = "lost";
+      if (opened.readyState !== EventSource.CLOSED) return;
+      // The browser gives up after a refused request. During a restart the refusal passes.
+      void explain(path, error).then((status) => {
+        if (closed || opened !== source) return;
+        if (status < 500 && status !== 0 && (status !== 404 || value.value === null)) end();
+        else if (!document.hidden) again = setTimeout(begin, AGAIN);
+      });
     });
   };
   // A browser opens six connections to a host. Pages behind others leave them to those that are seen.
   const onVisibility = (): void => {
     clearTimeout(hidden);
-    if (document.hidden) hidden = setTimeout(() => source?.close(), 5000);
+    if (document.hidden) hidden = setTimeout(() => { clearTimeout(again); source?.close(); }, 5000);
     else if (source === undefined || source.readyState === EventSource.CLOSED) begin();
   };
   document.addEventListener("visibilitychange", onVisibility);
@@ -231,12 +240,24 @@ export function open<T>(path: string): Stream<T> {
   return { value, connection, error, close };
 }
 
-/** Why a stream was refused: an EventSource doesn't tell. */
-async function explain(path: string, error: Signal<string>): Promise<void> {
+/** Milliseconds after which a refused stream is opened again. */
+const AGAIN = 3000;
+
+/** Why a stream was refused: an EventSource doesn't tell. The status of the refusal, 0 without an answer or without one now. */
+async function explain(path: string, error: Signal<string>): Promise<number> {
   try {
     await read(path.replace("stream=1", ""));
+    return 0;
   } catch (reason) {
-    error.value = reason instanceof TypeError ? "the operator does not answer" : (reason as Error).message;
+    error.value = reason instanceof Refused ? reason.message : "the operator does not answer";
+    return reason instanceof Refused ? reason.status : 0;
+  }
+}
+
+/** An answer other than the JSON that was asked for, in the operator's words. */
+class Refused extends Error {
+  constructor(text: string, readonly status: number) {
+    super(text.trim() || `the operator answers ${status}`);
   }
 }
 
@@ -244,7 +265,7 @@ async function explain(path: string, error: Signal<string>): Promise<void> {
 export async function read<T>(path: string): Promise<T> {
   const answer = await fetch(path);
   if (answer.status === 401) signIn();
-  if (!answer.ok) throw new Error((await answer.text()).trim() || `the operator answers ${answer.status}`);
+  if (!answer.ok) throw new Refused(await answer.text(), answer.status);
   return (await answer.json()) as T;
 }
 

@@ -1,7 +1,7 @@
 // What an apply would change: now, or with another spec of the parent.
 import { useState } from "preact/hooks";
 import { type ChangedField, type Changes, dryRun, type Group, type ObjectChange } from "./api";
-import { now, State } from "./parts";
+import { now, Source, State } from "./parts";
 import { useRead } from "./read";
 import { age, plural } from "./words";
 
@@ -91,7 +91,7 @@ function OneChange({ change }: { change: ObjectChange }) {
   const lines = change.diff.split("\n").filter((line) => line && !line.startsWith("---") && !line.startsWith("+++"));
   return (
     <section class="change" aria-label={`${word} ${change.kind} ${change.name}`}>
-      <div class="what"><State group={group} word={word} /> <b>{change.kind} {change.name}</b><span class="faint small end">{own ? "your edit" : change.file && <code>{change.file.split("/").at(-1)}:{change.line}</code>}</span></div>
+      <div class="what"><State group={group} word={word} /> <b>{change.kind} {change.name}</b><span class="faint small end">{own ? "your edit" : change.file && <Source file={change.file} line={change.line} />}</span></div>
       {change.message && <p class="dim">{change.message}</p>}
       {change.adopted && <p class="dim">The operator adopts the object.</p>}
       {change.fields.map((field) => <Field key={field.field} field={field} own={own} />)}
@@ -127,7 +127,7 @@ const value = (each: unknown): string => (typeof each === "string" ? each : JSON
 const names = (managers: { manager: string }[]): string => managers.map(({ manager }) => manager).join(" and ") || "the API server";
 
 function cause(field: ChangedField) {
-  const where = field.file && <> · <code>{field.file.split("/").at(-1)}:{field.line}</code></>;
+  const where = field.file && <> · <Source file={field.file} line={field.line} /></>;
   switch (field.cause) {
     case "taken": return <>{names(field.managers)} wrote it; the apply replaces it{where}</>;
     case "adopted": return <>only {names(field.managers)} wrote it, so it is removed</>;

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type FolderGraph, type FolderPage, open, type TemplateFile } from "./api";
 import { layout, NODE, parts } from "./layers";
 import { Bar, Copy, State, useKeys } from "./parts";
-import { go, place, TIMELINE, withQuery } from "./router";
+import { folderAddress, go, place, TIMELINE, withQuery } from "./router";
 import { command, plural } from "./words";
 
 type Tab = "files" | "graph" | "changes";
@@ -83,7 +83,7 @@ function Head({ shown }: { shown: FolderPage }) {
       </div>
       <div class="facts">
         {shown.digest && <span title="Identifies the templates in use">templates <code>{shown.digest}</code></span>}
-        <a class="link" href={`/ui/folders/${encodeURIComponent(shown.folder)}${TIMELINE}`}>last hour</a>
+        <a class="link" href={`${folderAddress(shown.folder)}${TIMELINE}`}>last hour</a>
         <a class="link" href={`/ui/?folder=${encodeURIComponent(shown.folder)}`}>{plural(shown.parents ?? 0, "parent")}</a>
         {shown.kind && <Copy text={command("graph", shown.kind.toLowerCase())}>Copy as command</Copy>}
       </div>

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Folder, type Group, type Overview, open, type ParentRow } from "./api";
 import { Bar, Copy, Line, now, State, useKeys } from "./parts";
-import { go, parentAddress, place, withQuery } from "./router";
+import { folderAddress, go, parentAddress, place, TIMELINE, withQuery } from "./router";
 import { age, command, number, plural } from "./words";
 
 const PAGE = 50;
@@ -120,17 +120,18 @@ function Folders({ shown, chosen }: { shown: Overview; chosen: string }) {
   );
 }
 
-const folderAddress = (name: string): string => `/ui/folders/${encodeURIComponent(name)}`;
-
 function FolderLink({ name, label, folder, chosen }: { name: string; label: string; folder: Folder; chosen: string }) {
   const counts = folder.counts ?? {};
   const text = withQuery({ folder: name, offset: "" });
   const words = (["failed", "working", "unknown", "ready"] as const).filter((group) => counts[group]).map((group) => `${counts[group]} ${GROUPS[group]}`).join(", ");
   return (
-    <a href={`/ui/${text}`} class={chosen === name ? "on" : ""} aria-current={chosen === name ? "true" : undefined} title={words}>
-      <span>{label}</span><span class="num dim">{number(folder.parents ?? 0)}</span>
-      <svg class="split" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">{parts(counts)}</svg>
-    </a>
+    <div class={chosen === name ? "folder on" : "folder"}>
+      <a href={`/ui/${text}`} aria-current={chosen === name ? "true" : undefined} title={words}>
+        <span>{label}</span><span class="num dim">{number(folder.parents ?? 0)}</span>
+        <svg class="split" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">{parts(counts)}</svg>
+      </a>
+      {name && <p class="small"><a class="link" href={folderAddress(name)} aria-label={`Templates of ${name}`}>templates</a> <a class="link" href={`${folderAddress(name)}${TIMELINE}`} aria-label={`Last hour of ${name}`}>last hour</a></p>}
+    </div>
   );
 }
 

@@ -5,11 +5,11 @@ import { type Condition, type Details, type Edge, type Group, type ManifestLine,
 import { ChildChanges, ParentChanges } from "./changes";
 import { Conditions, Events, Readiness } from "./details";
 import { useFlash } from "./overview";
-import { Bar, Copy, groupOf, now, State, useKeys } from "./parts";
+import { Bar, Copy, groupOf, now, Source, State, useKeys } from "./parts";
 import { useBeat, useRead } from "./read";
-import { go, place, TIMELINE, withQuery } from "./router";
+import { folderAddress, go, place, templateAddress, TIMELINE, withQuery } from "./router";
 import { Band, History } from "./timeline";
-import { arcs, ROW, type TreeRow, treeRows, windowOf } from "./tree";
+import { arcs, named, ROW, type TreeRow, treeRows, windowOf } from "./tree";
 import { age, command } from "./words";
 
 export function ParentPage({ address }: { address: string }) {
@@ -80,7 +80,7 @@ export function ParentPage({ address }: { address: string }) {
             ? <Child key={row.key} path={path} parent={shown} row={row} edges={edges} onClose={() => select("")} onSelect={select} />
             : <Side path={path} shown={shown} tab={tab} details={details} onSelect={select} />}
           <Band entries={shown.timeline} events={details.value?.events ?? NO_EVENTS} present={present(shown)} onSelect={select}
-            link={{ href: `/ui/folders/${encodeURIComponent(folder)}${TIMELINE}`, word: `all of ${folder.split(".")[0]}` }} />
+            link={{ href: `${folderAddress(folder)}${TIMELINE}`, word: `all of ${folder.split(".")[0]}` }} />
         </main>
       )}
     </>
@@ -125,7 +125,7 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
       <div>
         <h1>{kind} {name}</h1>
         <p class="why"><State state={ready?.reason ?? "Unknown"} group={group} />{condition(shown, "Suspended") && <span class="dim"> · suspended</span>}{" "}
-          {!isReady && <span>{about && <button type="button" class="plain link" onClick={() => onSelect(about.key)}>{about.node.kind} {about.node.name}</button>}{rest}{about?.line && <span class="faint"> · <code>{about.line}</code></span>}</span>}{!isReady && ready?.lastTransitionTime && <span class="faint"> · for {age(ready.lastTransitionTime, now.value)}</span>}</p>
+          {!isReady && <span>{about && <button type="button" class="plain link" onClick={() => onSelect(about.key)}>{about.node.kind} {about.node.name}</button>}<Message text={rest} keys={about?.awaited ?? []} onSelect={onSelect} />{about?.edge?.file && <span class="faint"> · <Source file={about.edge.file} line={about.edge.line} /></span>}</span>}{!isReady && ready?.lastTransitionTime && <span class="faint"> · for {age(ready.lastTransitionTime, now.value)}</span>}</p>
         {shown.notes.map((note) => <p class="small dim" key={note}>{note}</p>)}
       </div>
       <div class="facts">
@@ -207,8 +207,24 @@ function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSel
       {row.external ? <span class="faint">–</span> : <State state={node.kind === "Pod" && node.state === "Current" ? "Ready" : node.state ?? ""} />}
       <span class="num dim">{row.pods}</span>
       <span class="num dim">{age(node.creationTimestamp, now.value) || "–"}</span>
-      {row.reason && <span class="reason" style={{ paddingLeft: `${row.depth * 18}px` }} title={row.reason}>{[row.reason, restarted, row.line, node.since && `for ${age(node.since, now.value)}`].filter(Boolean).join(" · ")}</span>}
+      {row.reason && (
+        <span class="reason" style={{ paddingLeft: `${row.depth * 18}px` }} title={row.reason}>
+          <Message text={row.reason} keys={row.awaited} onSelect={onSelect} />
+          {restarted && ` · ${restarted}`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}{node.since && ` · for ${age(node.since, now.value)}`}
+        </span>
+      )}
     </div>
+  );
+}
+
+/** A message whose objects lead to their rows. */
+function Message({ text, keys, onSelect }: { text: string; keys: string[]; onSelect: (key: string) => void }) {
+  return (
+    <>
+      {named(text, keys).map((part, at) => (part.key
+        ? <button type="button" key={at} class="plain link" onClick={(event) => { event.stopPropagation(); onSelect(part.key); }}>{part.text}</button>
+        : part.text))}
+    </>
   );
 }
 
@@ -279,7 +295,7 @@ function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
         <Copy quiet text={command("blame", `${kind.toLowerCase()}/${name}`, `${node.kind.toLowerCase()}/${node.name}`, namespace ? "-n" : "", namespace ?? "")}>copy as command</Copy>
         <button type="button" class="plain" aria-label="Close" onClick={onClose}>×</button>
       </div>
-      {node.message && groupOf(node.state) !== "ready" && <p class="message">{node.message}</p>}
+      {node.message && groupOf(node.state) !== "ready" && <p class="message"><Message text={node.message} keys={row.awaited} onSelect={onSelect} /></p>}
       <Tabs tabs={tabs} chosen={tab} />
       {tab === "manifest" ? <Manifest path={path} child={key} version={version} node={node} />
         : tab === "change" ? <ChildChanges path={path} child={key} version={version} />
@@ -303,7 +319,7 @@ function Edges({ edges, end, parent, onSelect }: { edges: Edge[]; end: "source" 
           <li key={`${edge[end]}${edge.label}`}>
             {node ? <button type="button" class="plain link" onClick={() => onSelect(edge[end])}>{node.kind} {node.name}</button> : <b>{edge[end].split("/").filter(Boolean).join(" ")}</b>}
             {node && <State state={node.state ?? ""} />}
-            <span class="small dim">{edge.label}{edge.file && <> · <code>{edge.file.split("/").at(-1)}:{edge.line}</code></>}{edge.cycle && <span class="s failed"> · part of a cycle</span>}</span>
+            <span class="small dim">{edge.label}{edge.file && <> · <Source file={edge.file} line={edge.line} /></>}{edge.cycle && <span class="s failed"> · part of a cycle</span>}</span>
           </li>
         );
       })}
@@ -365,10 +381,9 @@ function Manifest({ path, child, version, node }: { path: string; child: string;
 
 /** Who wrote a line: a line of ours is a link to the template. */
 function Writer({ line }: { line: ManifestLine }) {
-  const title = writer(line, false), text = writer(line, true), folder = line.file?.split("/")[0] ?? "";
-  if (line.writer !== "template" || !folder || folder.startsWith("_")) return <span class="g" title={title}>{text}</span>;
-  const query = new URLSearchParams({ file: line.file!, line: String(line.line) });
-  return <a class="g" title={title} href={`/ui/folders/${encodeURIComponent(folder)}?${query}`}>{text}</a>;
+  const title = writer(line, false), text = writer(line, true);
+  const address = line.writer === "template" && line.file ? templateAddress(line.file, line.line) : "";
+  return address ? <a class="g" title={title} href={address}>{text}</a> : <span class="g" title={title}>{text}</span>;
 }
 
 /** Who wrote a line. Times and whole paths are in its title. */

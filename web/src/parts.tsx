@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { signal } from "@preact/signals";
 import { type Connection, type Group, reader, signOut } from "./api";
-import { go } from "./router";
+import { go, templateAddress } from "./router";
 
 /** The time, for ages; it ticks once a second while the page is seen. */
 export const now = signal(Date.now());
@@ -50,6 +50,13 @@ export function State({ state, group, word }: { state?: string; group?: Group; w
       {word ?? WORDS[state ?? ""] ?? state ?? ""}
     </span>
   );
+}
+
+/** A line of a template: a link to the page of its folder. */
+export function Source({ file, line }: { file: string; line: number | undefined }) {
+  const words = <code>{file.split("/").at(-1)}:{line}</code>;
+  const address = templateAddress(file, line);
+  return address ? <a class="link" href={address}>{words}</a> : words;
 }
 
 const WORDS: Record<string, string> = { WaitingForDependency: "Waiting" };

@@ -33,6 +33,15 @@ export function withQuery(changes: Record<string, string>): string {
 /** How the address of a folder's timeline ends. */
 export const TIMELINE = "/timeline";
 
+export const folderAddress = (name: string): string => `/ui/folders/${encodeURIComponent(name)}`;
+
+/** The line of a template in the page of its folder; "" for a file that several folders share. */
+export function templateAddress(file: string, line: number | undefined): string {
+  const folder = file.includes("/") ? file.split("/")[0]! : "";
+  if (!folder || folder.startsWith("_")) return "";
+  return `${folderAddress(folder)}?${new URLSearchParams({ file, line: String(line ?? 1) })}`;
+}
+
 export const parentAddress = (key: string): string => `parents/${key.split("/").map(encodeURIComponent).join("/")}`;
 
 /** Follow links of this page without loading it again. */

@@ -18,8 +18,10 @@ export interface TreeRow {
   reason: string;
   /** `2/3`: how many of the pods below it are ready; "" without any. */
   pods: string;
-  /** The template line that makes it wait, "" where it doesn't. */
-  line: string;
+  /** The edge whose template line makes it wait, undefined where it doesn't. */
+  edge: Edge | undefined;
+  /** The objects that it reads or comes after while it waits. */
+  awaited: string[];
   /** The label of folded siblings; "" for an object. */
   fold: string;
   open: boolean;
@@ -43,12 +45,12 @@ export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<stri
     const known = lines.get(edge.source);
     if (edge.file && (known === undefined || (!blocks(parent, known) && blocks(parent, edge)))) lines.set(edge.source, edge);
   }
-  const line = ({ key, node }: Branch): string => {
-    const edge = node.state === "Waiting" ? lines.get(key) : undefined;
-    return edge === undefined ? "" : `${edge.file?.split("/").at(-1)}:${edge.line}`;
-  };
+  const waiting = (key: string): boolean => parent.nodes[key]?.state === "Waiting";
+  const awaited = Map.groupBy(edges.filter((edge) => waiting(edge.source)), (edge) => edge.source);
+  // What another one waits for has a row of its own, which the reason leads to.
+  const blockers = new Set([...awaited.values()].flat().map((edge) => edge.target));
   const walk = (branches: Branch[], ends: boolean[], above: string): void => {
-    const groups = foldable(branches);
+    const groups = foldable(branches.filter(({ key }) => !blockers.has(key)));
     const drawn = branches.filter(({ key }) => !groups.some((group) => group.keys.has(key) && group.first !== key && !opened.has(fold(above, group))));
     drawn.forEach((branch, at) => {
       const end = at === drawn.length - 1;
@@ -56,10 +58,10 @@ export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<stri
       if (group !== undefined && group.first === branch.key) {
         const open = opened.has(fold(above, group));
         const node = { ...branch.node, name: "" };
-        add({ key: fold(above, group), node, depth: ends.length + 1, ends: [...ends, end && !open], reason: "", pods: branch.node.kind === "Pod" ? `${group.keys.size}/${group.keys.size}` : "", line: "", fold: plural(group.keys.size, branch.node.kind), open, external: false });
+        add({ key: fold(above, group), node, depth: ends.length + 1, ends: [...ends, end && !open], reason: "", pods: branch.node.kind === "Pod" ? `${group.keys.size}/${group.keys.size}` : "", edge: undefined, awaited: [], fold: plural(group.keys.size, branch.node.kind), open, external: false });
         if (!open) return;
       }
-      add({ key: branch.key, node: branch.node, depth: ends.length + 1, ends: [...ends, end], reason: reason(branch.node), pods: branch.pods ? `${branch.ready}/${branch.pods}` : "", line: line(branch), fold: "", open: true, external: false });
+      add({ key: branch.key, node: branch.node, depth: ends.length + 1, ends: [...ends, end], reason: reason(branch.node), pods: branch.pods ? `${branch.ready}/${branch.pods}` : "", edge: waiting(branch.key) ? lines.get(branch.key) : undefined, awaited: [...new Set(awaited.get(branch.key)?.map((edge) => edge.target))], fold: "", open: true, external: false });
       walk(branch.below, [...ends, end], branch.key);
     });
   };
@@ -68,7 +70,7 @@ export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<stri
   walk(branches(parent), [], "");
   if (rows.length && outside.length) rows.filter((row) => row.depth === 1).forEach((row) => (row.ends[0] = false));
   outside.forEach((target, at) => add({
-    key: target, node: outsideNode(target), depth: 1, ends: [at === outside.length - 1], reason: "", pods: "", line: "", fold: "", open: true, external: true,
+    key: target, node: outsideNode(target), depth: 1, ends: [at === outside.length - 1], reason: "", pods: "", edge: undefined, awaited: [], fold: "", open: true, external: true,
   }));
   return rows;
 }
@@ -106,6 +108,30 @@ function foldable(siblings: Branch[]): { kind: string; keys: Set<string>; first:
 /** Why an object isn't well, and how often the containers of a pod restarted; "" for one that is well. */
 const reason = (node: TreeNode): string =>
   [groupOf(node.state) === "ready" ? "" : node.message ?? "", node.restarts ? `restarted ${plural(node.restarts, "time")}` : ""].filter(Boolean).join(" · ");
+
+export interface Part { text: string; key: string }
+
+/** A message in parts: those that name one of the objects have its key, the others "". */
+export function named(message: string, keys: string[]): Part[] {
+  const found: { from: number; to: number; key: string }[] = [];
+  for (const key of keys) {
+    const [, kind, namespace, name] = key.split("/");
+    // A child is written in each of these ways; the key of what only a query names is its words.
+    for (const words of name && !key.includes(" ") ? [`${kind} ${namespace}/${name}`, `${kind}/${name}`, `${kind} ${name}`] : [key]) {
+      const from = message.indexOf(words), to = from + words.length;
+      const whole = from >= 0 && !/[\w./-]/.test(message[to] ?? "") && !/[\w./-]/.test(message[from - 1] ?? "");
+      if (whole && found.every((other) => to <= other.from || from >= other.to)) found.push({ from, to, key });
+    }
+  }
+  found.sort((one, other) => one.from - other.from);
+  const parts: Part[] = [];
+  let at = 0;
+  for (const { from, to, key } of found) {
+    parts.push({ text: message.slice(at, from), key: "" }, { text: message.slice(from, to), key });
+    at = to;
+  }
+  return [...parts, { text: message.slice(at), key: "" }].filter((part) => part.text);
+}
 
 /** Whether an edge leads to what isn't ready, or isn't there. */
 const blocks = (parent: Parent, edge: Edge): boolean => {
