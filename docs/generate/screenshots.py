@@ -75,11 +75,12 @@ async def _timeline(page: Page) -> None:
 
 
 SHOTS: Mapping[str, tuple[str, Callable[[Page], Awaitable[None]]]] = {
-    "web-overview.png": ("light", _overview),
     "web-parent.png": ("light", _parent),
     "web-parent-dark.png": ("dark", _parent),
     "web-change.png": ("light", _change),
     "web-timeline.png": ("light", _timeline),
+    # The last one: until then, all children come up but those that wait.
+    "web-overview.png": ("light", _overview),
 }
 """The pictures in docs/, each with its colours and with what leads to it."""
 
@@ -93,7 +94,7 @@ async def taken() -> Mapping[str, bytes]:
         examples = Path(state) / "examples.yaml"
         examples.write_text(_EXAMPLES, encoding="utf-8")
         arguments = ("dev", f"--examples={examples}", f"--listen=127.0.0.1:{port}")
-        async with terminal(*arguments, columns=100, lines=24, SSA_OPERATOR_STATE_DIR=state) as shown:
+        async with terminal(*arguments, columns=120, lines=60, SSA_OPERATOR_STATE_DIR=state) as shown:
             await shown.shows("Echo default/hello Ready")
             async with async_playwright() as playwright:
                 browser = await playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])

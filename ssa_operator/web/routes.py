@@ -230,7 +230,7 @@ class WebView:
         return (
             self._rows.version,
             self._samples.version,
-            id(operator.controllers.templates.loaded),
+            id(operator.controllers.templates.folders),
             tuple(operator.missing.items()),
             leads,
         )
