@@ -50,7 +50,8 @@ class AdminClient:
         try:
             async with self._session.request(method, path, json=body) as response:
                 if response.status in {200, 201, 202}:
-                    is_json = response.content_type == "application/json"
+                    # The answer to a DELETE may have all deleted objects, of any depth.
+                    is_json = method == "GET" and response.content_type == "application/json"
                     return await response.json() if is_json else await response.text()
                 if response.status == 409 and method == "POST":  # it exists already
                     return {}
