@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from docs.generate.attribute_docs import docs_of
-from ssa_operator.web import answers, folder_page, overview, parent_rows, template_text
+from ssa_operator.web import answers, folder_page, overview, parent_rows, shown_text
 from ssa_operator.web.answers import OPERATIONS, Operation
 
 _REFUSALS = {
@@ -98,7 +98,7 @@ def _operation(path: str, operation: Operation, answered: Mapping[Any, Any]) -> 
 
 def _described(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of a type, with the descriptions of its fields."""
-    docs = _field_docs(name, (answers, folder_page, overview, parent_rows, template_text))
+    docs = _field_docs(name, (answers, folder_page, overview, parent_rows, shown_text))
     properties = {
         field: {**value, "description": " ".join(docs[field].split())} if field in docs else dict(value)
         for field, value in schema.get("properties", {}).items()

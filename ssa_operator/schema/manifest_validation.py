@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.source_location import FieldPath, value_at
-from ssa_operator.schema.built_in_rules.kinds import kind_errors
+from ssa_operator.schema.built_in_rules.rules_by_kind import kind_errors
 from ssa_operator.schema.crd_schema import Schema
 from ssa_operator.schema.field_errors import ErrorType, FieldError, error_at, error_field
 from ssa_operator.schema.metadata_validation import (

@@ -46,7 +46,7 @@ def _made(pattern: str) -> Iterator[str]:
     for choice in range(_ALTERNATIVES):
         for length in _LENGTHS:
             try:
-                yield _Reader(pattern, choice, length).read()
+                yield _PatternReader(pattern, choice, length).read()
             except _UnknownSyntaxError:
                 return
 
@@ -55,7 +55,7 @@ class _UnknownSyntaxError(Exception):
     """The pattern has a part that no text is made of, or its text is long."""
 
 
-class _Reader:
+class _PatternReader:
     """Reads a pattern and writes a text that it matches."""
 
     def __init__(self, pattern: str, choice: int, more: int) -> None:

@@ -15,14 +15,14 @@ from ssa_operator.web.folder_page import FolderPage
 from ssa_operator.web.overview import Overview
 
 
-class Reader(TypedDict):
+class ReaderData(TypedDict):
     """Who reads."""
 
     user: str
     """The account of the reader's token, '' if this host needs none."""
 
 
-class Condition(TypedDict, total=False):
+class ConditionData(TypedDict, total=False):
     """A condition of a parent (https://kubernetes.io/docs/reference/using-api/api-concepts/)."""
 
     type: str
@@ -42,7 +42,7 @@ class ParentObject(TypedDict, total=False):
     name: str
     uid: str
     creationTimestamp: str | None
-    conditions: list[Condition]
+    conditions: list[ConditionData]
     event: dict[str, Any]
     """The last Event, if its status has no place for conditions."""
 
@@ -135,7 +135,7 @@ class FolderTimeline(TypedDict):
     """The newest ones, by id."""
 
 
-class Readiness(TypedDict, total=False):
+class ReadinessData(TypedDict, total=False):
     """How an object was judged."""
 
     state: str
@@ -157,14 +157,14 @@ class ShownEvent(TypedDict, total=False):
 class Details(TypedDict, total=False):
     """Conditions, Events and readiness of an object."""
 
-    conditions: list[Condition]
+    conditions: list[ConditionData]
     events: list[ShownEvent]
     notes: list[str]
-    readiness: Readiness
+    readiness: ReadinessData
     """Of a child, or of an object below one."""
 
 
-class FieldOwner(TypedDict):
+class FieldOwnerData(TypedDict):
     """A manager that owns a field."""
 
     manager: str
@@ -173,24 +173,24 @@ class FieldOwner(TypedDict):
     time: str
 
 
-class ChangedField(TypedDict, total=False):
+class ChangedFieldData(TypedDict, total=False):
     """A field that an apply would change."""
 
     field: str
     before: Any
     after: Any
     cause: str
-    managers: list[FieldOwner]
+    managers: list[FieldOwnerData]
     file: str
     line: int
 
 
-class LeftField(TypedDict, total=False):
+class LeftFieldData(TypedDict, total=False):
     """A field that an apply would leave to its managers."""
 
     field: str
     value: Any
-    managers: list[FieldOwner]
+    managers: list[FieldOwnerData]
     handedOver: bool
 
 
@@ -207,8 +207,8 @@ class ChangedObject(TypedDict, total=False):
     line: int
     adopted: bool
     adoptedFrom: list[Any]
-    fields: list[ChangedField]
-    left: list[LeftField]
+    fields: list[ChangedFieldData]
+    left: list[LeftFieldData]
     diff: str
 
 
@@ -234,7 +234,7 @@ class EditedSpec(TypedDict):
     """YAML, at most 128 KiB."""
 
 
-class Edge(TypedDict, total=False):
+class EdgeData(TypedDict, total=False):
     """What a child reads of another object, or that it comes after it."""
 
     source: str
@@ -250,7 +250,7 @@ class Edge(TypedDict, total=False):
 class Edges(TypedDict):
     """What the children of a parent wait for."""
 
-    edges: list[Edge]
+    edges: list[EdgeData]
     problems: list[str]
 
 
@@ -269,21 +269,21 @@ class ManifestLine(TypedDict, total=False):
     operation: str
     subresource: str
     time: str
-    owners: list[FieldOwner]
+    owners: list[FieldOwnerData]
     reason: str
     rendered: dict[str, Any]
     """What the template renders for the field, if the live value is another one."""
     default: bool
 
 
-class Manifest(TypedDict, total=False):
+class ManifestData(TypedDict, total=False):
     """A live child as YAML."""
 
     lines: list[ManifestLine]
     note: str
 
 
-class Parameter(Struct, frozen=True, kw_only=True):
+class PathParameter(Struct, frozen=True, kw_only=True):
     """A parameter of the query."""
 
     name: str
@@ -297,7 +297,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     summary: str
     answer: Any
     """The type of the value."""
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[PathParameter, ...] = ()
     body: Any = None
     """The type of the body of a POST, which is answered alike and changes nothing; None where there is none."""
     streams: bool = False
@@ -311,30 +311,30 @@ _TREE = Operation(summary="A parent and everything below it", answer=ParentTree,
 _EDGES = Operation(summary="What the children of a parent read and wait for", answer=Edges)
 _MANIFEST = Operation(
     summary="The lines of a live child, with their writers",
-    answer=Manifest,
-    parameters=(Parameter(name="child", description="GROUP/KIND/NAMESPACE/NAME of the child", required=True),),
+    answer=ManifestData,
+    parameters=(PathParameter(name="child", description="GROUP/KIND/NAMESPACE/NAME of the child", required=True),),
 )
-_CHILD = (Parameter(name="child", description="GROUP/KIND/NAMESPACE/NAME of the child; the parent without it"),)
+_CHILD = (PathParameter(name="child", description="GROUP/KIND/NAMESPACE/NAME of the child; the parent without it"),)
 _DETAILS = Operation(summary="Conditions, Events and readiness of an object", answer=Details, parameters=_CHILD)
 _WOULD_CHANGE = Operation(
     summary="What an apply would change now", answer=WouldChange, parameters=_CHILD, body=EditedSpec
 )
 
 OPERATIONS = {
-    "/api/v1/reader": Operation(summary="Who reads", answer=Reader),
+    "/api/v1/reader": Operation(summary="Who reads", answer=ReaderData),
     "/api/v1/overview": Operation(
         summary="The template folders, figures, and a page of parents",
         answer=Overview,
         parameters=(
-            Parameter(name="folder", description="Only the parents of this folder"),
-            Parameter(name="namespace", description="Only the parents in this namespace"),
-            Parameter(name="group", description="failed, working, unknown, ready, or unready for all but ready"),
-            Parameter(name="labels", description="A label selector, such as app=web,!old"),
-            Parameter(name="text", description="Words that each occur in the kind, name, reason or message"),
-            Parameter(name="suspended", description="Any value: only suspended parents"),
-            Parameter(name="conflict", description="Any value: only parents with fields that others change"),
-            Parameter(name="offset", description="How many parents come before the first one of the page"),
-            Parameter(name="limit", description="The number of parents, at most 500"),
+            PathParameter(name="folder", description="Only the parents of this folder"),
+            PathParameter(name="namespace", description="Only the parents in this namespace"),
+            PathParameter(name="group", description="failed, working, unknown, ready, or unready for all but ready"),
+            PathParameter(name="labels", description="A label selector, such as app=web,!old"),
+            PathParameter(name="text", description="Words that each occur in the kind, name, reason or message"),
+            PathParameter(name="suspended", description="Any value: only suspended parents"),
+            PathParameter(name="conflict", description="Any value: only parents with fields that others change"),
+            PathParameter(name="offset", description="How many parents come before the first one of the page"),
+            PathParameter(name="limit", description="The number of parents, at most 500"),
         ),
         streams=True,
     ),

@@ -5,7 +5,7 @@ Promises:
   good files, which stay in use.
 - The graph is that of a sample of the CRD, as `ssa-operator graph KIND` draws it without an example: it has the data of
   no parent. A render is bounded as every one is, and runs once for each change of the folder.
-- No text of a file that may be a Secret's content is shown (`template_text.py`).
+- No text of a file that may be a Secret's content is shown (`shown_text.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.render import render_traced
 from ssa_operator.schema.sample_objects import sample_object
 from ssa_operator.tools.offline.offline_cluster import OFFLINE_UID
-from ssa_operator.web.template_text import DiffLine, differences, is_hidden, shown_lines
+from ssa_operator.web.shown_text import DiffLine, differences, is_hidden, shown_lines
 
 SAMPLE_NAMESPACE = "default"
 
@@ -55,7 +55,7 @@ class TemplateFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the last good load alone has it."""
 
 
-class GraphNode(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FolderNode(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A manifest, or an object that a template looks up."""
 
     label: str
@@ -84,7 +84,7 @@ class GraphEdge(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class FolderGraph(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What waits for what."""
 
-    nodes: tuple[GraphNode, ...] = ()
+    nodes: tuple[FolderNode, ...] = ()
     edges: tuple[GraphEdge, ...] = ()
     problems: tuple[str, ...] = ()
     """Why a part of it is not drawn."""
@@ -195,7 +195,7 @@ def _drawn(graph: LabelledGraph, problems: tuple[str, ...]) -> FolderGraph:
     last = max(layers.values(), default=-1) + 1
     return FolderGraph(
         nodes=tuple(
-            GraphNode(
+            FolderNode(
                 label=node.label,
                 layer=layers.get(node.key, last),
                 manifest=node.manifest,

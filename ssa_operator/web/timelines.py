@@ -43,7 +43,7 @@ class EntryKind(StrEnum):
 
 
 @dataclass(slots=True, kw_only=True)
-class Entry:
+class PastEntry:
     """One thing that happened, or several reconciles that were alike."""
 
     id: int
@@ -65,7 +65,7 @@ class Entry:
 
 @dataclass(slots=True)
 class _OfParent:
-    entries: deque[Entry] = field(default_factory=deque)
+    entries: deque[PastEntry] = field(default_factory=deque)
     waiting: list[asyncio.Event] = field(default_factory=list)
 
 
@@ -76,7 +76,7 @@ class Timelines:
         self._added: dict[str, int] = {}
         self._now = now
         self._parents: dict[ParentKey, _OfParent] = {}
-        self._order: deque[tuple[ParentKey, Entry]] = deque()
+        self._order: deque[tuple[ParentKey, PastEntry]] = deque()
         self._ids = count(1)
 
     def reconciled(self, key: ParentKey, seconds: float, data: Mapping[str, Any], *, changed: bool) -> None:
@@ -103,12 +103,12 @@ class Timelines:
         now = self._now()
         self._add(key, EntryKind.CONDITION, data, at=now, until=now)
 
-    def of(self, key: ParentKey) -> Sequence[Entry]:
+    def of(self, key: ParentKey) -> Sequence[PastEntry]:
         """The entries of a parent, the oldest first."""
         found, since = self._parents.get(key), self._now() - HOUR
         return () if found is None else tuple(each for each in found.entries if each.until >= since)
 
-    def newest(self, folders: Collection[str], most: int) -> Sequence[tuple[ParentKey, Entry]]:
+    def newest(self, folders: Collection[str], most: int) -> Sequence[tuple[ParentKey, PastEntry]]:
         """The newest entries of all parents of some folders, the oldest of them first."""
         since = self._now() - HOUR
         recent = (each for each in reversed(self._order) if each[0].folder in folders and each[1].until >= since)
@@ -142,7 +142,7 @@ class Timelines:
         return found
 
     def _add(self, key: ParentKey, kind: EntryKind, data: Mapping[str, Any], **more: Any) -> None:
-        entry = Entry(id=next(self._ids), kind=kind, data=data, **more)
+        entry = PastEntry(id=next(self._ids), kind=kind, data=data, **more)
         self._added[key.folder] = self._added.get(key.folder, 0) + 1
         entries = self._of(key).entries
         entries.append(entry)
@@ -173,7 +173,7 @@ class Timelines:
             event.set()
 
 
-def entry_data(entry: Entry, readable: Collection[Identity]) -> dict[str, Any]:
+def entry_data(entry: PastEntry, readable: Collection[Identity]) -> dict[str, Any]:
     """An entry as JSON. The fields of a child are shown to those who may read it."""
     data: dict[str, Any] = {"kind": entry.kind.value, "at": round(entry.at, 2), **entry.data}
     if entry.kind is EntryKind.RECONCILE:
