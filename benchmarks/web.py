@@ -255,7 +255,7 @@ def rows_of(parents: int) -> tuple[Operator, ParentRows]:
         missing={},
         leadership=None,
         options=SimpleNamespace(shard=None),
-        controllers=SimpleNamespace(sources=SimpleNamespace(folders={FOLDER: source})),
+        controllers=SimpleNamespace(templates=SimpleNamespace(folders={FOLDER: source})),
     )
     rows = ParentRows(informers)
     rows.follow()
@@ -328,8 +328,10 @@ class _Readers:
         self._thread.start()
 
     async def opened(self) -> None:
-        while self._ready < self._pages:  # noqa: ASYNC110 - another thread counts
-            await asyncio.sleep(0.05)
+        """Wait for the first part of every page. Raises TimeoutError if one gets none."""
+        async with asyncio.timeout(60):
+            while self._ready < self._pages:  # noqa: ASYNC110 - another thread counts
+                await asyncio.sleep(0.05)
         await asyncio.sleep(1)
 
     async def close(self) -> None:

@@ -190,6 +190,7 @@ def test_a_name_of_the_api_server_is_one_folder_or_an_error(
 
     # The real API server refuses such names.
     monkeypatch.setattr(captured_case, "read_live_case", read)
+    monkeypatch.setenv("KUBECONFIG", str(root / "kubeconfig"))
     before = content(root.parent)
     with pytest.raises(CommandError, match="name the case with --case"):
         capturing.capture(["echo/hello"], templates=[root / "templates"])

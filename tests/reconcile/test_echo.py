@@ -228,7 +228,7 @@ async def test_a_template_that_fails_for_one_echo_disturbs_none_of_twenty_others
         pytest.param(
             "apiVersion: nowhere.example.com/v1\nkind: Thing\nmetadata:\n  name: x\n",
             "ApplyFailed",
-            ("extra.yaml.j2:1", "no kind Thing.nowhere.example.com"),
+            ("extra.yaml.j2:2", "no kind Thing.nowhere.example.com"),
             id="a kind that doesn't exist",
         ),
     ],

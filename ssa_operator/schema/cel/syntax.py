@@ -16,6 +16,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.schema.cel.field_names import RESERVED
+
 
 class CELSyntaxError(Exception):
     """A text is no CEL expression."""
@@ -272,20 +274,3 @@ _LITERALS: dict[str, Callable[[str], Any]] = {
     "rawstring": _string,
 }
 _CONSTANTS: dict[str, Any] = {"true": True, "false": False, "null": None}
-
-
-RESERVED = frozenset({"as", "break", "const", "continue", "else", "for", "function", "if", "import", "let"}) | {
-    "loop", "package", "namespace", "return", "var", "void", "while"
-}  # fmt: skip
-"""The words that are no names."""
-
-_ESCAPED_WORDS = RESERVED | {"true", "false", "null", "in"}
-_ESCAPED_CHARACTER = re.compile(r"__(underscores|dot|dash|slash)__")
-_ESCAPED_CHARACTERS = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
-
-
-def unescaped(name: str) -> str:
-    """The field that a name in an expression stands for: `a__dash__b` is `a-b`, `__namespace__` is `namespace`."""
-    if name.startswith("__") and name.endswith("__") and name[2:-2] in _ESCAPED_WORDS:
-        return name[2:-2]
-    return _ESCAPED_CHARACTER.sub(lambda found: _ESCAPED_CHARACTERS[found[1]], name)

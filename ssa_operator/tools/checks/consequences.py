@@ -7,7 +7,7 @@ Promises:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.findings.findings import Finding
@@ -44,6 +44,27 @@ def without_consequences(findings: Iterable[Finding]) -> list[Finding]:
         and not (each.code == "unknown-child" and _folder(each) in broken)
         and not (each.code == "folder-without-example" and each.about in unknown)
     ]
+
+
+def without_repeated(refusals: Iterable[Finding], known: Sequence[Finding]) -> list[Finding]:
+    """What the API server refuses of a parent's manifests, without the mistakes about which `known` findings say what
+    to correct.
+    """
+    same = {(each.code, each.location) for each in known}
+    meant = {each.fix for each in known if each.code == "unknown-field"}
+    mismatched = {each.subject for each in known if each.code == "selector-mismatch"}
+    refused = [each.message for each in known if each.code == "invalid-manifest"]
+
+    def is_known(refusal: Finding) -> bool:
+        field = refusal.message.partition(" ")[0]
+        return (
+            (refusal.code, refusal.location) in same
+            or (refusal.code == "missing-field" and f"did you mean {field.rpartition('.')[2]}?" in meant)
+            or (refusal.subject in mismatched and "`selector` does not match" in refusal.message)
+            or any(f" has {field} " in message for message in refused)
+        )
+
+    return [each for each in refusals if not is_known(each)]
 
 
 def _folder(finding: Finding) -> str:

@@ -42,7 +42,7 @@ from ssa_operator.schema.variants import variants
 from ssa_operator.tools.checks.accepted_findings import without_accepted
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.child_name_rules import ChildNames
-from ssa_operator.tools.checks.consequences import without_consequences
+from ssa_operator.tools.checks.consequences import without_consequences, without_repeated
 from ssa_operator.tools.checks.field_rules import check_empty_values
 from ssa_operator.tools.checks.file_rules import check_files, check_folder_names
 from ssa_operator.tools.checks.lookup_rules import check_lookups, check_manifest_choices
@@ -168,7 +168,8 @@ def check_examples(project: CheckedProject) -> list[Finding]:
             if not any(finding.code == found.code for finding in refused):
                 findings.append(found)
             continue
-        own = [*_findings_of(found, project), *_of_values(found, project)]
+        own = list(_findings_of(found, project))
+        own += without_repeated(_of_values(found, project), own)
         findings += own
         # What is made of a wrong value has another type, too.
         findings += _dropped(found, project) if not any(each.code == "invalid-value" for each in own) else ()
