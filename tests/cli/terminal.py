@@ -10,7 +10,7 @@ import re
 import struct
 import sys
 import termios
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pyte
 
@@ -41,21 +41,22 @@ class Terminal:
 
     async def shows(self, *words: str) -> str:
         """The screen, once it has all of these words. One blank between two words stands for any number."""
-        return await self._until(lambda text: all(word in _squeezed(text) for word in words), f"to show {words}")
+        return await self.until(lambda text: all(word in _squeezed(text) for word in words), f"to show {words}")
 
     async def hides(self, word: str) -> str:
         """The screen, once it does not have this word."""
-        return await self._until(lambda text: word not in text, f"to hide {word}")
+        return await self.until(lambda text: word not in text, f"to hide {word}")
 
     async def ended(self) -> int:
         """The exit code, once the command has ended."""
         async with asyncio.timeout(PATIENCE):
             return await self.process.wait()
 
-    async def _until(self, wanted: object, words: str) -> str:
+    async def until(self, wanted: Callable[[str], bool], words: str) -> str:
+        """The screen, once it is as wanted."""
         try:
             async with asyncio.timeout(PATIENCE):
-                while not wanted(self.text):  # type: ignore[operator]
+                while not wanted(self.text):
                     assert self.process.returncode is None, f"it ended, showing\n{self.text}"
                     self._changed.clear()
                     await self._changed.wait()

@@ -68,19 +68,23 @@ async def test_the_first_line_on_the_screen_is_enough_to_correct_a_mistake(
         write(tmp_path, files(key, mistake))
     state = str(tmp_path / "state")
     arguments = [f"--{name}={tmp_path / name}" for name in ("templates", "crds", "examples")]
+
+    def unclear(text: str) -> dict[str, tuple[str, list[str]]]:
+        """The mistakes whose first line lacks words, which are beside it."""
+        lines = shown_lines(text, tmp_path)
+        first = {mistake: first_about(key, mistake, lines) for key, mistake in mistakes}
+        return {
+            mistake.what: (line, missing)
+            for mistake, line in first.items()
+            if (missing := [each for each in mistake.words if each not in line])
+        }
+
     async with terminal("dev", *arguments, "--listen=", columns=200, lines=320, SSA_OPERATOR_STATE_DIR=state) as shown:
-        # `check` runs after the first reconciles.
         await shown.shows(" errors", ": error: ")
         shown.press("v")
-        text = await shown.shows("Errors and Events, newest first", "q back")
+        await shown.shows("Errors and Events, newest first", "q back")
+        # `check` runs after the first reconciles.
+        await shown.until(lambda text: not unclear(text), "to say enough of each mistake")
         shown.press("q")
         shown.press("q")
         assert await shown.ended() == 0
-    lines = shown_lines(text, tmp_path)
-    first = {mistake.what: first_about(key, mistake, lines) for key, mistake in mistakes}
-    unclear = {
-        mistake.what: (first[mistake.what], missing)
-        for _, mistake in mistakes
-        if (missing := [each for each in mistake.words if each not in first[mistake.what]])
-    }
-    assert unclear == {}
