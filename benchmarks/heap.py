@@ -1,6 +1,6 @@
-"""`python -m benchmarks.heap ARGUMENTS`: runs ssa-operator, and at SIGUSR2 writes what its heap consists of as JSON.
+"""`python -m benchmarks.heap ARGUMENTS`: runs ssa-operator, and at SIGPROF writes what its heap consists of as JSON.
 
-The variable CENSUS names the file.
+The variable CENSUS names the file. The operator has SIGUSR1 and SIGUSR2 itself.
 
 Promises:
 - An object counts once, however many others refer to it.
@@ -64,7 +64,7 @@ def _write(*_: object) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGUSR2, _write)
+    signal.signal(signal.SIGPROF, _write)
     from ssa_operator.cli.main import main
 
     main()

@@ -71,7 +71,7 @@ async def _measure(stage: Bench, templates: Path, parents: int, apply: str, *, r
         # Resyncs write without an end.
         await (asyncio.sleep(6 * INTERVAL) if resyncs else stage.server.settled())
         cpu, peak = machine.used(operator.pid), machine.peak_memory(operator.pid)
-        os.kill(operator.pid, signal.SIGUSR2)
+        os.kill(operator.pid, signal.SIGPROF)
         await operator.until(_written(census))
         found = msgspec.json.decode(await asyncio.to_thread(census.read_bytes))
     return Size(parents=parents, peak=peak, cpu=cpu, resident=found["resident"], types=found["types"])

@@ -177,7 +177,7 @@ async def measure(minutes: float) -> tuple[list[Sample], Counter[str], list[str]
 
 
 def _operator(stage: Bench, templates: Path, log: Path) -> Process:
-    """An operator with resyncs and metrics, which writes a census of its heap at SIGUSR2."""
+    """An operator with resyncs and metrics, which writes a census of its heap at SIGPROF."""
     options = [f"--templates={templates}", f"--kubeconfig={stage.server.kubeconfig}", f"--namespace={NAMESPACE}"]
     options += ["--resync-rate=20", "--interval=30s", "--listen=127.0.0.1:0"]
     variables = environment() | {heap.CENSUS: str(log.with_name("census.json")), "PYTHONPATH": str(workload.ROOT)}
@@ -219,7 +219,7 @@ async def _sample(pid: int, log: Path, started: float, seconds: float) -> list[S
 
 
 async def _census(pid: int, path: Path) -> Mapping[str, tuple[int, int]]:
-    os.kill(pid, signal.SIGUSR2)
+    os.kill(pid, signal.SIGPROF)
     while not await asyncio.to_thread(path.exists):  # noqa: ASYNC110 - the census is a file
         await asyncio.sleep(0.2)
     found: Mapping[str, tuple[int, int]] = msgspec.json.decode(await asyncio.to_thread(path.read_bytes))["types"]

@@ -80,6 +80,17 @@ def test_the_raw_client_sends_the_writes_of_an_operator_and_no_others(result: An
     }
 
 
+@pytest.mark.cluster
+@pytest.mark.exhaustive
+def test_the_memory_of_a_parent_is_that_of_the_objects_in_the_operators_heap(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.memory", "5", "20"]
+    environment = os.environ | {STATE_DIRECTORY_VARIABLE: str(tmp_path)}
+    ended = subprocess.run(command, cwd=workload.ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "One more Echo:" in ended.stdout
+    assert "ssa_operator." in ended.stdout
+
+
 @pytest.mark.exhaustive  # compiles a program in Go
 def test_rendering_is_measured_beside_jinja_text_and_libyaml(tmp_path: Path) -> None:
     templates = workload.write_templates(tmp_path / "templates")
