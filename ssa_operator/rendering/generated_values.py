@@ -3,7 +3,7 @@
 Promises:
 - A generated value that a live object has never changes. All fields of the file with that value get the same one.
 - A value is drawn again only if no live object has it: if the object is gone, or lacks the field. While the operator
-  recreates an object, its record (reconcile.generated_values) counts as the live object.
+  recreates an object, its record (reconcile.kept_values) counts as the live object.
 - A document waits while the objects of its kind are not known, because one of them may have the value.
 - A document with a generated value that no live object could return is a problem.
 """

@@ -144,6 +144,7 @@ TAGS = st.sampled_from([
     "break", "continue", "include '_v.yaml.j2'", "include spec.v", "include 'a.yaml.j2'", "import '_v.yaml.j2' as n",
     "from '_v.yaml.j2' import m", "extends '_v.yaml.j2'", "set a = 1", "set n.a = 1", "set a, b = spec.l", "do 1",
     "include ['x', '_v.yaml.j2'] ignore missing", "set ns = namespace(a=1)", "else", "endif", "endfor", "elif 1",
+    "return 1", "return spec.l", "return n", "macro m(a)", "endmacro", "call m(1)", "endcall",
 ])  # fmt: skip
 
 

@@ -51,6 +51,13 @@ KINDS: dict[str, tuple[str, list[str]]] = {
         f"{{% if spec.a %}}\n{MAP}{{% elif spec.b %}}\n{JOB}{{% else %}}\n{WEB}{{% endif %}}",
         ["ConfigMap", "Deployment.apps", "Job.batch"],
     ),
+    "a kind that a macro returns": (
+        (
+            "{% macro kind() %}{% if spec.a %}{% return 'Job' %}{% endif %}{% return 'CronJob' %}{% endmacro %}"
+            "apiVersion: batch/v1\nkind: {{ kind() }}\nmetadata:\n  name: x\n"
+        ),
+        ["CronJob.batch", "Job.batch"],
+    ),
     "arms that give only the kind": (
         (
             "{% if spec.a %}\napiVersion: v1\nkind: ConfigMap\n{% else %}\napiVersion: batch/v1\nkind: Job\n"

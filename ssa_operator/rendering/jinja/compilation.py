@@ -20,6 +20,7 @@ from jinja2.lexer import Token
 from jinja2.nativetypes import NativeCodeGenerator
 from jinja2.parser import Parser
 
+from ssa_operator.rendering.jinja.macro_results import check_loop, return_value
 from ssa_operator.rendering.values.limits import INTEGER_BITS
 
 DEPTH_LIMIT = 100
@@ -129,6 +130,19 @@ _FEW = 16
 
 class CodeGenerator(NativeCodeGenerator):
     """The code generator of the environment."""
+
+    def visit_ExprStmt(self, node: nodes.ExprStmt, frame: Frame) -> None:  # noqa: N802
+        value = return_value(node)
+        if value is None:
+            super().visit_ExprStmt(node, frame)
+            return
+        self.newline(node)
+        self.write("return ")
+        self.visit(value, frame)
+
+    def visit_For(self, node: nodes.For, frame: Frame) -> None:  # noqa: N802
+        check_loop(node)
+        super().visit_For(node, frame)
 
     def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:  # noqa: N802
         if all(_is_small(left, right) for left, right in _pairs(node)):

@@ -36,6 +36,7 @@ from ssa_operator.rendering.jinja.functions import (
     VARIABLES,
 )
 from ssa_operator.rendering.jinja.line_tags import LineTags
+from ssa_operator.rendering.jinja.macro_results import ReturnTag
 from ssa_operator.rendering.jinja.method_calls import (
     bounded_format,
     call_string_method,
@@ -213,7 +214,7 @@ class Environment(ImmutableSandboxedEnvironment):
         renders reach.
         """
         super().__init__(
-            extensions=[LineTags, LoopControlExtension],
+            extensions=[LineTags, LoopControlExtension, ReturnTag],
             undefined=Missing,
             finalize=finalize,
             autoescape=False,
@@ -342,7 +343,7 @@ class Environment(ImmutableSandboxedEnvironment):
         if isinstance(obj, (Macro, LoopContext)):
             result = context.call(obj, *args, **kwargs)
             # `{% call %}` writes the result without `{{ }}`, which would mark it.
-            return result.marked_as_included() if "caller" in kwargs else result
+            return finalize(context, result) if "caller" in kwargs else result
         if isinstance(kwargs.get("caller"), Macro) and not isinstance(obj, Missing):
             raise TemplateRuntimeError("{% call %} calls a macro, and this is not a macro")
         args = tuple([text_as_string(arg) for arg in args])

@@ -30,7 +30,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from jinja2 import nodes
@@ -42,6 +42,7 @@ from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.objects.template_contents import PARENT_NAMESPACE, PossibleField, PossibleLookup, UnknownPart
 from ssa_operator.rendering.jinja import filters
 from ssa_operator.rendering.jinja.functions import VARIABLES
+from ssa_operator.rendering.jinja.macro_results import return_value
 from ssa_operator.rendering.jinja.possible_values import (
     PARENTS_NAMESPACE,
     UNKNOWN,
@@ -126,6 +127,8 @@ class Expansion:
     _line: SourceLocation = field(default_factory=lambda: SourceLocation("", 1))
     _modules: dict[str, Module] = field(default_factory=dict)
     _blocks: dict[str, list[tuple[str, nodes.Block]]] = field(default_factory=dict)
+    _returned: list[Value] = field(default_factory=list)
+    """What the macro that is being expanded may return."""
     _depth: int = 0
     _count: int = 0
     _active: Counter[object] = field(default_factory=Counter)
@@ -145,6 +148,7 @@ class Expansion:
             nodes.If: self._if,
             nodes.Import: self._import,
             nodes.Include: self._include,
+            nodes.ExprStmt: self._expression_statement,
             nodes.Macro: self._macro,
             nodes.Output: self._output,
             nodes.With: self._with,
@@ -530,15 +534,23 @@ class Expansion:
                 own[name] = UNKNOWN
         if caller is not None:
             own["caller"] = caller
-        before = self._file
+        before, self._returned, outer_returned = self._file, [], self._returned
 
         def body() -> None:
             self._file = macro.file
             self._body(macro.body, own)
 
         pieces = self._captured(lambda: self._nested(body, line, id(macro.body)))
+        found, self._returned = self._returned, outer_returned
         self._file = before
-        return Fragment(pieces)
+        # A macro that returns values writes text only where it ends without one.
+        return reduce(self._joined, found) if found else Fragment(pieces)
+
+    def _expression_statement(self, node: nodes.ExprStmt, scope: Scope) -> None:
+        returned = return_value(node)
+        value = self._value(returned or node.node, scope)
+        if returned is not None:
+            self._returned.append(value)
 
     def _lookup(self, node: nodes.Call, arguments: _Arguments) -> None:
         everything = isinstance(node.node, nodes.Name) and node.node.name == "lookup_all"
