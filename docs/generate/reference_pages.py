@@ -147,10 +147,8 @@ def _templates() -> Iterator[str]:
     known = sorted((filters.FILTERS.keys() & JINJA_FILTERS.keys()) - {"tojson"})
     yield f"Jinja's own: {_names(known)} ([Jinja]({_JINJA}#list-of-builtin-filters))."
     yield "## Tests"
-    own_tests = sorted(filters.TESTS.keys() - JINJA_TESTS.keys())
-    names = sorted(name for name in filters.TESTS.keys() & JINJA_TESTS.keys())
-    if own_tests:
-        yield _table(("test", "whether"), (_function(name, filters.TESTS[name], skip=1) for name in own_tests))
+    yield _table(("test", "result"), (_function(*each, skip=1) for each in sorted(filters.OWN_TESTS.items())))
+    names = sorted(filters.TESTS.keys() & JINJA_TESTS.keys())
     yield f"Jinja's own: {_names(names)} ([Jinja]({_JINJA}#list-of-builtin-tests))."
 
 

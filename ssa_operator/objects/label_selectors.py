@@ -1,7 +1,8 @@
 """Label selectors: as text, as the API's LabelSelector, and what they select.
 
 Promises:
-- A selector selects what the API server's label selector selects.
+- A selector selects what the API server's label selector selects: an empty one everything, null nothing.
+- A selector that the API server refuses is a fault with its field, because one with a misspelt field selects too much.
 
 https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors
 """
@@ -21,6 +22,8 @@ _TERM = re.compile(
     re.VERBOSE,
 )
 
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
 
 def label_selector(text: str) -> dict[str, Any]:
     """The LabelSelector of a selector as kubectl writes it: `app=web, tier!=test, env in (a, b), !old`."""
@@ -37,8 +40,40 @@ def _expression(term: re.Match[str]) -> dict[str, Any]:
     return {"key": key, "operator": "DoesNotExist" if term["absent"] else "Exists"}
 
 
-def selects(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+def selector_fault(selector: Any) -> str | None:
+    """What is wrong with a LabelSelector, with the field, in words that follow "the selector"."""
+    if selector is None:
+        return None
+    if not isinstance(selector, Mapping):
+        return "is no mapping with matchLabels or matchExpressions"
+    if unknown := [str(key) for key in selector if key not in ("matchLabels", "matchExpressions")]:
+        return f"has the field {unknown[0]}; it may have matchLabels and matchExpressions"
+    labels, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
+    if not isinstance(labels, Mapping) or not all(isinstance(each, str) for pair in labels.items() for each in pair):
+        return "has matchLabels that are no mapping of strings, as in {app: web}"
+    if not isinstance(expressions, list):
+        return "has matchExpressions that are no list"
+    faults = (_expression_fault(each) for each in expressions)
+    return next((f"has matchExpressions[{at}] {fault}" for at, fault in enumerate(faults) if fault), None)
+
+
+def _expression_fault(expression: Any) -> str | None:
+    if not isinstance(expression, Mapping) or not isinstance(expression.get("key"), str):
+        return "without a key"
+    values, operator = expression.get("values") or [], expression.get("operator")
+    if operator not in _OPERATORS:
+        return f"whose operator is none of {', '.join(_OPERATORS)}"
+    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+        return "whose values are no list of strings"
+    if bool(values) != (operator in ("In", "NotIn")):
+        return f"whose operator {operator} has {'' if values else 'no '}values"
+    return None
+
+
+def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, Any]) -> bool:
     """Whether a LabelSelector selects these labels. An operator that doesn't exist selects nothing."""
+    if selector is None:
+        return False
     wanted = selector.get("matchLabels")
     if isinstance(wanted, Mapping) and not wanted.items() <= labels.items():
         return False

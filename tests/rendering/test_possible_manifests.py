@@ -330,6 +330,9 @@ LOOKUPS: dict[str, tuple[str | None, str | None]] = {
     "'%(a)s' | format(**lookup('v1', 'Secret', 'pull').data)": ("pull", PARENT_NAMESPACE),
     "lookup_all('v1', 'Secret')": (None, PARENT_NAMESPACE),
     "lookup_all('v1', 'Secret', labels={'a': name}, namespace='')": (None, ""),
+    "lookup_all('v1', 'Secret', selector=spec.selector, namespaces='')": (None, ""),
+    "lookup_all('v1', 'Secret', namespaces=['a'])": (None, "a"),
+    "lookup_all('v1', 'Secret', namespaces=[spec.other])": (None, None),
 }
 
 

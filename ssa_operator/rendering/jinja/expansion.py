@@ -561,6 +561,8 @@ class Expansion:
                 self.unknown[UnknownPart(f"the {what} of this lookup is computed", location)] = None
         # One namespace may be a constant and another one computed: `namespace=spec.x | default("a")`.
         namespaces = known_texts(arguments.get(3, "namespace"), PARENT_NAMESPACE)
+        if (chosen := arguments.get(5, "namespaces")) is not None and everything:
+            namespaces = self._chosen_namespaces(chosen, location)
         names = (None,) if everything else known_texts(arguments.get(2, "name"), None)
         for api_version, kind in itertools.product(options_of(api_versions), options_of(kinds)):
             group_kind = GroupKind.of(api_version, kind)
@@ -570,6 +572,17 @@ class Expansion:
                     group_kind=group_kind, location=location, name=name, namespace=namespace, selects=everything
                 )
                 self.lookups[found] = None
+
+    def _chosen_namespaces(self, chosen: Value, location: SourceLocation) -> tuple[str | None, ...]:
+        """The namespaces of a `lookup_all`, None for any other. What may be a selector reads Namespaces, too."""
+        if isinstance(chosen, Texts):
+            return known_texts(chosen, None)
+        if isinstance(chosen, PossibleItems):
+            return tuple({name for each in chosen.values for name in known_texts(each, None)})
+        namespace = GroupKind("", "Namespace")
+        selection = PossibleLookup(group_kind=namespace, location=location, name=None, namespace="", selects=True)
+        self.lookups[selection] = None
+        return ("",)
 
     # Helpers.
 

@@ -20,12 +20,13 @@ from itertools import chain
 from types import GeneratorType
 from typing import Any
 
-from jinja2 import Environment, Undefined, pass_environment
+from jinja2 import Environment, TemplateRuntimeError, Undefined, pass_environment
 from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.filters import do_default, make_attrgetter, make_multi_attrgetter
 from jinja2.tests import TESTS as JINJA_TESTS
 
 from ssa_operator.objects.annotations import PREFIX
+from ssa_operator.objects.label_selectors import selector_fault, selects
 from ssa_operator.objects.scalars import moment_of, parse_duration
 from ssa_operator.rendering.jinja.functions import REMOVED, fail
 from ssa_operator.rendering.jinja.method_calls import call_string_method, check_path, joined, percent_format
@@ -42,7 +43,14 @@ from ssa_operator.rendering.jinja.text_filters import (
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.line_marks import CLOSE, EMPTY, RESERVED
-from ssa_operator.rendering.values.manifest_values import Stringlike, UnfitValueError, json_data, key_text, text_of
+from ssa_operator.rendering.values.manifest_values import (
+    Stringlike,
+    UnfitValueError,
+    json_data,
+    key_text,
+    kind_of,
+    text_of,
+)
 from ssa_operator.rendering.values.python_errors import ERRORS, translate_error
 from ssa_operator.rendering.values.secrecy import Secrecy
 from ssa_operator.rendering.values.template_text import (
@@ -72,7 +80,20 @@ from ssa_operator.rendering.values.tracked_values import (
 from ssa_operator.rendering.values.value_size import check_order, compared, size_of
 from ssa_operator.rendering.yaml.to_yaml import scalar_text, yaml_text
 
-_JINJA_TESTS: Mapping[str, Callable[..., Any]] = JINJA_TESTS  # type: ignore[assignment]
+
+def matching(labels: Any, selector: Any) -> bool:
+    """Whether a LabelSelector selects these labels: `matchLabels` and `matchExpressions` mean what they mean in
+    Kubernetes. An empty selector selects everything, none nothing.
+    """
+    if not isinstance(labels, Mapping):
+        raise TemplateRuntimeError(f"matching: labels must be a mapping, and this is {kind_of(labels)}")
+    if fault := selector_fault(selector):
+        raise TemplateRuntimeError(f"matching: the selector {fault}")
+    return selects(selector, labels)
+
+
+OWN_TESTS: Mapping[str, Callable[..., Any]] = {"matching": matching}
+_TEST_FUNCTIONS: Mapping[str, Callable[..., Any]] = {**JINJA_TESTS, **OWN_TESTS}  # type: ignore[dict-item]
 
 NAME_LIMIT = 63
 """Characters of a DNS label (RFC 1123), the strictest of Kubernetes' names."""
@@ -605,7 +626,7 @@ _COMPARING: Mapping[str, str] = {
 
 def _test_function(name: str) -> Callable[..., Any]:
     """The function of a test."""
-    function = _JINJA_TESTS[name]
+    function = _TEST_FUNCTIONS[name]
     if name in _COMPARING:
         return partial(compared, _COMPARING[name])
     if name in ("lower", "upper"):
@@ -616,11 +637,12 @@ def _test_function(name: str) -> Callable[..., Any]:
 
 
 def _plain_test(name: str) -> Callable[..., Any]:
-    original, function = _JINJA_TESTS[name], _test_function(name)
+    original, function = _TEST_FUNCTIONS[name], _test_function(name)
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0
+    converted = track_container if function is matching else text_as_string
 
     def tested(*args: Any) -> Any:
-        args = (*args[:passed], *[text_as_string(arg) for arg in args[passed:]])
+        args = (*args[:passed], *[converted(arg) for arg in args[passed:]])
         return _tracked_test(original, tested, args) if is_tracked(args) else function(*args)
 
     if passed:
@@ -663,7 +685,7 @@ def _filters() -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 FILTERS: dict[str, Callable[..., Any]] = dict(_filters())
-TESTS: Mapping[str, Callable[..., Any]] = {name: _plain_test(name) for name in _JINJA_TESTS}
+TESTS: Mapping[str, Callable[..., Any]] = {name: _plain_test(name) for name in _TEST_FUNCTIONS}
 
 PLACING: dict[str, Callable[..., Any]] = {
     PLACE_ALL: _layout_filter(partial(placed, all_lines=True)),

@@ -14,11 +14,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from types import FrameType
+from functools import partial
+from types import FrameType, MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from jinja2 import Template, TemplateRuntimeError
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import Reference
@@ -35,6 +37,7 @@ from ssa_operator.objects.cluster_view import (
     Unknown,
 )
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
+from ssa_operator.objects.label_selectors import selector_fault, selects
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.objects.render_result import WaitTarget
@@ -54,6 +57,9 @@ from ssa_operator.rendering.values.tracked_values import (
     untracked,
     without_waiting,
 )
+
+EVERYTHING: Mapping[str, Any] = MappingProxyType({})
+"""The LabelSelector that selects everything."""
 
 LOOKUPS_LIMIT = 1000
 """Objects that the templates of one parent may look up. Each may be a watch of its own."""
@@ -297,28 +303,71 @@ class TemplateAPI:
         kind: str,
         labels: Mapping[str, str] | None = None,
         namespace: str | None = None,
+        selector: Mapping[str, Any] | None = EVERYTHING,
+        namespaces: Mapping[str, Any] | Sequence[str] | str | None = None,
     ) -> Any:
-        """All objects with these labels, sorted by namespace and name. `namespace=""` searches all namespaces."""
-        if type(labels) is dict:
-            tracked: list[TrackedValue | UnknownValue] = []
-            plain_labels = strip_provenance({untracked(name): value for name, value in labels.items()}, tracked)
-            if tracked:
-                return call_tracked(
-                    self._lookup_all, (apiVersion, kind, track_data(plain_labels, tracked), namespace), {}
-                )
-        group_kind = GroupKind.of(_string_argument("lookup_all", "apiVersion", apiVersion), kind)
-        own = self._metadata.get("namespace", "") if namespace is None else namespace
+        """All objects with these labels, sorted by namespace and name. `namespace=""` searches all namespaces.
+        `selector` is a LabelSelector: an empty one selects everything, none nothing. `namespaces` is a list of names,
+        a LabelSelector of Namespaces, or "" for all.
+        """
+        chosen = {"labels": labels, "selector": selector, "namespaces": namespaces}
+        tracked: list[TrackedValue | UnknownValue] = []
+        plain = {name: _plain_argument(value, tracked) for name, value in chosen.items()}
+        if tracked:
+            select = partial(self._lookup_all, apiVersion, kind, namespace=namespace, **plain)
+            return call_tracked(lambda _: select(), (track_data(plain, tracked),), {})
+        _string_argument("lookup_all", "apiVersion", apiVersion)
+        group_kind = GroupKind.of(apiVersion, _string_argument("lookup_all", "kind", kind))
         wanted = {} if labels is None else labels
         if not isinstance(wanted, Mapping) or not all(isinstance(value, str) for value in wanted.values()):
             raise TemplateRuntimeError("lookup_all: labels must be a mapping of strings, as in {'app': name}")
+        if fault := selector_fault(selector):
+            raise TemplateRuntimeError(f"lookup_all: the selector {fault}")
+        if namespaces is not None and namespace is not None:
+            raise TemplateRuntimeError("lookup_all: namespace and namespaces exclude each other; write one of them")
+        query = _Wanted(apiVersion, group_kind, wanted, selector)
+        if self.cluster.namespaced(group_kind) is False or namespaces == "":
+            return self._select(query, "")
+        if namespaces is None:
+            return self._select(query, self._metadata.get("namespace", "") if namespace is None else namespace)
+        return self._select_in(query, namespaces)
+
+    def _select_in(self, wanted: _Wanted, namespaces: Any) -> Any:
+        """The objects in some namespaces: a list of names, or a LabelSelector."""
+        if isinstance(namespaces, (list, tuple)) and all(isinstance(each, str) and each for each in namespaces):
+            found = [self._select(wanted, each) for each in sorted({*namespaces})]
+            return call_tracked(lambda *parts: [body for part in parts for body in part], found, {})
+        if not isinstance(namespaces, Mapping):
+            raise TemplateRuntimeError("lookup_all: namespaces must be a list of names, a selector, or '' for all")
+        if fault := selector_fault(namespaces):
+            raise TemplateRuntimeError(f"lookup_all: the selector of namespaces {fault}")
+        kind = GroupKind("", "Namespace")
+        selected = self._select(_Wanted("v1", kind, {}, namespaces), "")
+        return call_tracked(
+            lambda bodies: self._select(wanted, "", only={body["metadata"]["name"] for body in bodies}), (selected,), {}
+        )
+
+    def _select(self, wanted: _Wanted, namespace: str, only: AbstractSet[str] | None = None) -> Any:
+        """The objects in a namespace, or in all if it is ''; `only`: those of these namespaces."""
+        if wanted.selector is None:
+            return []
+        matched = wanted.selector.get("matchLabels") or {}
+        labels = {**matched, **wanted.labels}
         query = Selection(
-            api_version=apiVersion,
-            kind=_string_argument("lookup_all", "kind", kind),
-            namespace="" if self.cluster.namespaced(group_kind) is False else own,
-            labels=tuple(sorted(wanted.items())),
+            api_version=wanted.api_version,
+            kind=wanted.group_kind.kind,
+            namespace=namespace,
+            labels=tuple(sorted(labels.items())),
         )
         answer = self.cluster.answer(query)
         found = answer.objects if isinstance(answer.objects, LiveBodies) else sorted(answer.objects, key=_by_name)
+        if only is not None or wanted.selector.get("matchExpressions") or not matched.items() <= labels.items():
+            found = [
+                body
+                for body in found
+                if selects(wanted.selector, body["metadata"].get("labels") or {})
+                and (only is None or body["metadata"].get("namespace", "") in only)
+            ]
         source = self._record_query(query, found, awaited=False, unanswered=bool(answer.unknown))
         if answer.unknown:
             return self._unknown_answer(source, answer.unknown, needs_permission=answer.needs_permission)
@@ -463,6 +512,22 @@ def _answer_of(asked: Any) -> tuple[Provenance, Any]:
             if any(asked.value is body for body in bodies):
                 return source, asked.value
     raise TemplateRuntimeError("ready needs what child or lookup gave, as in ready(child('Job', name))")
+
+
+class _Wanted(Struct, frozen=True):
+    """What `lookup_all` selects."""
+
+    api_version: str
+    group_kind: GroupKind
+    labels: Mapping[str, str]
+    selector: Mapping[str, Any] | None
+
+
+def _plain_argument(value: Any, found: list[TrackedValue | UnknownValue]) -> Any:
+    """An argument without provenance. Appends its tracked and unknown values to `found`."""
+    if type(value) is dict:
+        value = {untracked(name): item for name, item in value.items()}
+    return strip_provenance(value, found) if type(value) in (dict, list, tuple) else value
 
 
 def _string_argument(function: str, argument: str, value: Any) -> str:

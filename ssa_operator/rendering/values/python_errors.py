@@ -71,6 +71,7 @@ def _rules() -> Iterator[tuple[str, str | _Wording]]:
     yield r"cannot unpack non-iterable ([\w.]+) object", _kind("{} can't be unpacked into several names")
     yield r"argument of type '([\w.]+)' is not", _kind("{} has no items that `in` could find")
     yield r"argument of type .* is not a container", "the value after `in` has no items"
+    yield r"object of type 'generator' has no len\(\)", "the items are not a list yet; write | list before it"
     yield r"object of type '([\w.]+)' has no len\(\)", _kind("{} has no length")
     yield r"unhashable type: '([\w.]+)'", _kind("{} can't be a key or a unique item")
     yield r"'([\w.]+)' object cannot be interpreted as an integer", _kind("{} is not a whole number")

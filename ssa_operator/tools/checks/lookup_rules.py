@@ -18,7 +18,7 @@ from ssa_operator.rendering.values.line_marks import without_marks
 from ssa_operator.tools.checks.parent_choices import decided_by_parent, reads
 from ssa_operator.tools.findings.findings import Finding
 
-_POSITIONS: Mapping[str, int] = {"apiVersion": 0, "kind": 1, "name": 2, "namespace": 3}
+_POSITIONS: Mapping[str, int] = {"apiVersion": 0, "kind": 1, "name": 2, "namespace": 3, "namespaces": 5}
 
 _HOLE = "\ufffc"
 """Stands for an expression in the text of a template."""

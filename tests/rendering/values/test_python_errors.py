@@ -58,6 +58,7 @@ def fault(expression: str) -> str:
          "spec.absent2 is missing; if it may be missing, write spec.absent2 | default(...)"),
         ("spec.s | round", "round: a string can't be rounded"),
         ("3 | length", "length: a number has no length"),
+        ("[1] | select | length", "length: the items are not a list yet; write | list before it"),
         ("3 | list", "list: a number has no items to iterate over"),
         ("3 in 4", "a number has no items that `in` could find"),
         ("{spec.l: 1}", "a list can't be a key or a unique item"),

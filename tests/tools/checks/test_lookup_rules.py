@@ -63,6 +63,9 @@ def test_a_name_that_the_template_decides_is_none(text: str) -> None:
 
 
 def test_a_namespace_of_the_parent_is_found() -> None:
+    assert messages("{{ lookup_all('v1', 'Pod', namespaces=spec.selector) }}") == [
+        "the parent decides the namespaces of the Pod that lookup_all reads"
+    ]
     assert messages("{{ lookup_all('v1', 'Pod', namespace=spec.where) }}") == [
         "the parent decides the namespace of the Pod that lookup_all reads"
     ]
