@@ -168,6 +168,31 @@ async def test_lookup_all_follows_objects_that_are_created_deleted_and_relabelle
 
 
 @pytest.mark.exhaustive
+async def test_lookup_all_follows_the_labels_of_namespaces_and_of_objects(start: Start, desk: Desk) -> None:
+    other, team = f"{desk.namespace}-other", desk.namespace
+    selector = "{'matchExpressions': [{'key': 'tier', 'operator': 'In', 'values': ['a', 'b']}]}"
+    listed = f"lookup_all('v1', 'ConfigMap', selector={selector}, namespaces={{'matchLabels': {{'team': '{team}'}} }})"
+    await start(a=map_template("list", names=f"{listed} | map(attribute='metadata.name') | join(' ')"))
+    await desk.apply(echo("web"))
+    await desk.until("configmaps", "web-list", holds(names=""))
+
+    await desk.apply(config_map("here"))
+    await desk.kubectl("create", "namespace", other)
+    try:
+        await desk.kubectl("create", "configmap", "there", f"--namespace={other}")
+        await desk.kubectl("label", "configmap", "there", "tier=b", f"--namespace={other}")
+        await desk.kubectl("label", "namespace", other, f"team={team}")
+        await desk.until("configmaps", "web-list", holds(names="there"))
+        await desk.kubectl("label", "configmap", "here", "tier=a")
+        await desk.kubectl("label", "namespace", desk.namespace, f"team={team}")
+        await desk.until("configmaps", "web-list", holds(names="here there"))
+        await desk.kubectl("label", "namespace", other, "team-")
+        await desk.until("configmaps", "web-list", holds(names="here"))
+    finally:
+        await desk.kubectl("delete", "namespace", other, "--wait=false")
+
+
+@pytest.mark.exhaustive
 async def test_a_change_decodes_no_object_for_the_parents_that_count_them(
     start: Start, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
