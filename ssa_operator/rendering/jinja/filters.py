@@ -27,6 +27,7 @@ from jinja2.tests import TESTS as JINJA_TESTS
 
 from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.label_selectors import selector_fault, selects
+from ssa_operator.objects.manifest import without_nulls as without_null_fields
 from ssa_operator.objects.scalars import moment_of, parse_duration
 from ssa_operator.rendering.jinja.functions import REMOVED, fail
 from ssa_operator.rendering.jinja.method_calls import call_string_method, check_path, joined, percent_format
@@ -36,9 +37,12 @@ from ssa_operator.rendering.jinja.text_filters import (
     from_json,
     from_yaml,
     millis_of,
+    milliseconds_in,
     regex_replace,
     regex_search,
+    seconds_in,
     template_data,
+    version_at_least,
 )
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
@@ -92,7 +96,7 @@ def matching(labels: Any, selector: Any) -> bool:
     return selects(selector, labels)
 
 
-OWN_TESTS: Mapping[str, Callable[..., Any]] = {"matching": matching}
+OWN_TESTS: Mapping[str, Callable[..., Any]] = {"matching": matching, "version_at_least": version_at_least}
 _TEST_FUNCTIONS: Mapping[str, Callable[..., Any]] = {**JINJA_TESTS, **OWN_TESTS}  # type: ignore[dict-item]
 
 NAME_LIMIT = 63
@@ -116,7 +120,7 @@ _WRITES_REPR = frozenset({"pprint", "replace", "urlencode", "urlize", "xmlattr"}
 contains addresses.
 """
 _READS_ITEMS = _TEXTUAL | _WRITES_REPR | {
-    "b64encode", "format", "join", "max", "md5", "min", "sha256", "sort", "string", "tojson", "unique",
+    "b64encode", "format", "join", "max", "md5", "min", "sha256", "sort", "string", "tojson", "unique", "without_nulls",
 }  # fmt: skip
 """Filters that read the items of a list or a mapping; other filters return the items unchanged."""
 
@@ -192,6 +196,11 @@ def b64decode(value: Any) -> str:
         raise UnfitValueError("b64decode: the value is not base64") from None
     except UnicodeDecodeError:
         raise UnfitValueError("b64decode: the value is base64, but not of UTF-8 text") from None
+
+
+def without_nulls(value: Any) -> Any:
+    """The mapping or list without the fields that are null, however deep; items of lists stay."""
+    return without_null_fields(value)
 
 
 def sha256(value: Any) -> str:
@@ -346,10 +355,13 @@ OWN: Mapping[str, Callable[..., Any]] = {
     "later": later,
     "md5": md5,
     "millis": millis_of,
+    "milliseconds": milliseconds_in,
     "regex_replace": regex_replace,
     "regex_search": regex_search,
+    "seconds": seconds_in,
     "sha256": sha256,
     "sum": _sum,
+    "without_nulls": without_nulls,
 }
 
 

@@ -1,4 +1,4 @@
-"""Filters that read text: JSON, YAML, Kubernetes quantities, and regular expressions in the syntax of RE2.
+"""Filters that read text: JSON, YAML, quantities, durations, versions, and regular expressions in the syntax of RE2.
 
 Promises:
 - The result is plain data, as if the template had it from the parent. It can't become YAML syntax.
@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import re2
 
-from ssa_operator.objects.scalars import QUANTITY_LIMIT, amount
+from ssa_operator.objects.scalars import QUANTITY_LIMIT, amount, parse_duration
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import DEPTH_LIMIT, LimitError
@@ -72,6 +72,44 @@ def bytes_of(value: Any) -> int:
 def millis_of(value: Any) -> int:
     """The number of thousandths of a Kubernetes quantity (`250m`, `1.5`, `2`), rounded up: 250."""
     return _quantity("millis", value, 1000)
+
+
+def seconds_in(value: Any) -> int:
+    """The seconds of a duration (`1h30m`, `500ms`, `7d`), rounded up: 5400."""
+    return _duration("seconds", value, 1)
+
+
+def milliseconds_in(value: Any) -> int:
+    """The milliseconds of a duration (`1.5s`, `500ms`), rounded up: 1500."""
+    return _duration("milliseconds", value, 1000)
+
+
+def version_at_least(value: Any, least: Any) -> bool:
+    """Whether a version (`1.36`, `v1.36.2`, `17.5-alpine`) is this one or a later one, number by number; the text
+    behind the numbers doesn't count.
+    """
+    return _version(value) >= _version(least)
+
+
+def _version(value: Any) -> list[int]:
+    found = _VERSION.match(_text("version_at_least", value))
+    if found is None:
+        raise UnfitValueError("version_at_least needs versions such as 1.36 or v1.36.2, as texts")
+    numbers = [int(number) for number in found[1].split(".")]
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return numbers
+
+
+_VERSION = re.compile(r"v?([0-9]{1,9}(?:\.[0-9]{1,9}){0,7})(?![0-9])", re.ASCII)
+
+
+def _duration(name: str, value: Any, factor: int) -> int:
+    try:
+        seconds = parse_duration(_text(name, value))
+    except ValueError:
+        raise UnfitValueError(f"{name} needs a duration such as 500ms or 1h30m") from None
+    return math.ceil(round(seconds * factor, 6))  # 1.1 * 1000 is more than 1100 in floating point
 
 
 def _only(data: Sequence[Any]) -> Any:

@@ -121,6 +121,53 @@ def test_a_loop_can_be_left_and_a_round_of_it_skipped() -> None:
     assert field(f"v: '{loop}{{{{ n }}}}{{% endfor %}}'\n") == "02"
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds", "milliseconds"),
+    [("1h30m", 5400, 5_400_000), ("500ms", 1, 500), ("1.1s", 2, 1100), ("7d", 604_800, 604_800_000), ("0", 0, 0)],
+)
+def test_a_duration_is_a_whole_number_of_seconds_or_milliseconds(text: str, seconds: int, milliseconds: int) -> None:
+    assert value("[spec.t | seconds, spec.t | milliseconds]", {"t": text}) == [seconds, milliseconds]
+
+
+def test_what_is_no_duration_is_a_problem_without_the_text() -> None:
+    assert problem(HEAD + "v: {{ 'hunter2' | seconds }}\n").endswith("seconds needs a duration such as 500ms or 1h30m")
+    assert "hunter2" not in problem(HEAD + "v: {{ 'hunter2' | milliseconds }}\n")
+
+
+@pytest.mark.parametrize(
+    ("version", "least", "holds"),
+    [
+        ("1.36", "1.36", True), ("1.36", "1.9", True), ("v1.36.2-gke.1", "1.36.3", False), ("1.36.0", "v1.36", True),
+        ("17.5-alpine", "17", True), ("2", "10", False), ("1.36", "1.36.1", False),
+    ],
+)  # fmt: skip
+def test_versions_are_compared_number_by_number(version: str, least: str, holds: bool) -> None:
+    assert value("spec.v is version_at_least(spec.least)", {"v": version, "least": least}) == holds
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=4), st.lists(st.integers(0, 40), min_size=1, max_size=4))
+def test_of_two_versions_one_is_at_least_the_other(one: list[int], other: list[int]) -> None:
+    spec = {"a": ".".join(map(str, one)), "b": ".".join(map(str, other))}
+    both = value("[spec.a is version_at_least(spec.b), spec.b is version_at_least(spec.a)]", spec)
+    length = max(len(one), len(other))
+    equal = one + [0] * (length - len(one)) == other + [0] * (length - len(other))
+    assert any(both)
+    assert all(both) == equal
+
+
+def test_null_fields_can_be_left_out_however_deep() -> None:
+    spec = {"v": {"a": None, "b": {"c": None, "d": 0}, "l": [None, {"e": None, "f": ""}]}}
+    assert value("spec.v", spec) == spec["v"]
+    assert value("spec.v | without_nulls", spec) == {"b": {"d": 0}, "l": [None, {"f": ""}]}
+
+
+def test_a_mapping_without_nulls_waits_for_its_fields() -> None:
+    text = HEAD + "data: {{ {'a': lookup('v1', 'ConfigMap', 'x').data.KEY, 'b': none} | without_nulls }}\n"
+    assert render_with({"a.yaml.j2": text.replace("KEY", "size")}, CLUSTER).documents[0].body["data"] == {"a": "1Gi"}
+    (wait,) = render_with({"a.yaml.j2": text.replace("KEY", "absent")}, CLUSTER).waits
+    assert ".data.absent" in str(wait)
+
+
 PATTERN_CONFIG = live("ConfigMap", "x", data={"url": "postgres://db:5432/app", "pattern": "[0-9]+"})
 PATTERN_CLUSTER = FakeClusterView(others=(PATTERN_CONFIG,))
 
