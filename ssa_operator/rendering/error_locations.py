@@ -65,7 +65,7 @@ def problem_of(
 
 def _reads_go_keyword(error: Exception) -> bool:
     """Whether a template reads a keyword of Go templates as a variable: `{{ range .x }}` is a field of `range`."""
-    if not isinstance(error, MissingFieldError):
+    if not isinstance(error, MissingFieldError) or not error.path:
         return False
     return error.path[0] in GO_KEYWORDS if error.owner is missing else error.owner is FUNCTIONS["range"]
 

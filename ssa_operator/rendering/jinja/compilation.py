@@ -124,6 +124,9 @@ def _line(code: str, number: int | None) -> int:
     return max((int(line) for line, of_code in table if int(of_code) <= (number or 0)), default=1)
 
 
+ATTEMPT = "attempt"
+"""The method of the environment that evaluates the expression of `try`."""
+
 _FEW = 16
 """Constants in a list that takes little memory, however often a template creates it."""
 
@@ -143,6 +146,14 @@ class CodeGenerator(NativeCodeGenerator):
     def visit_For(self, node: nodes.For, frame: Frame) -> None:  # noqa: N802
         check_loop(node)
         super().visit_For(node, frame)
+
+    def visit_Call(self, node: nodes.Call, frame: Frame, forward_caller: bool = False) -> None:  # noqa: N802
+        if not (isinstance(node.node, nodes.EnvironmentAttribute) and node.node.name == ATTEMPT):
+            super().visit_Call(node, frame, forward_caller=forward_caller)
+            return
+        self.write(f"environment.{ATTEMPT}(lambda: ")
+        self.visit(node.args[0], frame)
+        self.write(")")
 
     def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:  # noqa: N802
         if all(_is_small(left, right) for left, right in _pairs(node)):

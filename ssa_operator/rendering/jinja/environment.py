@@ -23,8 +23,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-from ssa_operator.rendering.jinja import compilation
-from ssa_operator.rendering.jinja.compilation import CodeGenerator
+from ssa_operator.rendering.jinja import attempts, compilation
+from ssa_operator.rendering.jinja.compilation import ATTEMPT, CodeGenerator
 from ssa_operator.rendering.jinja.coverage import TemplateCoverage, mark_template
 from ssa_operator.rendering.jinja.filters import FILTERS, PLACING, TESTS, text_as_string
 from ssa_operator.rendering.jinja.functions import (
@@ -142,6 +142,8 @@ class _Transform(NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.node, nodes.Name) and node.node.name == "namespace":
             node.node = nodes.EnvironmentAttribute("variables", lineno=node.lineno)
+        if isinstance(node.node, nodes.Name) and node.node.name == attempts.NAME and len(node.args) == 1:
+            node.node = nodes.EnvironmentAttribute(ATTEMPT, lineno=node.lineno)
         return _spread(node)
 
     def visit_Filter(self, node: nodes.Filter) -> nodes.Node:  # noqa: N802
@@ -199,6 +201,7 @@ class Environment(ImmutableSandboxedEnvironment):
     concat = staticmethod(concat)  # type: ignore[assignment]
     variables = Namespace
     compared = staticmethod(compared)
+    attempt = staticmethod(attempts.attempt)
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
     context_class = _Context
 

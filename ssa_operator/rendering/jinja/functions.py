@@ -65,6 +65,12 @@ def required(value: Any, message: str) -> Any:
     return value
 
 
+def _try(expression: Any) -> NoReturn:  # noqa: ARG001 - the reference shows it
+    """The value of the expression, or undefined with the reason where it fails. What waits goes on waiting."""
+    # The environment compiles `try(expression)` itself, so that the expression is evaluated within it.
+    fail("try takes one expression, as in try(spec.config | from_json)")
+
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "cycler": Cycler,
     "dict": dict,
@@ -72,6 +78,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "joiner": Joiner,
     "range": safe_range,
     "required": required,
+    "try": _try,
 }
 
 ACCEPTS_TRACKED = "accepts_tracked"

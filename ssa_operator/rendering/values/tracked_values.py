@@ -526,7 +526,17 @@ def _tracked_result(
     return TrackedValue(found, provenance)
 
 
+_READ = "_ssa_operator_read"
+
+
+def provenance_of(error: Exception) -> tuple[Provenance, ...]:
+    """The provenance of the values with which a function failed."""
+    found: tuple[Provenance, ...] = getattr(error, _READ, ())
+    return found
+
+
 def _mark(error: Exception, provenance: tuple[Provenance, ...]) -> None:
+    setattr(error, _READ, provenance)
     if any(source.secrecy is not Secrecy.NONE for source in provenance):
         mark_error(error)
 
