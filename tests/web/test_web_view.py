@@ -213,7 +213,12 @@ async def test_edges_and_lines_name_template_lines_and_hide_contents_of_secrets(
 ANSWERS: Mapping[str, Sequence[str]] = {
     "/api/v1/reader": ("",),
     "/api/v1/folders/{folder}": ("",),
+    "/api/v1/folders/{folder}/line-counts": ("",),
     "/api/v1/folders/{folder}/timeline": ("",),
+    "/api/v1/parents/{folder}/{namespace}/{name}/rendered": (
+        "?file={folder}/reader.yaml.j2",
+        "?file={folder}/password.yaml.j2",
+    ),
     "/api/v1/parents/{folder}/{namespace}/{name}/details": (
         "",
         "?child=/ConfigMap/{namespace}/web-reader",
@@ -419,3 +424,49 @@ async def test_details_and_timelines_say_what_happened_and_why(desk: Desk, opera
         assert {each["type"] for each in own["conditions"]} >= {"Ready"}
         assert own["notes"] == []
         assert "below this parent" in await page.json(f"{parent}/details?child=/ConfigMap/kube-system/other", 404)
+
+
+CHOICE = """\
+{% import "_names.j2" as names %}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ names.child(name) }}
+data:
+  replicas: "{{ spec.replicas }}"
+{% if spec.replicas > 4 %}
+  large: "{{ spec.nosuch.field }}"
+{% endif %}
+"""
+
+NAMES = """\
+{% macro child(name) %}{{ name }}-choice{% endmacro %}
+"""
+
+
+async def test_a_folder_counts_the_parents_of_each_line_and_renders_a_file_for_one(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, choice=CHOICE, plain=map_template("plain", x="spec.replicas"))
+    (templates / ECHOES / "_names.j2").write_text(NAMES)
+    async with viewing(operate) as page:
+        for name in ("one", "two"):
+            await desk.apply_until_ready(echo(name))
+        file = f"{ECHOES}/choice.yaml.j2"
+        found = await page.json(f"folders/{ECHOES}/line-counts")
+        assert (found["parents"], found["counted"]) == (2, 2)
+        assert found["files"][file] == {"1": 2, **{str(line): 2 for line in range(2, 9)}, "9": 0}
+        assert found["files"][f"{ECHOES}/_names.j2"] == {"1": 2}
+        address = f"parents/{ECHOES}/{desk.namespace}/one/rendered?file="
+        rendered = await page.json(address + file)
+        (document,) = rendered["documents"]
+        assert (document["kind"], document["name"], document["line"]) == ("ConfigMap", "one-choice", 2)
+        lines = {each["text"].strip(): each.get("line") for each in document["lines"]}
+        assert lines['replicas: "1"'] == 7
+        await desk.apply(echo("one", 5))
+        await desk.until(ECHOES, "one", lambda body: "nosuch" in json.dumps(body["status"]))
+        rendered = await page.json(address + file)
+        assert [(each["line"], "nosuch" in each["message"]) for each in rendered["problems"]] == [(9, True)]
+        assert rendered["documents"] == []
+        assert (await page.json(f"{address}{ECHOES}/plain.yaml.j2"))["elsewhere"] == 1
+        assert "has to be FOLDER/FILE" in await page.json(f"{address}../secret", 404)
