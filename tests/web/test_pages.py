@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,46 @@ async def test_a_broken_template_shows_its_line_and_goes_on_when_it_is_repaired(
         await expect(row).to_contain_text("blocker")
         await row.get_by_role("link", name="reader.yaml.j2:6").first.click()
         await expect(page.locator(".marked")).to_contain_text("lookup('v1', 'ConfigMap', 'blocker')")
+
+
+CHOICE = map_template("choice", x="spec.replicas") + """\
+{% if spec.replicas > 4 %}
+  large: {{ spec.nosuch.field }}
+{% endif %}
+"""
+
+
+async def test_a_file_has_its_parents_by_line_and_beside_it_what_it_renders_for_one(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, choice=CHOICE, plain=map_template("plain", x="spec.replicas"))
+    file = templates / ECHOES / "choice.yaml.j2"
+    async with browsing(operate) as page:
+        for name in ("one", "two"):
+            await desk.apply_until_ready(echo(name))
+        # A line of a child leads to the line that writes it, with what it renders for this parent beside it.
+        await page.goto(f"/ui/parents/{ECHOES}/{desk.namespace}/one?child=/ConfigMap/{desk.namespace}/one-choice")
+        await page.locator(".code > div", has_text="x: ").get_by_role("link", name="choice.yaml.j2:6").click()
+        await expect(page.locator(".marked")).to_contain_text("x: ")
+        await expect(page.locator(".matched")).to_have_text('6  x: "1"')
+        await expect(page.locator(".marked .count")).to_have_text("2")
+        await expect(page.locator(".code .unused")).to_contain_text("large:")
+        await expect(page.get_by_text("1 line is rendered for none.")).to_be_visible()
+        # A save is followed, an error is at its line, and another parent has another render.
+        rendered = page.get_by_role("region", name=f"Rendered for {desk.namespace}/one")
+        file.write_text(CHOICE.replace("x: ", "more: {{ name }}\n  x: "))
+        await expect(rendered).to_contain_text("more: one")
+        file.write_text(CHOICE.replace("x: ", "y: {{ spec.missing.field }}\n  x: "))
+        wrong = page.locator(".wrong")
+        await expect(wrong).to_contain_text(f"for {desk.namespace}/one: ")
+        await expect(wrong.locator(".g")).to_have_text("6")
+        file.write_text(CHOICE)
+        await page.get_by_label("Render for").select_option(f"{desk.namespace}/two")
+        await expect(page.get_by_role("region", name=f"Rendered for {desk.namespace}/two")).to_contain_text(
+            "name: two-choice"
+        )
+        await page.get_by_role("button", name="Close the render").click()
+        await expect(page.locator(".rendered")).to_have_count(0)
 
 
 async def test_all_of_it_works_by_keyboard(desk: Desk, operate: Operate, templates: Path) -> None:
@@ -357,7 +398,8 @@ async def test_nothing_is_cut_and_every_text_has_contrast(
 ) -> None:
     only(templates, plain=map_template("plain", x="spec.replicas"), reader=WAITS)
     async with browsing(operate, viewport={"width": width, "height": 800}, color_scheme=scheme) as page:
-        await desk.apply(echo("web-with-a-name-that-is-longer-than-most-names-of-parents-are", 3))
+        name = "web-with-a-name-that-is-longer-than-most-names-of-parents-are"
+        await desk.apply(echo(name, 3))
         await page.goto("/ui/")
         await page.get_by_role("link", name="web-with").click()
         await expect(page.get_by_role("treeitem", name="reader")).to_contain_text("Waiting")
@@ -366,6 +408,7 @@ async def test_nothing_is_cut_and_every_text_has_contrast(
             f"{parent}?tab=history",
             f"{parent}?tab=change",
             f"/ui/folders/{ECHOES}/timeline",
+            f"/ui/folders/{ECHOES}?file={ECHOES}/reader.yaml.j2&parent={desk.namespace}/{name}",
             "/ui/",
             "",
         ):
@@ -373,7 +416,7 @@ async def test_nothing_is_cut_and_every_text_has_contrast(
             assert await page.evaluate(TOO_FAINT) == []
             if following:
                 await page.goto(following)
-                await expect(page.locator("main")).to_contain_text("Waiting")
+                await expect(page.locator("main")).to_contain_text(re.compile("waiting", re.IGNORECASE))
 
 
 HOSTILE = "<img src=x onerror=alert(1)>{{ 7*7 }}"

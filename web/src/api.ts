@@ -158,6 +158,17 @@ export interface TemplateFile {
   removed?: boolean;
 }
 
+/** For how many of `counted` parents each line of each file is rendered. */
+export interface LineCounts { digest: string; parents: number; counted: number; files: Record<string, Record<string, number>> }
+
+export interface RenderedFile {
+  documents: { kind: string; name: string; line: number; lines: { text: string; line?: number }[]; message?: string }[];
+  problems: { message: string; line: number }[];
+  waits: { message: string; line: number }[];
+  elsewhere: number;
+  notes: string[];
+}
+
 export interface FolderGraph {
   nodes?: { label: string; layer?: number; manifest?: boolean; hook?: boolean; file?: string; line?: number }[];
   edges?: { source: number; target: number; label: string; awaited?: boolean; cycle?: boolean; file?: string; line?: number }[];
