@@ -56,6 +56,7 @@ from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.tools.connection.object_reference import FoundObject
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.listings import Lists, Watches
+from ssa_operator.web.api_contact import ApiContact
 from ssa_operator.web.event_stream import PAUSE, EventStreams, Values, paced
 from ssa_operator.web.figures import INTERVAL, FigureSamples
 from ssa_operator.web.folder_page import FolderGraph, folder_graph, make_folder_page, sample_parent
@@ -64,7 +65,7 @@ from ssa_operator.web.login import LOGOUT, OPEN_PATHS, Login, refused, token_of
 from ssa_operator.web.login import PAGE as LOGIN
 from ssa_operator.web.manifest_lines import manifest_of
 from ssa_operator.web.object_details import CORE_EVENTS, details_of_child, details_of_parent
-from ssa_operator.web.overview import MAX_PAGE, PAGE, make_overview
+from ssa_operator.web.overview import MAX_PAGE, PAGE, loaded_at, make_overview
 from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree
 from ssa_operator.web.parent_rows import Filter, ParentRows
 from ssa_operator.web.rendered_file import rendered_file
@@ -148,6 +149,7 @@ class WebView:
         self._recording = TimelineRecording(operator, self.timelines, self._rows.follow)
         self._rows.on_change = self._recording.parent_changed
         self._samples = FigureSamples()
+        self._contact = ApiContact(operator, SYSTEM.now)
         self.streams = EventStreams()
         self._graphs: dict[str, tuple[object, FolderGraph]] = {}
         self._assets = read_assets()
@@ -175,6 +177,7 @@ class WebView:
         while True:
             self._samples.take(self.operator.metrics, len(self.operator.queue))
             self._rows.follow()
+            self._contact.look()
             await asyncio.sleep(INTERVAL)
 
     def routes(self, access: AccessControl) -> Iterable[web.RouteDef]:
@@ -223,8 +226,9 @@ class WebView:
     def overview(self, wanted: Filter, visible: Collection[str], offset: int, limit: int) -> dict[str, Any]:
         """The overview as JSON."""
         self._rows.follow()
+        figures, away = self._samples.figures(), self._contact.look()
         found = make_overview(
-            self.operator, self._rows, self._samples.figures(), wanted, visible, offset=offset, limit=limit
+            self.operator, self._rows, figures, wanted, visible, offset=offset, limit=limit, away=away
         )
         value: dict[str, Any] = msgspec.to_builtins(found)
         return value
@@ -233,13 +237,14 @@ class WebView:
         """What changes with each overview."""
         self._rows.follow()
         operator = self.operator
-        leads = operator.leadership is not None and operator.leadership.leads
+        leader = operator.leadership is not None and (operator.leadership.leads, operator.leadership.leader)
         return (
             self._rows.version,
             self._samples.version,
             id(operator.controllers.templates.folders),
             tuple(operator.missing.items()),
-            leads,
+            leader,
+            self._contact.look(),
         )
 
     def folders(self) -> Mapping[str, Permission | None]:
@@ -254,7 +259,8 @@ class WebView:
         """The page of a template folder. Raises HTTPNotFound and ApiError."""
         folder, parents = self._folder(name), self.operator.folders.get(name)
         waits = self.operator.missing.get(name, "")
-        page = make_folder_page(folder, parents, waits, await self._graph(folder, parents))
+        loaded = loaded_at(self.operator, name)
+        page = make_folder_page(folder, parents, waits, await self._graph(folder, parents), loaded)
         value: dict[str, Any] = msgspec.to_builtins(page)
         return value
 

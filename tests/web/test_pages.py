@@ -309,15 +309,22 @@ async def test_an_open_page_says_that_the_api_server_is_away_and_goes_on_when_it
         await desk.apply_until_ready(echo("web"))
         await page.goto(f"/ui/parents/{ECHOES}/{desk.namespace}/web")
         await expect(page.get_by_role("treeitem", name="web-plain")).to_contain_text("Current")
+        overview = await page.context.new_page()
         await proxy.begin(Fault(effect=Refuse()))
         away = page.get_by_text("no connection to")
         await expect(away).to_be_visible()
+        await overview.goto("/ui/")
+        stale = overview.get_by_role("alert")
+        await expect(stale).to_contain_text("The API server has not answered since")
+        await expect(stale).to_contain_text("no connection to")
+        await expect(overview.get_by_role("row", name="web")).to_contain_text("Ready")
         # What it knew stays in view.
         await expect(page.get_by_role("treeitem", name="web-plain")).to_contain_text("Current")
         (templates / ECHOES / "second.yaml.j2").write_text(map_template("second", x="spec.replicas"))
         await proxy.end()
         await expect(page.get_by_role("treeitem", name="web-second")).to_contain_text("Current")
         await expect(away).to_have_count(0)
+        await expect(stale).to_have_count(0)
         await expect(page.get_by_text("live", exact=True)).to_be_visible()
 
 

@@ -11,6 +11,7 @@ export interface Folder {
   parents?: number;
   counts?: Partial<Record<Group, number>>;
   digest?: string;
+  loaded?: string;
   problems?: Problem[];
   waits?: string;
 }
@@ -42,7 +43,9 @@ export interface Overview {
   order: string[];
   namespaces?: string[];
   leader?: boolean;
+  holder?: string;
   shard?: string;
+  away?: { since: string; problem: string };
 }
 
 export interface Condition { type?: string; status?: string; reason?: string; message?: string; lastTransitionTime?: string }
@@ -181,6 +184,7 @@ export interface FolderPage {
   kind?: string;
   parents?: number;
   digest?: string;
+  loaded?: string;
   waits?: string;
   problems?: Problem[];
   files?: Record<string, TemplateFile>;

@@ -3,9 +3,9 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { type FolderGraph, type FolderPage, open, type TemplateFile } from "./api";
 import { FileView } from "./file";
 import { layout, NODE, parts } from "./layers";
-import { Bar, Copy, State, useKeys } from "./parts";
+import { Bar, Copy, now, State, useKeys } from "./parts";
 import { folderAddress, go, place, TIMELINE, withQuery } from "./router";
-import { command, plural } from "./words";
+import { age, command, plural } from "./words";
 
 type Tab = "files" | "graph" | "changes";
 
@@ -83,7 +83,7 @@ function Head({ shown }: { shown: FolderPage }) {
         {shown.problems?.map((problem) => <p key={problem.message} class="problem">{problem.file && <code>{problem.file}:{problem.line} </code>}{problem.message}</p>)}
       </div>
       <div class="facts">
-        {shown.digest && <span title="Identifies the templates in use">templates <code>{shown.digest}</code></span>}
+        {shown.digest && <span title="Identifies the templates in use">templates <code>{shown.digest}</code>{shown.loaded && ` loaded ${age(shown.loaded, now.value)} ago`}</span>}
         <a class="link" href={`${folderAddress(shown.folder)}${TIMELINE}`}>last hour</a>
         <a class="link" href={`/ui/?folder=${encodeURIComponent(shown.folder)}`}>{plural(shown.parents ?? 0, "parent")}</a>
         {shown.kind && <Copy text={command("graph", shown.kind.toLowerCase())}>Copy as command</Copy>}

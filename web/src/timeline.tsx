@@ -4,7 +4,7 @@ import { type Entry, type FolderTimeline, type Group, type ObjectEvent, open } f
 import { apart, endAround, HOUR, type Lane, type Mark, marks, segments, SPANS, spanSince, ticks, zoomed } from "./band";
 import { Bar, now, State, useKeys } from "./parts";
 import { go, parentAddress } from "./router";
-import { age, plural } from "./words";
+import { age, clock, plural } from "./words";
 
 const LANES: Record<Lane, string> = { ready: "Ready", reconciles: "Reconciles", others: "Others", events: "Events" };
 const LANE = 24, TOP = 22, MARK = 14, EDGE = 8;
@@ -158,8 +158,6 @@ const RESULTS: Record<string, [Group, string]> = { ok: ["ready", "Ready"], waiti
 const VERBS: Record<string, string> = { created: "created", configured: "changed", recreated: "recreated", pruned: "pruned", failed: "failed" };
 
 const took = (seconds: number): string => (seconds < 1 ? `${Math.max(1, Math.round(seconds * 1000))} ms` : `${seconds.toFixed(1)} s`);
-
-const clock = (at: number): string => new Date(at * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 
 /** A mark in one line. */
 function Said({ mark, onSelect }: { mark: Mark; onSelect: BandProps["onSelect"] }) {
