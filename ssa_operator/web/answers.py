@@ -155,6 +155,21 @@ class ShownEvent(TypedDict, total=False):
     count: int
 
 
+class EventOfParent(ShownEvent, total=False):
+    """A Kubernetes Event about a parent."""
+
+    parent: str
+    """FOLDER/NAMESPACE/NAME, or FOLDER/NAME."""
+
+
+class FolderEvents(TypedDict):
+    """The newest Events of all parents of a folder."""
+
+    events: list[EventOfParent]
+    notes: list[str]
+    """What is not shown, with the reason."""
+
+
 class Details(TypedDict, total=False):
     """Conditions, Events and readiness of an object."""
 
@@ -391,6 +406,9 @@ OPERATIONS = {
     ),
     "/api/v1/folders/{folder}/timeline": Operation(
         summary="What happened to the parents of a folder in the last hour", answer=FolderTimeline, streams=True
+    ),
+    "/api/v1/folders/{folder}/events": Operation(
+        summary="The newest Kubernetes Events of the parents of a folder", answer=FolderEvents
     ),
     PARENT: _TREE,
     f"{PARENT}/edges": _EDGES,

@@ -22,7 +22,8 @@ The routes:
 - `.../rendered?file=FOLDER/FILE`, what a template file renders for the parent;
 - `.../would-change[?child=KEY]`, what an apply would change now; as a POST of `{"spec": "YAML"}`, with that spec;
 - `/api/v1/folders/FOLDER/line-counts`, for how many parents each line is rendered;
-- `/api/v1/folders/FOLDER/timeline`, what happened to the parents of a folder in the last hour.
+- `/api/v1/folders/FOLDER/timeline`, what happened to the parents of a folder in the last hour;
+- `/api/v1/folders/FOLDER/events`, the newest Events of these.
 
 With `stream=1`, the overview, a folder, a tree and a timeline are server-sent events (`event_stream.py`).
 """
@@ -64,7 +65,7 @@ from ssa_operator.web.line_counts import LineCounter
 from ssa_operator.web.login import LOGOUT, OPEN_PATHS, Login, refused, token_of
 from ssa_operator.web.login import PAGE as LOGIN
 from ssa_operator.web.manifest_lines import manifest_of
-from ssa_operator.web.object_details import CORE_EVENTS, details_of_child, details_of_parent
+from ssa_operator.web.object_details import CORE_EVENTS, details_of_child, details_of_parent, events_of_folder
 from ssa_operator.web.overview import MAX_PAGE, PAGE, loaded_at, make_overview
 from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree
 from ssa_operator.web.parent_rows import Filter, ParentRows
@@ -204,6 +205,7 @@ class WebView:
             *(web.get(place, requests.parent) for place in places),
             web.get("/api/v1/folders/{folder}/line-counts", requests.line_counts),
             web.get("/api/v1/folders/{folder}/timeline", requests.folder_timeline),
+            web.get("/api/v1/folders/{folder}/events", requests.folder_events),
         ]
 
     def token(self, request: web.Request) -> str:
@@ -359,6 +361,15 @@ class WebView:
         }
         return {"folder": folder, "entries": entries}
 
+    async def folder_events(self, folder: str, may: MayList) -> dict[str, Any]:
+        """The newest Events of the parents of a folder. Raises ApiError."""
+        parents = self.operator.folders.get(folder)
+        if parents is None:
+            return {"events": [], "notes": []}
+        return await events_of_folder(
+            self._client, folder, parents, lambda namespace: may(read_permission(CORE_EVENTS, "list", namespace))
+        )
+
     async def details(self, request: web.Request, child: str, *, events: bool) -> dict[str, Any]:
         """The conditions, Events and readiness of a request's parent, or of an object below it. Raises ApiError and
         HTTPNotFound.
@@ -502,6 +513,11 @@ class _Requests:
             values = paced(lambda: self._view.folder_timeline(folder), lambda: self._view.timelines.version(folder))
             return await self._view.streams.send(request, values, review, await self._name(request))
         return _json(self._view.folder_timeline(folder))
+
+    async def folder_events(self, request: web.Request) -> web.StreamResponse:
+        folder = request.match_info["folder"]
+        await self._review_folder(request, folder)
+        return _json(await self._works.do(lambda: self._view.folder_events(folder, self._may(request))))
 
     async def details(self, request: web.Request) -> web.StreamResponse:
         await self._review(request)

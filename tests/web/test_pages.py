@@ -96,7 +96,7 @@ async def test_a_waiting_child_names_what_it_needs_and_turns_when_that_is_there(
         reader = page.get_by_role("treeitem", name="web-reader")
         await expect(reader).to_contain_text("blocker")
         # The reason says since when, and leads to the blocker and to the line that reads it.
-        await expect(reader.locator(".reason")).to_contain_text("for ")
+        await expect(reader.locator(".reason")).to_contain_text(re.compile(r"\(for \d+s\) · reader\.yaml\.j2:6"))
         await reader.get_by_role("button", name="blocker").click()
         await expect(page.get_by_role("treeitem", selected=True)).to_contain_text("looked up")
         await reader.get_by_role("link", name="reader.yaml.j2:6").click()
@@ -291,7 +291,11 @@ async def test_a_page_shows_what_happened_in_words_and_as_a_band(desk: Desk, ope
         await page.keyboard.press("u")
         await page.get_by_role("link", name=f"Last hour of {ECHOES}").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text(ECHOES)
-        await expect(page.locator(".history")).to_contain_text("kubectl-patch changed ConfigMap web-map3")
+        history = page.locator(".history")
+        await expect(history).to_contain_text("kubectl-patch changed ConfigMap web-map3")
+        # It has the Events of its parents, too, in words and in the band.
+        await expect(history.locator("li", has_text="Created").first).to_contain_text(f"{desk.namespace}/web")
+        await expect(page.locator(".lanes")).to_contain_text("Events")
 
 
 @pytest.mark.slow

@@ -211,6 +211,7 @@ async def test_edges_and_lines_name_template_lines_and_hide_contents_of_secrets(
 ANSWERS: Mapping[str, Sequence[str]] = {
     "/api/v1/reader": ("",),
     "/api/v1/folders/{folder}": ("",),
+    "/api/v1/folders/{folder}/events": ("",),
     "/api/v1/folders/{folder}/line-counts": ("",),
     "/api/v1/folders/{folder}/timeline": ("",),
     "/api/v1/parents/{folder}/{namespace}/{name}/rendered": (
@@ -321,7 +322,10 @@ async def test_a_reader_from_elsewhere_sees_what_it_may_read(desk: Desk, operate
         assert (await page.json(f"{parent}/details"))["notes"] == [
             "Events are not shown, because you may not list them"
         ]
-        assert "list" in await page.json(f"folders/{ECHOES}/timeline", 403)
+        for path in ("timeline", "events", "line-counts"):
+            assert "list" in await page.json(f"folders/{ECHOES}/{path}", 403)
+        (note,) = (await page.json(f"{parent}/rendered?file={ECHOES}/password.yaml.j2"))["notes"]
+        assert note == "a Secret is not shown, because you may not get it"
     async with viewing(operate, "", EVERYWHERE) as page:
         assert (await page.open("/ui/")).status == 401
         assert (await page.open("/api/v1/overview")).status == 401
@@ -414,6 +418,10 @@ async def test_details_and_timelines_say_what_happened_and_why(desk: Desk, opera
         assert any(each["parent"].endswith("/web") and each["kind"] == "change" for each in folder["entries"].values())
         assert "fields" not in json.dumps([each for each in folder["entries"].values() if each.get("child")])
         assert "no template folder" in await page.json("folders/other/timeline", 404)
+        events = await page.json(f"folders/{ECHOES}/events")
+        created = next(each for each in events["events"] if "web-rule" in each["note"])
+        assert created["parent"] == f"{ECHOES}/{desk.namespace}/web"
+        assert events["notes"] == []
         details = await page.json(f"{parent}/details?child=/ConfigMap/{desk.namespace}/web-rule")
         assert details["readiness"]["state"] == "InProgress"
         assert details["readiness"]["rule"] == "ready-when data.y == '1'"

@@ -111,7 +111,7 @@ export interface Entry {
 
 export interface FolderTimeline { folder: string; entries: Record<string, Entry> }
 
-export interface ObjectEvent { type: string; reason: string; note: string; time: string; reporter: string; count?: number }
+export interface ObjectEvent { type: string; reason: string; note: string; time: string; reporter: string; count?: number; /** In the timeline of a folder. */ parent?: string }
 
 export interface Details {
   conditions: Condition[];
