@@ -148,11 +148,14 @@ async def test_a_broken_template_shows_its_line_and_goes_on_when_it_is_repaired(
         await expect(page.locator(".marked")).to_contain_text("lookup('v1', 'ConfigMap', 'blocker')")
 
 
-CHOICE = map_template("choice", x="spec.replicas") + """\
+CHOICE = (
+    map_template("choice", x="spec.replicas")
+    + """\
 {% if spec.replicas > 4 %}
   large: {{ spec.nosuch.field }}
 {% endif %}
 """
+)
 
 
 async def test_a_file_has_its_parents_by_line_and_beside_it_what_it_renders_for_one(

@@ -53,10 +53,10 @@ function Counted({ counts, name }: { counts: LineCounts | null; name: string }) 
   const lines = Object.values(counts?.files[name] ?? {});
   if (counts === null || counts.counted === 0 || lines.length === 0) return null;
   const unused = lines.filter((count) => count === 0).length;
-  const of = counts.counted < counts.parents ? `${number(counts.counted)} of ${plural(counts.parents, "parent")}` : plural(counts.parents, "parent");
+  const of = counts.counted < counts.parents ? `the first ${number(counts.counted)} of ${number(counts.parents)}` : number(counts.parents);
   return (
     <span class="dim">
-      Beside a line: how many of {of} render it.{" "}
+      The number beside a line: the parents that render it, of {of}.{" "}
       {unused > 0 && <span class="unused">{plural(unused, "line")} {unused === 1 ? "is" : "are"} rendered for none.</span>}
     </span>
   );
@@ -75,7 +75,7 @@ function Lines({ name, file, counts, rendered, parent }: LinesProps) {
   const problems = [
     ...(file.problems ?? []).map((each) => ({ ...each, waits: false })),
     ...(rendered?.problems ?? []).map((each) => ({ ...each, message: `for ${parent}: ${each.message}`, waits: false })),
-    ...(rendered?.waits ?? []).map((each) => ({ ...each, message: `for ${parent}: ${each.message}`, waits: true })),
+    ...[...(rendered?.waits ?? []), ...(rendered?.documents ?? []).flatMap(({ message, line }) => (message ? [{ message, line }] : []))].map((each) => ({ ...each, message: `for ${parent}: ${each.message}`, waits: true })),
   ];
   const wrong = new Set(problems.filter((each) => !each.waits).map((each) => each.line));
   const beyond = problems.filter((each) => each.line > file.lines.length);

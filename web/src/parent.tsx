@@ -193,7 +193,7 @@ const rowId = (key: string): string => `object-${key.replaceAll(/[^\w-]/g, "_")}
 
 function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSelect: (key: string) => void; onToggle: (key: string, open: boolean) => void }) {
   const { node } = row;
-  const flash = useFlash(`${node.state} ${node.message} ${node.restarts}`);
+  const flash = useFlash(`${node.state} ${node.message} ${node.restarts} ${row.fold}`);
   const style = { top: `${row.top}px`, height: `${row.height}px` };
   const click = () => (row.fold ? onToggle(row.key, !row.open) : onSelect(row.key));
   const restarted = node.restarts && node.restartedAt ? `last ${age(node.restartedAt, now.value)} ago` : "";
@@ -209,8 +209,8 @@ function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSel
       <span class="num dim">{age(node.creationTimestamp, now.value) || "–"}</span>
       {row.reason && (
         <span class="reason" style={{ paddingLeft: `${row.depth * 18}px` }} title={row.reason}>
-          <Message text={row.reason} keys={row.awaited} onSelect={onSelect} />
-          {restarted && ` · ${restarted}`}{node.since && ` (for ${age(node.since, now.value)})`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}
+          <span class="cut-off"><Message text={row.reason} keys={row.awaited} onSelect={onSelect} />{restarted && ` · ${restarted}`}</span>
+          {(node.since || row.edge?.file) && <span class="kept">{node.since && ` (for ${age(node.since, now.value)})`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}</span>}
         </span>
       )}
     </div>
