@@ -16,6 +16,7 @@ import pytest
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.operator.http import Server
 from ssa_operator.reconcile.status.child_status import STATUS_HIDDEN
+from ssa_operator.web import line_counts
 from ssa_operator.web.answers import OPERATIONS
 from ssa_operator.web.merge_patch import apply_merge_patch
 from ssa_operator.web.routes import WebView
@@ -451,8 +452,9 @@ NAMES = """\
 
 
 async def test_a_folder_counts_the_parents_of_each_line_and_renders_a_file_for_one(
-    desk: Desk, operate: Operate, templates: Path
+    desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(line_counts, "FRESH", 0.0)
     only(templates, choice=CHOICE, plain=map_template("plain", x="spec.replicas"))
     (templates / ECHOES / "_names.j2").write_text(NAMES)
     async with viewing(operate) as page:
@@ -463,6 +465,9 @@ async def test_a_folder_counts_the_parents_of_each_line_and_renders_a_file_for_o
         assert (found["parents"], found["counted"]) == (2, 2)
         assert found["files"][file] == {"1": 2, **{str(line): 2 for line in range(2, 9)}, "9": 0}
         assert found["files"][f"{ECHOES}/_names.j2"] == {"1": 2}
+        monkeypatch.setattr(line_counts, "MAX_PARENTS", 1)
+        found = await page.json(f"folders/{ECHOES}/line-counts")
+        assert (found["parents"], found["counted"], found["files"][file]["7"]) == (2, 1, 1)
         address = f"parents/{ECHOES}/{desk.namespace}/one/rendered?file="
         rendered = await page.json(address + file)
         (document,) = rendered["documents"]
