@@ -59,7 +59,7 @@ async def rendered_file(
         "problems": [{"message": each.message, "line": line_in(file, each.location)} for each in here],
         "waits": [{"message": f"a document is {each}", "line": line_in(file, each.location)} for each in waits],
         "elsewhere": len(problems) - len(here),
-        "notes": notes,
+        "notes": list(dict.fromkeys(notes)),
     }
 
 

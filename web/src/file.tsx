@@ -7,7 +7,7 @@ import { go, place, withQuery } from "./router";
 import { number, plural } from "./words";
 
 /** Seconds after which counts are taken again, and parents are rendered again: no stream carries what they change. */
-const COUNTS_BEAT = 20, RENDER_BEAT = 5;
+const COUNTS_BEAT = 20, RENDER_BEAT = 15;
 
 /** Parents that can be chosen without knowing their name. */
 const CHOICES = 100;
