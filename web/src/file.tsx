@@ -41,7 +41,7 @@ export function FileView({ name, file, shown }: FileProps) {
             </label>
           )}
         </div>
-        <Lines name={name} file={file} counts={inUse ? counts.value : null} rendered={inUse ? rendered.value : null} parent={chosen} />
+        <Lines name={name} file={file} inUse={inUse && shown.kind !== undefined} counts={inUse ? counts.value : null} rendered={inUse ? rendered.value : null} parent={chosen} />
       </section>
       {chosen && <Rendered parent={chosen} inUse={inUse} rendered={rendered} />}
     </>
@@ -62,16 +62,18 @@ function Counted({ counts, name }: { counts: LineCounts | null; name: string }) 
   );
 }
 
-interface LinesProps { name: string; file: TemplateFile; counts: LineCounts | null; rendered: RenderedFile | null; parent: string }
+interface LinesProps { name: string; file: TemplateFile; inUse: boolean; counts: LineCounts | null; rendered: RenderedFile | null; parent: string }
 
 /** Each problem stands below its line; the line of the address is marked. */
-function Lines({ name, file, counts, rendered, parent }: LinesProps) {
+function Lines({ name, file, inUse, counts, rendered, parent }: LinesProps) {
   const box = useRef<HTMLDivElement>(null);
   const wanted = Number(place.value.query.get("line") ?? file.problems?.[0]?.line ?? 0);
   useEffect(() => {
     box.current?.querySelector(".marked")?.scrollIntoView({ block: "center" });
   }, [wanted, name]);
   const of = counts?.files[name];
+  // The column is there before the counts are, so that nothing moves when they come.
+  const counted = inUse && name.endsWith(".j2");
   const problems = [
     ...(file.problems ?? []).map((each) => ({ ...each, waits: false })),
     ...(rendered?.problems ?? []).map((each) => ({ ...each, message: `for ${parent}: ${each.message}`, waits: false })),
@@ -83,19 +85,19 @@ function Lines({ name, file, counts, rendered, parent }: LinesProps) {
     <>
       {file.hidden && <p class="message">Its values are not shown, because they may be those of a Secret.</p>}
       {file.removed && <p class="message">The file is gone. The last good templates still have it.</p>}
-      <div class={of ? "code numbered counted" : "code numbered"} ref={box}>
+      <div class={counted ? "code numbered counted" : "code numbered"} ref={box}>
         {file.lines.map((line, index) => {
           const count = of?.[index + 1];
           return (
             <div key={index} class={`${wrong.has(index + 1) ? "wrong" : ""} ${count === 0 ? "unused" : ""} ${wanted === index + 1 ? "marked" : ""}`}>
               <span class="g">{index + 1}</span>
-              {of && <span class="count" title={count === undefined ? undefined : count === 0 ? "No parent renders this line" : `Rendered for ${plural(count, "parent")}`}>{count === undefined ? "" : number(count)}</span>}
+              {counted && <span class="count" title={count === undefined ? undefined : count === 0 ? "No parent renders this line" : `Rendered for ${plural(count, "parent")}`}>{count === undefined ? "" : number(count)}</span>}
               <span>{line || " "}</span>
               {problems.filter((each) => each.line === index + 1).map((each) => <p key={each.message} class={each.waits ? "problem waits" : "problem"}>{each.message}</p>)}
             </div>
           );
         })}
-        {beyond.map((problem) => <div key={problem.message} class="wrong marked"><span class="g">{problem.line}</span>{of && <span class="count" />}<p class="problem">{problem.message}</p></div>)}
+        {beyond.map((problem) => <div key={problem.message} class="wrong marked"><span class="g">{problem.line}</span>{counted && <span class="count" />}<p class="problem">{problem.message}</p></div>)}
       </div>
     </>
   );
@@ -130,14 +132,14 @@ function Rendered({ parent, inUse, rendered }: { parent: string; inUse: boolean;
             <div key={`${document.kind} ${document.name}`}>
               <h2>{document.kind} {document.name}</h2>
               {document.message && <p class="message waits">{document.message}</p>}
-              <div class="code numbered">
+              {document.lines.length > 0 && <div class="code numbered">
                 {document.lines.map((line, at) => (
                   <div key={at} class={line.line && line.line === wanted ? "matched" : ""}>
                     {line.line ? <a class="g" href={`/ui/${withQuery({ line: String(line.line) })}`}>{line.line}</a> : <span class="g" />}
                     <span>{line.text}</span>
                   </div>
                 ))}
-              </div>
+              </div>}
             </div>
           ))}
         </>
