@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from ssa_operator.kube.clock import SYSTEM
 from ssa_operator.rendering.folder.folder_snapshot import FilesState, files_state
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources, load_all, no_folder_message
@@ -29,6 +30,8 @@ class TemplateSources:
         self._on_change = on_change
         self._loaded: Sources | None = None
         self._files: FilesState = {}
+        self.loaded_at: dict[str, float] = {}
+        """When the templates in use of each folder were loaded, in seconds since 1970."""
 
     @property
     def loaded(self) -> Sources:
@@ -72,6 +75,8 @@ class TemplateSources:
             log.warning("%s", advice)
         for name, folder in loaded.folders.items():
             known = before.get(name)
+            if folder.digest and (known is None or known.digest != folder.digest):
+                self.loaded_at[name] = SYSTEM.now()
             if known is None or known.digest != folder.digest or known.problems != folder.problems:
                 for problem in folder.problems if log_problems else ():
                     log.error("%s%s", problem, "; the last good templates stay in use" if folder.templates else "")

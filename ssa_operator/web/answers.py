@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 from msgspec import Struct
 
 from ssa_operator.web.folder_page import FolderPage
+from ssa_operator.web.line_counts import LineCounts
 from ssa_operator.web.overview import Overview
 
 
@@ -154,6 +155,21 @@ class ShownEvent(TypedDict, total=False):
     count: int
 
 
+class EventOfParent(ShownEvent, total=False):
+    """A Kubernetes Event about a parent."""
+
+    parent: str
+    """FOLDER/NAMESPACE/NAME, or FOLDER/NAME."""
+
+
+class FolderEvents(TypedDict):
+    """The newest Events of all parents of a folder."""
+
+    events: list[EventOfParent]
+    notes: list[str]
+    """What is not shown, with the reason."""
+
+
 class Details(TypedDict, total=False):
     """Conditions, Events and readiness of an object."""
 
@@ -283,6 +299,45 @@ class ManifestData(TypedDict, total=False):
     note: str
 
 
+class RenderedLine(TypedDict, total=False):
+    """A line of a rendered manifest."""
+
+    text: str
+    line: int
+    """The line of the file that writes it."""
+
+
+class RenderedDocument(TypedDict, total=False):
+    """A manifest that a file renders."""
+
+    kind: str
+    name: str
+    line: int
+    """Its first line in the file."""
+    lines: list[RenderedLine]
+    message: str
+    """Why it is not applied."""
+
+
+class FileMessage(TypedDict):
+    """A problem or a wait of a file."""
+
+    message: str
+    line: int
+
+
+class RenderedFile(TypedDict):
+    """What a template file renders for a parent."""
+
+    documents: list[RenderedDocument]
+    problems: list[FileMessage]
+    waits: list[FileMessage]
+    elsewhere: int
+    """The number of problems in other files."""
+    notes: list[str]
+    """What is not shown, with the reason."""
+
+
 class PathParameter(Struct, frozen=True, kw_only=True):
     """A parameter of the query."""
 
@@ -316,6 +371,11 @@ _MANIFEST = Operation(
 )
 _CHILD = (PathParameter(name="child", description="GROUP/KIND/NAMESPACE/NAME of the child; the parent without it"),)
 _DETAILS = Operation(summary="Conditions, Events and readiness of an object", answer=Details, parameters=_CHILD)
+_RENDERED = Operation(
+    summary="What a template file renders for a parent now",
+    answer=RenderedFile,
+    parameters=(PathParameter(name="file", description="FOLDER/FILE, as in `files` of the folder", required=True),),
+)
 _WOULD_CHANGE = Operation(
     summary="What an apply would change now", answer=WouldChange, parameters=_CHILD, body=EditedSpec
 )
@@ -341,17 +401,25 @@ OPERATIONS = {
     "/api/v1/folders/{folder}": Operation(
         summary="The files of a template folder, their problems, and its graph", answer=FolderPage, streams=True
     ),
+    "/api/v1/folders/{folder}/line-counts": Operation(
+        summary="For how many live parents each line of a folder is rendered", answer=LineCounts
+    ),
     "/api/v1/folders/{folder}/timeline": Operation(
         summary="What happened to the parents of a folder in the last hour", answer=FolderTimeline, streams=True
+    ),
+    "/api/v1/folders/{folder}/events": Operation(
+        summary="The newest Kubernetes Events of the parents of a folder", answer=FolderEvents
     ),
     PARENT: _TREE,
     f"{PARENT}/edges": _EDGES,
     f"{PARENT}/manifest": _MANIFEST,
     f"{PARENT}/details": _DETAILS,
+    f"{PARENT}/rendered": _RENDERED,
     f"{PARENT}/would-change": _WOULD_CHANGE,
     CLUSTER_PARENT: _TREE,
     f"{CLUSTER_PARENT}/edges": _EDGES,
     f"{CLUSTER_PARENT}/manifest": _MANIFEST,
     f"{CLUSTER_PARENT}/details": _DETAILS,
+    f"{CLUSTER_PARENT}/rendered": _RENDERED,
     f"{CLUSTER_PARENT}/would-change": _WOULD_CHANGE,
 }

@@ -101,6 +101,8 @@ class FolderPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     parents: int = 0
     digest: str = ""
     """Identifies the templates in use, '' without any."""
+    loaded: str = ""
+    """When these were loaded (RFC 3339)."""
     waits: str = ""
     """Why none of its parents is reconciled."""
     problems: tuple[Mapping[str, Any], ...] = ()
@@ -110,8 +112,10 @@ class FolderPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     graph: FolderGraph = FolderGraph()
 
 
-def make_folder_page(folder: Folder, parents: Parents | None, waits: str, graph: FolderGraph) -> FolderPage:
-    """The page of a folder as it was loaded; `parents` are None while the cluster serves none."""
+def make_folder_page(
+    folder: Folder, parents: Parents | None, waits: str, graph: FolderGraph, loaded: str = ""
+) -> FolderPage:
+    """The page of a folder as it was loaded at a time; `parents` are None while the cluster serves none."""
     files = _files(folder)
     elsewhere = [each for each in folder.problems if each.location is None or each.location.file not in files]
     return FolderPage(
@@ -120,6 +124,7 @@ def make_folder_page(folder: Folder, parents: Parents | None, waits: str, graph:
         kind="" if parents is None else parents.served.resource.kind,
         parents=0 if parents is None else len(parents),
         digest=folder.digest[:12],
+        loaded=loaded,
         waits=waits,
         problems=tuple({"message": each.message, **location_data(each.location)} for each in elsewhere),
         files=files,

@@ -2,6 +2,7 @@
 
 Promises:
 - The first parents are those that need a change. What a filter leaves out is counted.
+- While the API server does not answer, the overview says so and since when, because what it shows is of then.
 - A folder that doesn't load is named with each problem, its file and line, and so is one that waits for its resource.
 """
 
@@ -16,6 +17,8 @@ from ssa_operator import __version__
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.source_location import location_data
 from ssa_operator.operator.operator import Operator
+from ssa_operator.reconcile.status.conditions import timestamp
+from ssa_operator.web.api_contact import ApiServerAway
 from ssa_operator.web.figures import Figures
 from ssa_operator.web.parent_rows import Filter, ParentRow, ParentRows
 
@@ -35,6 +38,8 @@ class FolderRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many parents each group of states has."""
     digest: str = ""
     """Identifies the templates in use, '' without any."""
+    loaded: str = ""
+    """When these were loaded (RFC 3339)."""
     problems: tuple[Mapping[str, Any], ...] = ()
     """Why its templates don't load: `message`, and where one is at fault `file` and `line`."""
     waits: str = ""
@@ -62,8 +67,12 @@ class Overview(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The namespaces with parents, at most NAMESPACES."""
     leader: bool | None = None
     """Whether this process leads, None without leader election."""
+    holder: str = ""
+    """The name of the replica that leads, '' without leader election or if none is known."""
     shard: str = ""
     """The shard of this process, as `--shard` has it."""
+    away: ApiServerAway | None = None
+    """Why the API server does not answer, None if it does."""
 
 
 NAMESPACES = 200
@@ -78,6 +87,7 @@ def make_overview(
     *,
     offset: int,
     limit: int,
+    away: ApiServerAway | None = None,
 ) -> Overview:
     """The overview with the page of the filter that begins at `offset`. Only the `visible` folders are shown."""
     found = rows.select(wanted, visible)
@@ -95,6 +105,8 @@ def make_overview(
         order=tuple(items),
         namespaces=tuple(rows.namespaces(visible)[:NAMESPACES]),
         leader=operator.leadership.leads if operator.leadership is not None else None,
+        holder=operator.leadership.leader if operator.leadership is not None else "",
+        away=away,
         shard="" if options.shard is None else f"{options.shard.index}/{options.shard.count}",
     )
 
@@ -116,10 +128,17 @@ def _folders(operator: Operator, rows: ParentRows, visible: Collection[str]) -> 
             parents=sum(counts.values()),
             counts=dict(counts),
             digest=folder.digest[:12],
+            loaded=loaded_at(operator, name),
             problems=tuple(map(problem_data, folder.problems)),
             waits=operator.missing.get(name, ""),
         )
     return found
+
+
+def loaded_at(operator: Operator, folder: str) -> str:
+    """When the templates in use of a folder were loaded (RFC 3339), '' without any."""
+    seconds = operator.controllers.templates.loaded_at.get(folder)
+    return "" if seconds is None else timestamp(seconds)
 
 
 def problem_data(problem: RenderProblem) -> Mapping[str, Any]:

@@ -19,8 +19,11 @@ The routes:
 - `/api/v1/parents/FOLDER[/NAMESPACE]/NAME`, its tree;
 - `.../edges`, what its children wait for; `.../manifest?child=KEY`, a child's lines with their writers;
 - `.../details[?child=KEY]`, conditions, Events and readiness of the parent, a child or an object below it;
+- `.../rendered?file=FOLDER/FILE`, what a template file renders for the parent;
 - `.../would-change[?child=KEY]`, what an apply would change now; as a POST of `{"spec": "YAML"}`, with that spec;
-- `/api/v1/folders/FOLDER/timeline`, what happened to the parents of a folder in the last hour.
+- `/api/v1/folders/FOLDER/line-counts`, for how many parents each line is rendered;
+- `/api/v1/folders/FOLDER/timeline`, what happened to the parents of a folder in the last hour;
+- `/api/v1/folders/FOLDER/events`, the newest Events of these.
 
 With `stream=1`, the overview, a folder, a tree and a timeline are server-sent events (`event_stream.py`).
 """
@@ -54,16 +57,19 @@ from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.tools.connection.object_reference import FoundObject
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.listings import Lists, Watches
+from ssa_operator.web.api_contact import ApiContact
 from ssa_operator.web.event_stream import PAUSE, EventStreams, Values, paced
 from ssa_operator.web.figures import INTERVAL, FigureSamples
 from ssa_operator.web.folder_page import FolderGraph, folder_graph, make_folder_page, sample_parent
+from ssa_operator.web.line_counts import LineCounter
 from ssa_operator.web.login import LOGOUT, OPEN_PATHS, Login, refused, token_of
 from ssa_operator.web.login import PAGE as LOGIN
 from ssa_operator.web.manifest_lines import manifest_of
-from ssa_operator.web.object_details import CORE_EVENTS, details_of_child, details_of_parent
-from ssa_operator.web.overview import MAX_PAGE, PAGE, make_overview
+from ssa_operator.web.object_details import CORE_EVENTS, details_of_child, details_of_parent, events_of_folder
+from ssa_operator.web.overview import MAX_PAGE, PAGE, loaded_at, make_overview
 from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree
 from ssa_operator.web.parent_rows import Filter, ParentRows
+from ssa_operator.web.rendered_file import rendered_file
 from ssa_operator.web.timeline_recording import TimelineRecording
 from ssa_operator.web.timelines import Timelines, entry_data
 from ssa_operator.web.would_change import MAX_SPEC, EditedSpecs, MayGet, changes_now
@@ -144,12 +150,14 @@ class WebView:
         self._recording = TimelineRecording(operator, self.timelines, self._rows.follow)
         self._rows.on_change = self._recording.parent_changed
         self._samples = FigureSamples()
+        self._contact = ApiContact(operator, SYSTEM.now)
         self.streams = EventStreams()
         self._graphs: dict[str, tuple[object, FolderGraph]] = {}
         self._assets = read_assets()
         client = operator.client
         self._client = DryRunClient(client.credentials)
         self._preview = Preview(self._client, operator.shared, SYSTEM)
+        self._lines = LineCounter(operator)
         self._edited = EditedSpecs(operator, self._client)
         self._dry_runs = asyncio.Semaphore(MAX_DRY_RUNS)
 
@@ -170,6 +178,7 @@ class WebView:
         while True:
             self._samples.take(self.operator.metrics, len(self.operator.queue))
             self._rows.follow()
+            self._contact.look()
             await asyncio.sleep(INTERVAL)
 
     def routes(self, access: AccessControl) -> Iterable[web.RouteDef]:
@@ -190,10 +199,13 @@ class WebView:
             *(web.get(f"{place}/edges", requests.edges) for place in places),
             *(web.get(f"{place}/manifest", requests.manifest) for place in places),
             *(web.get(f"{place}/details", requests.details) for place in places),
+            *(web.get(f"{place}/rendered", requests.rendered) for place in places),
             *(web.get(f"{place}/would-change", requests.would_change) for place in places),
             *(web.post(f"{place}/would-change", requests.would_change_edited) for place in places),
             *(web.get(place, requests.parent) for place in places),
+            web.get("/api/v1/folders/{folder}/line-counts", requests.line_counts),
             web.get("/api/v1/folders/{folder}/timeline", requests.folder_timeline),
+            web.get("/api/v1/folders/{folder}/events", requests.folder_events),
         ]
 
     def token(self, request: web.Request) -> str:
@@ -216,8 +228,9 @@ class WebView:
     def overview(self, wanted: Filter, visible: Collection[str], offset: int, limit: int) -> dict[str, Any]:
         """The overview as JSON."""
         self._rows.follow()
+        figures, away = self._samples.figures(), self._contact.look()
         found = make_overview(
-            self.operator, self._rows, self._samples.figures(), wanted, visible, offset=offset, limit=limit
+            self.operator, self._rows, figures, wanted, visible, offset=offset, limit=limit, away=away
         )
         value: dict[str, Any] = msgspec.to_builtins(found)
         return value
@@ -226,13 +239,14 @@ class WebView:
         """What changes with each overview."""
         self._rows.follow()
         operator = self.operator
-        leads = operator.leadership is not None and operator.leadership.leads
+        leader = operator.leadership is not None and (operator.leadership.leads, operator.leadership.leader)
         return (
             self._rows.version,
             self._samples.version,
             id(operator.controllers.templates.folders),
             tuple(operator.missing.items()),
-            leads,
+            leader,
+            self._contact.look(),
         )
 
     def folders(self) -> Mapping[str, Permission | None]:
@@ -247,7 +261,8 @@ class WebView:
         """The page of a template folder. Raises HTTPNotFound and ApiError."""
         folder, parents = self._folder(name), self.operator.folders.get(name)
         waits = self.operator.missing.get(name, "")
-        page = make_folder_page(folder, parents, waits, await self._graph(folder, parents))
+        loaded = loaded_at(self.operator, name)
+        page = make_folder_page(folder, parents, waits, await self._graph(folder, parents), loaded)
         value: dict[str, Any] = msgspec.to_builtins(page)
         return value
 
@@ -264,6 +279,14 @@ class WebView:
                     value = {"error": (error.text or "").strip()}
                 yield value
             await asyncio.sleep(PAUSE)
+
+    async def line_counts(self, name: str) -> dict[str, Any]:
+        """For how many parents each line of a folder is rendered. Raises HTTPNotFound."""
+        folder, parents = self._folder(name), self.operator.folders.get(name)
+        if parents is None or folder.templates is None:
+            return {"digest": folder.digest[:12], "parents": 0, "counted": 0, "files": {}}
+        value: dict[str, Any] = msgspec.to_builtins(await self._lines.count(folder, parents))
+        return value
 
     def _folder(self, name: str) -> Folder:
         folder = self.operator.controllers.templates.folders.get(name)
@@ -338,6 +361,15 @@ class WebView:
         }
         return {"folder": folder, "entries": entries}
 
+    async def folder_events(self, folder: str, may: MayList) -> dict[str, Any]:
+        """The newest Events of the parents of a folder. Raises ApiError."""
+        parents = self.operator.folders.get(folder)
+        if parents is None:
+            return {"events": [], "notes": []}
+        return await events_of_folder(
+            self._client, folder, parents, lambda namespace: may(read_permission(CORE_EVENTS, "list", namespace))
+        )
+
     async def details(self, request: web.Request, child: str, *, events: bool) -> dict[str, Any]:
         """The conditions, Events and readiness of a request's parent, or of an object below it. Raises ApiError and
         HTTPNotFound.
@@ -363,6 +395,14 @@ class WebView:
         if found is None:
             raise web.HTTPNotFound(text=f"{child} is no live child of this parent\n")
         return found
+
+    async def rendered(self, request: web.Request, may_get: MayGet) -> dict[str, Any]:
+        """What a template file renders for a request's parent. Raises ApiError and HTTPNotFound."""
+        (parents, found), file = self.find(request), request.query.get("file", "")
+        folder = self._folder(parents.folder.name)
+        if file.removeprefix(f"{folder.name}/") not in {**folder.files, **folder.failed_files}:
+            raise web.HTTPNotFound(text=f"file is {file[:80]!r}, and has to be FOLDER/FILE of a template file\n")
+        return await rendered_file(self._preview, folder, parents, found, file, may_get)
 
     async def would_change(self, request: web.Request, child: str, may_get: MayGet) -> dict[str, Any]:
         """What an apply of a request's parent, or of one child, would change now. Raises ApiError."""
@@ -453,23 +493,31 @@ class _Requests:
         await self._access.authorize_read(request, await self._view.permission_of_child(child))
         return _json(await self._works.do(lambda: self._view.manifest(request, child)))
 
+    async def rendered(self, request: web.Request) -> web.StreamResponse:
+        await self._review(request)
+        return _json(await self._works.do(lambda: self._view.rendered(request, self._may_get(request))))
+
+    async def line_counts(self, request: web.Request) -> web.StreamResponse:
+        folder = request.match_info["folder"]
+        await self._review_folder(request, folder)
+        return _json(await self._works.do(lambda: self._view.line_counts(folder)))
+
     async def folder_timeline(self, request: web.Request) -> web.StreamResponse:
         folder = request.match_info["folder"]
 
         async def review() -> None:
-            await self._access.authorize(request)
-            needs = self._view.folders()
-            if folder not in needs:
-                raise web.HTTPNotFound(text=f"there is no template folder {folder}\n")
-            need = needs[folder]
-            if need is not None:
-                await self._access.authorize_read(request, need)
+            await self._review_folder(request, folder)
 
         await review()
         if "stream" in request.query:
             values = paced(lambda: self._view.folder_timeline(folder), lambda: self._view.timelines.version(folder))
             return await self._view.streams.send(request, values, review, await self._name(request))
         return _json(self._view.folder_timeline(folder))
+
+    async def folder_events(self, request: web.Request) -> web.StreamResponse:
+        folder = request.match_info["folder"]
+        await self._review_folder(request, folder)
+        return _json(await self._works.do(lambda: self._view.folder_events(folder, self._may(request))))
 
     async def details(self, request: web.Request) -> web.StreamResponse:
         await self._review(request)
@@ -523,6 +571,15 @@ class _Requests:
     async def _review(self, request: web.Request) -> None:
         await self._access.authorize(request)
         await self._access.authorize_parent(self._view.operator, request)
+
+    async def _review_folder(self, request: web.Request, folder: str) -> None:
+        await self._access.authorize(request)
+        needs = self._view.folders()
+        if folder not in needs:
+            raise web.HTTPNotFound(text=f"there is no template folder {folder}\n")
+        need = needs[folder]
+        if need is not None:
+            await self._access.authorize_read(request, need)
 
     async def _name(self, request: web.Request) -> str:
         """What the open pages of a reader are counted by: the account, or the address if this host needs none."""

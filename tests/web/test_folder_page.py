@@ -50,6 +50,23 @@ def test_a_folder_that_does_not_load_has_problems_by_line_and_what_changed(tmp_p
     assert make_folder_page(again, None, "", FolderGraph()).loads
 
 
+def test_settings_that_do_not_load_are_compared_with_the_last_good_ones(tmp_path: Path) -> None:
+    good = loaded(tmp_path, one=CONFIG % "one")
+    settings = tmp_path / NAME / "_settings.yaml"
+    settings.write_text("interval: 5m\n")
+    good = load(tmp_path, Sources(folders={NAME: good})).folders[NAME]
+    assert not good.problems
+    settings.write_text("interval: often\nunknown: 1\n")
+    broken = load(tmp_path, Sources(folders={NAME: good})).folders[NAME]
+    page = make_folder_page(broken, None, "", FolderGraph())
+    shown = page.files[f"{NAME}/_settings.yaml"]
+    assert not page.loads
+    assert shown.problems
+    marks = [(line.mark, line.text) for line in shown.difference if line.mark in "+-"]
+    assert marks == [("-", "interval: 5m"), ("+", "interval: often"), ("+", "unknown: 1")]
+    assert not page.files[f"{NAME}/one.yaml.j2"].difference
+
+
 def test_the_graph_has_layers_of_what_waits_for_what(tmp_path: Path) -> None:
     reads = (CONFIG % "top").replace("a: b", "a: {{ child('ConfigMap', name ~ '-one').data.a }}")
     folder = loaded(tmp_path, one=CONFIG % "one", top=reads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,7 @@ async def test_a_waiting_child_names_what_it_needs_and_turns_when_that_is_there(
         reader = page.get_by_role("treeitem", name="web-reader")
         await expect(reader).to_contain_text("blocker")
         # The reason says since when, and leads to the blocker and to the line that reads it.
-        await expect(reader.locator(".reason")).to_contain_text("for ")
+        await expect(reader.locator(".reason")).to_contain_text(re.compile(r"\(for \d+s\) · reader\.yaml\.j2:6"))
         await reader.get_by_role("button", name="blocker").click()
         await expect(page.get_by_role("treeitem", selected=True)).to_contain_text("looked up")
         await reader.get_by_role("link", name="reader.yaml.j2:6").click()
@@ -145,6 +146,49 @@ async def test_a_broken_template_shows_its_line_and_goes_on_when_it_is_repaired(
         await expect(row).to_contain_text("blocker")
         await row.get_by_role("link", name="reader.yaml.j2:6").first.click()
         await expect(page.locator(".marked")).to_contain_text("lookup('v1', 'ConfigMap', 'blocker')")
+
+
+CHOICE = (
+    map_template("choice", x="spec.replicas")
+    + """\
+{% if spec.replicas > 4 %}
+  large: {{ spec.nosuch.field }}
+{% endif %}
+"""
+)
+
+
+async def test_a_file_has_its_parents_by_line_and_beside_it_what_it_renders_for_one(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, choice=CHOICE, plain=map_template("plain", x="spec.replicas"))
+    file = templates / ECHOES / "choice.yaml.j2"
+    async with browsing(operate) as page:
+        for name in ("one", "two"):
+            await desk.apply_until_ready(echo(name))
+        # A line of a child leads to the line that writes it, with what it renders for this parent beside it.
+        await page.goto(f"/ui/parents/{ECHOES}/{desk.namespace}/one?child=/ConfigMap/{desk.namespace}/one-choice")
+        await page.locator(".code > div", has_text="x: ").get_by_role("link", name="choice.yaml.j2:6").click()
+        await expect(page.locator(".marked")).to_contain_text("x: ")
+        await expect(page.locator(".matched")).to_have_text('6  x: "1"')
+        await expect(page.locator(".marked .count")).to_have_text("2")
+        await expect(page.locator(".code .unused")).to_contain_text("large:")
+        await expect(page.get_by_text("1 line is rendered for none.")).to_be_visible()
+        # A save is followed, an error is at its line, and another parent has another render.
+        rendered = page.get_by_role("region", name=f"Rendered for {desk.namespace}/one")
+        file.write_text(CHOICE.replace("x: ", "more: {{ name }}\n  x: "))
+        await expect(rendered).to_contain_text("more: one")
+        file.write_text(CHOICE.replace("x: ", "y: {{ spec.missing.field }}\n  x: "))
+        wrong = page.locator(".wrong")
+        await expect(wrong).to_contain_text(f"for {desk.namespace}/one: ")
+        await expect(wrong.locator(".g")).to_have_text("6")
+        file.write_text(CHOICE)
+        await page.get_by_label("Render for").select_option(f"{desk.namespace}/two")
+        await expect(page.get_by_role("region", name=f"Rendered for {desk.namespace}/two")).to_contain_text(
+            "name: two-choice"
+        )
+        await page.get_by_role("button", name="Close the render").click()
+        await expect(page.locator(".rendered")).to_have_count(0)
 
 
 async def test_all_of_it_works_by_keyboard(desk: Desk, operate: Operate, templates: Path) -> None:
@@ -250,7 +294,11 @@ async def test_a_page_shows_what_happened_in_words_and_as_a_band(desk: Desk, ope
         await page.keyboard.press("u")
         await page.get_by_role("link", name=f"Last hour of {ECHOES}").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text(ECHOES)
-        await expect(page.locator(".history")).to_contain_text("kubectl-patch changed ConfigMap web-map3")
+        history = page.locator(".history")
+        await expect(history).to_contain_text("kubectl-patch changed ConfigMap web-map3")
+        # It has the Events of its parents, too, in words and in the band.
+        await expect(history.locator("li", has_text="Created").first).to_contain_text(f"{desk.namespace}/web")
+        await expect(page.locator(".lanes")).to_contain_text("Events")
 
 
 @pytest.mark.slow
@@ -268,15 +316,22 @@ async def test_an_open_page_says_that_the_api_server_is_away_and_goes_on_when_it
         await desk.apply_until_ready(echo("web"))
         await page.goto(f"/ui/parents/{ECHOES}/{desk.namespace}/web")
         await expect(page.get_by_role("treeitem", name="web-plain")).to_contain_text("Current")
+        overview = await page.context.new_page()
         await proxy.begin(Fault(effect=Refuse()))
         away = page.get_by_text("no connection to")
         await expect(away).to_be_visible()
+        await overview.goto("/ui/")
+        stale = overview.get_by_role("alert")
+        await expect(stale).to_contain_text("The API server has not answered since")
+        await expect(stale).to_contain_text("no connection to")
+        await expect(overview.get_by_role("row", name="web")).to_contain_text("Ready")
         # What it knew stays in view.
         await expect(page.get_by_role("treeitem", name="web-plain")).to_contain_text("Current")
         (templates / ECHOES / "second.yaml.j2").write_text(map_template("second", x="spec.replicas"))
         await proxy.end()
         await expect(page.get_by_role("treeitem", name="web-second")).to_contain_text("Current")
         await expect(away).to_have_count(0)
+        await expect(stale).to_have_count(0)
         await expect(page.get_by_text("live", exact=True)).to_be_visible()
 
 
@@ -357,7 +412,8 @@ async def test_nothing_is_cut_and_every_text_has_contrast(
 ) -> None:
     only(templates, plain=map_template("plain", x="spec.replicas"), reader=WAITS)
     async with browsing(operate, viewport={"width": width, "height": 800}, color_scheme=scheme) as page:
-        await desk.apply(echo("web-with-a-name-that-is-longer-than-most-names-of-parents-are", 3))
+        name = "web-with-a-name-that-is-longer-than-most-names-of-parents-are"
+        await desk.apply(echo(name, 3))
         await page.goto("/ui/")
         await page.get_by_role("link", name="web-with").click()
         await expect(page.get_by_role("treeitem", name="reader")).to_contain_text("Waiting")
@@ -366,6 +422,7 @@ async def test_nothing_is_cut_and_every_text_has_contrast(
             f"{parent}?tab=history",
             f"{parent}?tab=change",
             f"/ui/folders/{ECHOES}/timeline",
+            f"/ui/folders/{ECHOES}?file={ECHOES}/reader.yaml.j2&parent={desk.namespace}/{name}",
             "/ui/",
             "",
         ):
@@ -373,7 +430,7 @@ async def test_nothing_is_cut_and_every_text_has_contrast(
             assert await page.evaluate(TOO_FAINT) == []
             if following:
                 await page.goto(following)
-                await expect(page.locator("main")).to_contain_text("Waiting")
+                await expect(page.locator("main")).to_contain_text(re.compile("waiting", re.IGNORECASE))
 
 
 HOSTILE = "<img src=x onerror=alert(1)>{{ 7*7 }}"

@@ -16,6 +16,7 @@ import pytest
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.operator.http import Server
 from ssa_operator.reconcile.status.child_status import STATUS_HIDDEN
+from ssa_operator.web import line_counts
 from ssa_operator.web.answers import OPERATIONS
 from ssa_operator.web.merge_patch import apply_merge_patch
 from ssa_operator.web.routes import WebView
@@ -106,12 +107,10 @@ async def test_the_overview_has_the_states_of_all_parents(desk: Desk, operate: O
     async with viewing(operate) as page:
         await desk.apply_until_ready(echo("web"))
         found = await page.json("overview")
-        assert found["folders"][ECHOES] | {"digest": ""} == {
-            "kind": "Echo",
-            "parents": 1,
-            "counts": {"ready": 1},
-            "digest": "",
-        }
+        folder = found["folders"][ECHOES]
+        assert (folder["kind"], folder["parents"], folder["counts"]) == ("Echo", 1, {"ready": 1})
+        assert folder["loaded"] == (await page.json(f"folders/{ECHOES}"))["loaded"]
+        assert "away" not in found
         address = f"{ECHOES}/{desk.namespace}/web"
         assert found["order"] == [address]
         row = found["items"][address]
@@ -213,7 +212,13 @@ async def test_edges_and_lines_name_template_lines_and_hide_contents_of_secrets(
 ANSWERS: Mapping[str, Sequence[str]] = {
     "/api/v1/reader": ("",),
     "/api/v1/folders/{folder}": ("",),
+    "/api/v1/folders/{folder}/events": ("",),
+    "/api/v1/folders/{folder}/line-counts": ("",),
     "/api/v1/folders/{folder}/timeline": ("",),
+    "/api/v1/parents/{folder}/{namespace}/{name}/rendered": (
+        "?file={folder}/reader.yaml.j2",
+        "?file={folder}/password.yaml.j2",
+    ),
     "/api/v1/parents/{folder}/{namespace}/{name}/details": (
         "",
         "?child=/ConfigMap/{namespace}/web-reader",
@@ -318,7 +323,10 @@ async def test_a_reader_from_elsewhere_sees_what_it_may_read(desk: Desk, operate
         assert (await page.json(f"{parent}/details"))["notes"] == [
             "Events are not shown, because you may not list them"
         ]
-        assert "list" in await page.json(f"folders/{ECHOES}/timeline", 403)
+        for path in ("timeline", "events", "line-counts"):
+            assert "list" in await page.json(f"folders/{ECHOES}/{path}", 403)
+        (note,) = (await page.json(f"{parent}/rendered?file={ECHOES}/password.yaml.j2"))["notes"]
+        assert note == "a Secret is not shown, because you may not get it"
     async with viewing(operate, "", EVERYWHERE) as page:
         assert (await page.open("/ui/")).status == 401
         assert (await page.open("/api/v1/overview")).status == 401
@@ -411,6 +419,10 @@ async def test_details_and_timelines_say_what_happened_and_why(desk: Desk, opera
         assert any(each["parent"].endswith("/web") and each["kind"] == "change" for each in folder["entries"].values())
         assert "fields" not in json.dumps([each for each in folder["entries"].values() if each.get("child")])
         assert "no template folder" in await page.json("folders/other/timeline", 404)
+        events = await page.json(f"folders/{ECHOES}/events")
+        created = next(each for each in events["events"] if "web-rule" in each["note"])
+        assert created["parent"] == f"{ECHOES}/{desk.namespace}/web"
+        assert events["notes"] == []
         details = await page.json(f"{parent}/details?child=/ConfigMap/{desk.namespace}/web-rule")
         assert details["readiness"]["state"] == "InProgress"
         assert details["readiness"]["rule"] == "ready-when data.y == '1'"
@@ -419,3 +431,53 @@ async def test_details_and_timelines_say_what_happened_and_why(desk: Desk, opera
         assert {each["type"] for each in own["conditions"]} >= {"Ready"}
         assert own["notes"] == []
         assert "below this parent" in await page.json(f"{parent}/details?child=/ConfigMap/kube-system/other", 404)
+
+
+CHOICE = """\
+{% import "_names.j2" as names %}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ names.child(name) }}
+data:
+  replicas: "{{ spec.replicas }}"
+{% if spec.replicas > 4 %}
+  large: "{{ spec.nosuch.field }}"
+{% endif %}
+"""
+
+NAMES = """\
+{% macro child(name) %}{{ name }}-choice{% endmacro %}
+"""
+
+
+async def test_a_folder_counts_the_parents_of_each_line_and_renders_a_file_for_one(
+    desk: Desk, operate: Operate, templates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_counts, "FRESH", 0.0)
+    only(templates, choice=CHOICE, plain=map_template("plain", x="spec.replicas"))
+    (templates / ECHOES / "_names.j2").write_text(NAMES)
+    async with viewing(operate) as page:
+        for name in ("one", "two"):
+            await desk.apply_until_ready(echo(name))
+        file = f"{ECHOES}/choice.yaml.j2"
+        found = await page.json(f"folders/{ECHOES}/line-counts")
+        assert (found["parents"], found["counted"]) == (2, 2)
+        assert found["files"][file] == {"1": 2, **{str(line): 2 for line in range(2, 9)}, "9": 0}
+        assert found["files"][f"{ECHOES}/_names.j2"] == {"1": 2}
+        monkeypatch.setattr(line_counts, "MAX_PARENTS", 1)
+        found = await page.json(f"folders/{ECHOES}/line-counts")
+        assert (found["parents"], found["counted"], found["files"][file]["7"]) == (2, 1, 1)
+        address = f"parents/{ECHOES}/{desk.namespace}/one/rendered?file="
+        rendered = await page.json(address + file)
+        (document,) = rendered["documents"]
+        assert (document["kind"], document["name"], document["line"]) == ("ConfigMap", "one-choice", 2)
+        lines = {each["text"].strip(): each.get("line") for each in document["lines"]}
+        assert lines['replicas: "1"'] == 7
+        await desk.apply(echo("one", 5))
+        await desk.until(ECHOES, "one", lambda body: "nosuch" in json.dumps(body["status"]))
+        rendered = await page.json(address + file)
+        assert [(each["line"], "nosuch" in each["message"]) for each in rendered["problems"]] == [(9, True)]
+        assert rendered["documents"] == []
+        assert (await page.json(f"{address}{ECHOES}/plain.yaml.j2"))["elsewhere"] == 1
+        assert "has to be FOLDER/FILE" in await page.json(f"{address}../secret", 404)

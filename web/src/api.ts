@@ -11,6 +11,7 @@ export interface Folder {
   parents?: number;
   counts?: Partial<Record<Group, number>>;
   digest?: string;
+  loaded?: string;
   problems?: Problem[];
   waits?: string;
 }
@@ -42,7 +43,9 @@ export interface Overview {
   order: string[];
   namespaces?: string[];
   leader?: boolean;
+  holder?: string;
   shard?: string;
+  away?: { since: string; problem: string };
 }
 
 export interface Condition { type?: string; status?: string; reason?: string; message?: string; lastTransitionTime?: string }
@@ -108,7 +111,7 @@ export interface Entry {
 
 export interface FolderTimeline { folder: string; entries: Record<string, Entry> }
 
-export interface ObjectEvent { type: string; reason: string; note: string; time: string; reporter: string; count?: number }
+export interface ObjectEvent { type: string; reason: string; note: string; time: string; reporter: string; count?: number; /** In the timeline of a folder. */ parent?: string }
 
 export interface Details {
   conditions: Condition[];
@@ -158,6 +161,17 @@ export interface TemplateFile {
   removed?: boolean;
 }
 
+/** For how many of `counted` parents each line of each file is rendered. */
+export interface LineCounts { digest: string; parents: number; counted: number; files: Record<string, Record<string, number>> }
+
+export interface RenderedFile {
+  documents: { kind: string; name: string; line: number; lines: { text: string; line?: number }[]; message?: string }[];
+  problems: { message: string; line: number }[];
+  waits: { message: string; line: number }[];
+  elsewhere: number;
+  notes: string[];
+}
+
 export interface FolderGraph {
   nodes?: { label: string; layer?: number; manifest?: boolean; hook?: boolean; file?: string; line?: number }[];
   edges?: { source: number; target: number; label: string; awaited?: boolean; cycle?: boolean; file?: string; line?: number }[];
@@ -170,6 +184,7 @@ export interface FolderPage {
   kind?: string;
   parents?: number;
   digest?: string;
+  loaded?: string;
   waits?: string;
   problems?: Problem[];
   files?: Record<string, TemplateFile>;

@@ -1,10 +1,11 @@
 // A template folder: its files with their problems, what waits for what, and what a change that doesn't load changed.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { type FolderGraph, type FolderPage, open, type TemplateFile } from "./api";
+import { FileView } from "./file";
 import { layout, NODE, parts } from "./layers";
-import { Bar, Copy, State, useKeys } from "./parts";
+import { Bar, Copy, now, State, useKeys } from "./parts";
 import { folderAddress, go, place, TIMELINE, withQuery } from "./router";
-import { command, plural } from "./words";
+import { age, command, plural } from "./words";
 
 type Tab = "files" | "graph" | "changes";
 
@@ -57,8 +58,8 @@ export function FolderView({ folder }: { folder: string }) {
               </button>
             ))}
           </div>
-          <div id="part" class={`pane ${tab === "files" ? "texts" : tab}`} role="tabpanel" aria-labelledby={`tab-${tab}`}>
-            {tab === "files" && <Files files={files} chosen={chosen} onSelect={select} />}
+          <div id="part" class={`pane ${tab === "files" ? (query.get("parent") ? "texts beside" : "texts") : tab}`} role="tabpanel" aria-labelledby={`tab-${tab}`}>
+            {tab === "files" && <Files files={files} chosen={chosen} shown={shown} onSelect={select} />}
             {tab === "graph" && <Graph graph={shown.graph} folder={folder} served={shown.kind !== undefined} chosen={node} onChoose={setNode} />}
             {tab === "changes" && changed.map(([name, file]) => <Changes key={name} name={name} file={file} />)}
           </div>
@@ -82,7 +83,7 @@ function Head({ shown }: { shown: FolderPage }) {
         {shown.problems?.map((problem) => <p key={problem.message} class="problem">{problem.file && <code>{problem.file}:{problem.line} </code>}{problem.message}</p>)}
       </div>
       <div class="facts">
-        {shown.digest && <span title="Identifies the templates in use">templates <code>{shown.digest}</code></span>}
+        {shown.digest && <span title="Identifies the templates in use">templates <code>{shown.digest}</code>{shown.loaded && ` loaded ${age(shown.loaded, now.value)} ago`}</span>}
         <a class="link" href={`${folderAddress(shown.folder)}${TIMELINE}`}>last hour</a>
         <a class="link" href={`/ui/?folder=${encodeURIComponent(shown.folder)}`}>{plural(shown.parents ?? 0, "parent")}</a>
         {shown.kind && <Copy text={command("graph", shown.kind.toLowerCase())}>Copy as command</Copy>}
@@ -91,7 +92,9 @@ function Head({ shown }: { shown: FolderPage }) {
   );
 }
 
-function Files({ files, chosen, onSelect }: { files: [string, TemplateFile][]; chosen: string; onSelect: (name: string) => void }) {
+interface FilesProps { files: [string, TemplateFile][]; chosen: string; shown: FolderPage; onSelect: (name: string) => void }
+
+function Files({ files, chosen, shown, onSelect }: FilesProps) {
   const file = files.find(([name]) => name === chosen)?.[1];
   return (
     <>
@@ -105,41 +108,12 @@ function Files({ files, chosen, onSelect }: { files: [string, TemplateFile][]; c
         ))}
         {files.length === 0 && <p class="empty">It has no files.</p>}
       </nav>
-      {file !== undefined && <Text key={chosen} name={chosen} file={file} />}
+      {file !== undefined && <FileView key={chosen} name={chosen} file={file} shown={shown} />}
     </>
   );
 }
 
 const base = (name: string): string => name.slice(name.indexOf("/") + 1);
-
-/** The text of a file, each problem below its line, the line of the address marked. */
-function Text({ name, file }: { name: string; file: TemplateFile }) {
-  const box = useRef<HTMLDivElement>(null);
-  const wanted = Number(place.value.query.get("line") ?? file.problems?.[0]?.line ?? 0);
-  useEffect(() => {
-    box.current?.querySelector(".marked")?.scrollIntoView({ block: "center" });
-  }, [wanted, name]);
-  const at = (line: number) => (file.problems ?? []).filter((each) => each.line === line);
-  const beyond = (file.problems ?? []).filter((each) => each.line > file.lines.length);
-  return (
-    <section class="text" aria-label={name} ref={box} tabIndex={0}>
-      {file.hidden && <p class="message">Its values are not shown, because they may be those of a Secret.</p>}
-      {file.removed && <p class="message">The file is gone. The last good templates still have it.</p>}
-      <div class="code numbered">
-        {file.lines.map((line, index) => {
-          const problems = at(index + 1);
-          return (
-            <div key={index} class={`${problems.length ? "wrong" : ""} ${wanted === index + 1 ? "marked" : ""}`}>
-              <span class="g">{index + 1}</span><span>{line || " "}</span>
-              {problems.map((problem) => <p key={problem.message} class="problem">{problem.message}</p>)}
-            </div>
-          );
-        })}
-        {beyond.map((problem) => <div key={problem.message} class="wrong marked"><span class="g">{problem.line}</span><p class="problem">{problem.message}</p></div>)}
-      </div>
-    </section>
-  );
-}
 
 function Changes({ name, file }: { name: string; file: TemplateFile }) {
   return (

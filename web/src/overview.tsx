@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Folder, type Group, type Overview, open, type ParentRow } from "./api";
 import { Bar, Copy, Line, now, State, useKeys } from "./parts";
 import { folderAddress, go, parentAddress, place, TIMELINE, withQuery } from "./router";
-import { age, command, number, plural } from "./words";
+import { age, clock, command, number, plural } from "./words";
 
 const PAGE = 50;
 const FILTERS = ["folder", "namespace", "group", "labels", "text", "suspended", "conflict"];
@@ -48,6 +48,7 @@ export function OverviewPage() {
     <>
       <Bar crumbs={<b>Overview</b>} connection={stream.connection.value} search={typed} onSearch={setTyped} />
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
+      {!stream.error.value && shown?.away && <p class="banner" role="alert">The API server has not answered since {clock(Date.parse(shown.away.since) / 1000)}, {age(shown.away.since, now.value)} ago; what this page shows is of then. {shown.away.problem}</p>}
       {shown === null ? <p class="empty">{stream.error.value ? "" : "Waiting for the operator …"}</p> : (
         <main class="overview">
           <h1 class="hidden">Overview</h1>
@@ -75,7 +76,7 @@ function Figures({ shown }: { shown: Overview }) {
   const { reconciles, errors, queue } = shown.figures;
   const last = (values: number[]) => number(Math.round(values.at(-1) ?? 0));
   const folders = Object.keys(shown.folders).length;
-  const roles = [shown.leader === undefined ? "" : shown.leader ? "this replica leads" : "this replica is a standby", shown.shard ? `shard ${shown.shard}` : "", `version ${shown.version}`];
+  const roles = [shown.leader === undefined ? "" : shown.leader ? `leader ${shown.holder ?? ""}, this replica` : `standby; leader ${shown.holder || "not known yet"}`, shown.shard ? `shard ${shown.shard}` : "", `version ${shown.version}`];
   return (
     <section class="figures" aria-label="Figures">
       <div>
@@ -130,7 +131,7 @@ function FolderLink({ name, label, folder, chosen }: { name: string; label: stri
         <span>{label}</span><span class="num dim">{number(folder.parents ?? 0)}</span>
         <svg class="split" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">{parts(counts)}</svg>
       </a>
-      {name && <p class="small"><a class="link" href={folderAddress(name)} aria-label={`Templates of ${name}`}>templates</a> <a class="link" href={`${folderAddress(name)}${TIMELINE}`} aria-label={`Last hour of ${name}`}>last hour</a></p>}
+      {name && <p class="small"><a class="link" href={folderAddress(name)} aria-label={`Templates of ${name}`}>templates</a> <a class="link" href={`${folderAddress(name)}${TIMELINE}`} aria-label={`Last hour of ${name}`}>last hour</a>{folder.digest && <span class="faint end" title={`The templates in use, ${folder.digest}, were loaded at ${folder.loaded}`}><code>{folder.digest.slice(0, 6)}</code><span class="hidden"> loaded</span> · {age(folder.loaded, now.value)}<span class="hidden"> ago</span></span>}</p>}
     </div>
   );
 }

@@ -125,7 +125,7 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
       <div>
         <h1>{kind} {name}</h1>
         <p class="why"><State state={ready?.reason ?? "Unknown"} group={group} />{condition(shown, "Suspended") && <span class="dim"> · suspended</span>}{" "}
-          {!isReady && <span>{about && <button type="button" class="plain link" onClick={() => onSelect(about.key)}>{about.node.kind} {about.node.name}</button>}<Message text={rest} keys={about?.awaited ?? []} onSelect={onSelect} />{about?.edge?.file && <span class="faint"> · <Source file={about.edge.file} line={about.edge.line} /></span>}</span>}{!isReady && ready?.lastTransitionTime && <span class="faint"> · for {age(ready.lastTransitionTime, now.value)}</span>}</p>
+          {!isReady && <span>{about && <button type="button" class="plain link" onClick={() => onSelect(about.key)}>{about.node.kind} {about.node.name}</button>}<Message text={rest} keys={about?.awaited ?? []} onSelect={onSelect} />{ready?.lastTransitionTime && <span class="faint"> (for {age(ready.lastTransitionTime, now.value)})</span>}{about?.edge?.file && <span class="faint"> · <Source file={about.edge.file} line={about.edge.line} /></span>}</span>}</p>
         {shown.notes.map((note) => <p class="small dim" key={note}>{note}</p>)}
       </div>
       <div class="facts">
@@ -193,7 +193,7 @@ const rowId = (key: string): string => `object-${key.replaceAll(/[^\w-]/g, "_")}
 
 function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSelect: (key: string) => void; onToggle: (key: string, open: boolean) => void }) {
   const { node } = row;
-  const flash = useFlash(`${node.state} ${node.message} ${node.restarts}`);
+  const flash = useFlash(`${node.state} ${node.message} ${node.restarts} ${row.fold}`);
   const style = { top: `${row.top}px`, height: `${row.height}px` };
   const click = () => (row.fold ? onToggle(row.key, !row.open) : onSelect(row.key));
   const restarted = node.restarts && node.restartedAt ? `last ${age(node.restartedAt, now.value)} ago` : "";
@@ -209,8 +209,8 @@ function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSel
       <span class="num dim">{age(node.creationTimestamp, now.value) || "–"}</span>
       {row.reason && (
         <span class="reason" style={{ paddingLeft: `${row.depth * 18}px` }} title={row.reason}>
-          <Message text={row.reason} keys={row.awaited} onSelect={onSelect} />
-          {restarted && ` · ${restarted}`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}{node.since && ` · for ${age(node.since, now.value)}`}
+          <span class="cut-off"><Message text={row.reason} keys={row.awaited} onSelect={onSelect} />{restarted && ` · ${restarted}`}</span>
+          {(node.since || row.edge?.file) && <span class="kept">{node.since && ` (for ${age(node.since, now.value)})`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}</span>}
         </span>
       )}
     </div>
@@ -295,7 +295,7 @@ function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
         <Copy quiet text={command("blame", `${kind.toLowerCase()}/${name}`, `${node.kind.toLowerCase()}/${node.name}`, namespace ? "-n" : "", namespace ?? "")}>copy as command</Copy>
         <button type="button" class="plain" aria-label="Close" onClick={onClose}>×</button>
       </div>
-      {node.message && groupOf(node.state) !== "ready" && <p class="message"><Message text={node.message} keys={row.awaited} onSelect={onSelect} /></p>}
+      {node.message && groupOf(node.state) !== "ready" && <p class="message"><Message text={node.message} keys={row.awaited} onSelect={onSelect} />{node.since && ` (for ${age(node.since, now.value)})`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}</p>}
       <Tabs tabs={tabs} chosen={tab} />
       {tab === "manifest" ? <Manifest path={path} child={key} version={version} node={node} />
         : tab === "change" ? <ChildChanges path={path} child={key} version={version} />

@@ -11,22 +11,23 @@ const PAUSE = 2000;
 export function useRead<T>(path: string, version: string): Reading<T> {
   const [found, setFound] = useState<Reading<T> & { path: string }>({ value: null, error: "", at: 0, path });
   const last = useRef({ path: "", at: 0 });
+  const order = useRef({ begun: 0, taken: 0 });
   useEffect(() => {
     if (!path) return;
-    let left = false;
     const begin = () => {
       last.current = { path, at: Date.now() };
-      read<T>(path).then(
-        (value) => !left && setFound({ value, error: "", at: Date.now(), path }),
-        (error: Error) => !left && setFound({ value: null, error: error.message, at: Date.now(), path }),
-      );
+      const number = ++order.current.begun;
+      // An answer that takes longer than the next version needs to come is still the newest one.
+      const take = (value: T | null, error: string) => {
+        if (number < order.current.taken) return;
+        order.current.taken = number;
+        setFound({ value, error, at: Date.now(), path });
+      };
+      read<T>(path).then((value) => take(value, ""), (error: Error) => take(null, error.message));
     };
     const pause = last.current.path === path ? Math.max(0, last.current.at + PAUSE - Date.now()) : 0;
     const wait = setTimeout(begin, pause);
-    return () => {
-      left = true;
-      clearTimeout(wait);
-    };
+    return () => clearTimeout(wait);
   }, [path, version]);
   return found.path === path ? found : { value: null, error: "", at: 0 };
 }

@@ -35,11 +35,14 @@ export const TIMELINE = "/timeline";
 
 export const folderAddress = (name: string): string => `/ui/folders/${encodeURIComponent(name)}`;
 
-/** The line of a template in the page of its folder; "" for a file that several folders share. */
+/** The line of a template in the page of its folder, from the page of a parent with what it renders for that one; "" for a file that several folders share. */
 export function templateAddress(file: string, line: number | undefined): string {
   const folder = file.includes("/") ? file.split("/")[0]! : "";
   if (!folder || folder.startsWith("_")) return "";
-  return `${folderAddress(folder)}?${new URLSearchParams({ file, line: String(line ?? 1) })}`;
+  const [room, own, ...parent] = place.value.path.split("/").map(decodeURIComponent);
+  const query = new URLSearchParams({ file, line: String(line ?? 1) });
+  if (room === "parents" && own === folder) query.set("parent", parent.join("/"));
+  return `${folderAddress(folder)}?${query}`;
 }
 
 export const parentAddress = (key: string): string => `parents/${key.split("/").map(encodeURIComponent).join("/")}`;

@@ -3,8 +3,9 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { type Entry, type FolderTimeline, type Group, type ObjectEvent, open } from "./api";
 import { apart, endAround, HOUR, type Lane, type Mark, marks, segments, SPANS, spanSince, ticks, zoomed } from "./band";
 import { Bar, now, State, useKeys } from "./parts";
+import { useBeat, useRead } from "./read";
 import { go, parentAddress } from "./router";
-import { age, plural } from "./words";
+import { age, clock, plural } from "./words";
 
 const LANES: Record<Lane, string> = { ready: "Ready", reconciles: "Reconciles", others: "Others", events: "Events" };
 const LANE = 24, TOP = 22, MARK = 14, EDGE = 8;
@@ -159,8 +160,6 @@ const VERBS: Record<string, string> = { created: "created", configured: "changed
 
 const took = (seconds: number): string => (seconds < 1 ? `${Math.max(1, Math.round(seconds * 1000))} ms` : `${seconds.toFixed(1)} s`);
 
-const clock = (at: number): string => new Date(at * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
-
 /** A mark in one line. */
 function Said({ mark, onSelect }: { mark: Mark; onSelect: BandProps["onSelect"] }) {
   const { entry, event } = mark;
@@ -185,29 +184,38 @@ function What({ entry, onSelect, short = false }: { entry: Entry; onSelect: Band
   );
 }
 
+/** A Kubernetes Event. */
+function Told({ event }: { event: ObjectEvent }) {
+  return <>{event.type === "Warning" ? <State group="failed" word={event.reason} /> : <b>{event.reason}</b>}{event.count && <span class="faint"> × {event.count}</span>} <span class="dim">{event.note}</span> <span class="faint">{event.reporter}</span></>;
+}
+
 function Object_({ entry, onSelect }: { entry: { object: string; child: string }; onSelect: BandProps["onSelect"] }) {
   return onSelect && entry.child ? <button type="button" class="plain link" onClick={() => onSelect(entry.child)}>{entry.object}</button> : <>{entry.object}</>;
 }
 
 /** The same in words, the newest first. With `child`, what concerns that object alone. */
-export function History({ entries, child = "", onSelect, parents = false }: { entries: Record<string, Entry>; child?: string; onSelect?: BandProps["onSelect"]; parents?: boolean }) {
+export function History({ entries, child = "", onSelect, parents = false, events }: { entries: Record<string, Entry>; child?: string; /** Kubernetes Events to stand among the entries. */ events?: ObjectEvent[]; onSelect?: BandProps["onSelect"]; parents?: boolean }) {
   const [all, setAll] = useState(false);
   const opened = useRef(Date.now() / 1000);
   /** Whether it has just been added. */
   const fresh = (entry: Entry): boolean => (entry.until ?? entry.at) > opened.current && now.value / 1000 - (entry.until ?? entry.at) < 2;
-  const found = Object.entries(entries).filter(([, each]) => !child || each.child === child || each.did?.some((done) => done.child === child))
-    .sort(([id, one], [next, other]) => (other.until ?? other.at) - (one.until ?? one.at) || Number(next) - Number(id));
+  const found: [string, Entry, ObjectEvent?][] = Object.entries(entries).filter(([, each]) => !child || each.child === child || each.did?.some((done) => done.child === child));
+  for (const event of events ?? []) {
+    const at = Date.parse(event.time) / 1000;
+    if (now.value / 1000 - at < HOUR) found.push([`${event.time}${event.parent}${event.note}`, { kind: "change", at, parent: event.parent ?? "" }, event]);
+  }
+  found.sort(([id, one], [next, other]) => (other.until ?? other.at) - (one.until ?? one.at) || Number(next) - Number(id) || 0);
   if (found.length === 0) return <p class="empty">{child ? "No reconcile changed it in the last hour, and no other manager did." : "Nothing happened in the last hour, as far as this process has seen."}</p>;
   const shown = all ? found : found.slice(0, SHOWN);
   return (
     <>
     <ol class={parents ? "history many" : "history"}>
-      {shown.map(([id, entry]) => (
+      {shown.map(([id, entry, event]) => (
         <li key={id} class={fresh(entry) ? "flash" : undefined}>
           <span class="num faint" title={`${age(new Date(entry.at * 1000).toISOString(), now.value)} ago`}>{clock(entry.until ?? entry.at)}</span>
           {parents && entry.parent && <a class="link" href={`/ui/${parentAddress(entry.parent)}`}>{entry.parent.split("/").slice(1).join("/")}</a>}
           <div>
-            <What entry={entry} onSelect={onSelect} />
+            {event ? <Told event={event} /> : <What entry={entry} onSelect={onSelect} />}
             {entry.did?.filter((each) => !child || each.child === child).map((each) => (
               <p key={`${each.child}${each.result}`} class="dim"><span class={each.result === "failed" ? "s failed" : ""}>{VERBS[each.result]}</span> <Object_ entry={each} onSelect={onSelect} />{each.reason && <span class="faint">: {each.reason}</span>}</p>
             ))}
@@ -229,6 +237,8 @@ export function FolderTimelinePage({ folder }: { folder: string }) {
   const stream = useMemo(() => open<FolderTimeline>(`/api/v1/folders/${encodeURIComponent(folder)}/timeline?stream=1`), [folder]);
   useEffect(() => stream.close, [stream]);
   const shown = stream.value.value;
+  const read = useRead<{ events: ObjectEvent[]; notes: string[] }>(`/api/v1/folders/${encodeURIComponent(folder)}/events`, `${useBeat(EVENTS_BEAT)}`);
+  const events = read.value?.events ?? NO_EVENTS;
   useKeys({ Escape: () => go("") });
   useEffect(() => {
     document.title = `${folder} · last hour · ssa-operator`;
@@ -240,8 +250,11 @@ export function FolderTimelinePage({ folder }: { folder: string }) {
       {shown === null ? <p class="empty">{stream.error.value ? "" : "Waiting for the operator …"}</p> : (
         <main class="hour">
           <section class="head"><div><h1>{folder}</h1><p class="why dim">What happened to its parents in the last hour.</p></div></section>
-          <div class="scroll"><History entries={shown.entries} parents /></div>
-          <Band entries={shown.entries} events={NO_EVENTS} />
+          <div class="scroll">
+            {[...(read.value?.notes ?? []), read.error].filter(Boolean).map((note) => <p class="message" key={note}>{note}</p>)}
+            <History entries={shown.entries} events={events} parents />
+          </div>
+          <Band entries={shown.entries} events={events} />
         </main>
       )}
     </>
@@ -249,3 +262,6 @@ export function FolderTimelinePage({ folder }: { folder: string }) {
 }
 
 const NO_EVENTS: ObjectEvent[] = [];
+
+/** Seconds after which Events are read again: an Event changes no object. */
+const EVENTS_BEAT = 20;

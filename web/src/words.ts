@@ -11,6 +11,9 @@ export function age(time: string | undefined, now: number): string {
   return `${Math.floor(seconds / 86400)}d`;
 }
 
+/** The time of day, of seconds since 1970. */
+export const clock = (at: number): string => new Date(at * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+
 /** `1 034`: thousands are set apart by a thin space. */
 export const number = (value: number): string => String(value).replace(/\B(?=(\d{3})+$)/g, "\u2009");
 

@@ -76,6 +76,11 @@ class Leadership:
         """The name of this replica in the Lease."""
         return self._election.identity
 
+    @property
+    def leader(self) -> str:
+        """The name of the replica that leads as far as this one knows, '' if it knows none."""
+        return self.identity if self.leads else self._holder or ""
+
     async def run(self) -> None:
         """Acquire the Lease, and renew it until it is lost, which raises LeadershipLost; or until cancelled."""
         log.info("leader election: this replica is %s, and waits for %s", self.identity, self.access)

@@ -44,5 +44,6 @@ async def test_a_leader_releases_its_lease_unless_a_write_was_cancelled(
         operator = Operator(client, RESTMapper(client), options(), leadership=leadership, prepare=prepare)
         await operator.run(stop)
         assert not leadership.leads
+        assert leadership.leader == ""
     lease = await desk.read(LEASES, "ssa-operator")
     assert lease["spec"]["holderIdentity"] == (leadership.identity if cancelled else "")

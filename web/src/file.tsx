@@ -1,0 +1,149 @@
+// The text of a template file: its problems, how many parents render each line, and what it renders for one of them.
+import { useEffect, useRef } from "preact/hooks";
+import type { FolderPage, LineCounts, Overview, RenderedFile, TemplateFile } from "./api";
+import { State } from "./parts";
+import { useBeat, useRead } from "./read";
+import { go, place, withQuery } from "./router";
+import { number, plural } from "./words";
+
+/** Seconds after which counts are taken again, and parents are rendered again: no stream carries what they change. */
+const COUNTS_BEAT = 20, RENDER_BEAT = 15;
+
+/** Parents that can be chosen without knowing their name. */
+const CHOICES = 100;
+
+interface FileProps { name: string; file: TemplateFile; shown: FolderPage }
+
+/** A file, and beside it what it renders for the parent of the address. */
+export function FileView({ name, file, shown }: FileProps) {
+  const { folder, digest = "" } = shown;
+  const path = `/api/v1/folders/${encodeURIComponent(folder)}`;
+  const counts = useRead<LineCounts>(shown.kind ? `${path}/line-counts` : "", `${digest} ${useBeat(COUNTS_BEAT)}`);
+  const parents = useRead<Overview>(shown.kind ? `/api/v1/overview?folder=${encodeURIComponent(folder)}&limit=${CHOICES}` : "", `${useBeat(COUNTS_BEAT)}`);
+  const chosen = place.value.query.get("parent") ?? "";
+  const address = chosen ? `/api/v1/parents/${[folder, ...chosen.split("/")].map(encodeURIComponent).join("/")}/rendered?file=${encodeURIComponent(name)}` : "";
+  const beat = useBeat(RENDER_BEAT);
+  const rendered = useRead<RenderedFile>(address, `${digest} ${shown.loads} ${file.problems?.map((each) => each.message).join()} ${beat}`);
+  // A file that doesn't load has other lines than the one that is in use.
+  const inUse = shown.loads || !file.difference;
+  const names = [...new Set([...(parents.value?.order ?? []).map((key) => key.split("/").slice(1).join("/")), ...(chosen ? [chosen] : [])])].sort();
+  return (
+    <>
+      <section class="text" aria-label={name} tabIndex={0}>
+        <div class="above small">
+          <Counted counts={inUse ? counts.value : null} name={name} />
+          {names.length > 0 && (
+            <label class="end">Render for{" "}
+              <select value={chosen} onChange={(event) => go(withQuery({ parent: event.currentTarget.value }), { replace: true })}>
+                <option value="">no parent</option>
+                {names.map((each) => <option key={each}>{each}</option>)}
+              </select>
+            </label>
+          )}
+        </div>
+        <Lines name={name} file={file} inUse={inUse && shown.kind !== undefined} counts={inUse ? counts.value : null} rendered={inUse ? rendered.value : null} parent={chosen} />
+      </section>
+      {chosen && <Rendered parent={chosen} inUse={inUse} rendered={rendered} />}
+    </>
+  );
+}
+
+/** What the numbers beside the lines are. */
+function Counted({ counts, name }: { counts: LineCounts | null; name: string }) {
+  const lines = Object.values(counts?.files[name] ?? {});
+  if (counts === null || counts.counted === 0 || lines.length === 0) return null;
+  const unused = lines.filter((count) => count === 0).length;
+  const of = counts.counted < counts.parents ? `the first ${number(counts.counted)} of ${number(counts.parents)}` : number(counts.parents);
+  return (
+    <span class="dim">
+      The number beside a line: the parents that render it, of {of}.{" "}
+      {unused > 0 && <span class="unused">{plural(unused, "line")} {unused === 1 ? "is" : "are"} rendered for none.</span>}
+    </span>
+  );
+}
+
+interface LinesProps { name: string; file: TemplateFile; inUse: boolean; counts: LineCounts | null; rendered: RenderedFile | null; parent: string }
+
+/** Each problem stands below its line; the line of the address is marked. */
+function Lines({ name, file, inUse, counts, rendered, parent }: LinesProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const wanted = Number(place.value.query.get("line") ?? file.problems?.[0]?.line ?? 0);
+  useEffect(() => {
+    box.current?.querySelector(".marked")?.scrollIntoView({ block: "center" });
+  }, [wanted, name]);
+  const of = counts?.files[name];
+  // The column is there before the counts are, so that nothing moves when they come.
+  const counted = inUse && name.endsWith(".j2");
+  const problems = [
+    ...(file.problems ?? []).map((each) => ({ ...each, waits: false })),
+    ...(rendered?.problems ?? []).map((each) => ({ ...each, message: `for ${parent}: ${each.message}`, waits: false })),
+    ...[...(rendered?.waits ?? []), ...(rendered?.documents ?? []).flatMap(({ message, line }) => (message ? [{ message, line }] : []))].map((each) => ({ ...each, message: `for ${parent}: ${each.message}`, waits: true })),
+  ];
+  const wrong = new Set(problems.filter((each) => !each.waits).map((each) => each.line));
+  const beyond = problems.filter((each) => each.line > file.lines.length);
+  return (
+    <>
+      {file.hidden && <p class="message">Its values are not shown, because they may be those of a Secret.</p>}
+      {file.removed && <p class="message">The file is gone. The last good templates still have it.</p>}
+      <div class={counted ? "code numbered counted" : "code numbered"} ref={box}>
+        {file.lines.map((line, index) => {
+          const count = of?.[index + 1];
+          return (
+            <div key={index} class={`${wrong.has(index + 1) ? "wrong" : ""} ${count === 0 ? "unused" : ""} ${wanted === index + 1 ? "marked" : ""}`}>
+              <span class="g">{index + 1}</span>
+              {counted && <span class="count" title={count === undefined ? undefined : count === 0 ? "No parent renders this line" : `Rendered for ${plural(count, "parent")}`}>{count === undefined ? "" : number(count)}</span>}
+              <span>{line || " "}</span>
+              {problems.filter((each) => each.line === index + 1).map((each) => <p key={each.message} class={each.waits ? "problem waits" : "problem"}>{each.message}</p>)}
+            </div>
+          );
+        })}
+        {beyond.map((problem) => <div key={problem.message} class="wrong marked"><span class="g">{problem.line}</span>{counted && <span class="count" />}<p class="problem">{problem.message}</p></div>)}
+      </div>
+    </>
+  );
+}
+
+/** What the file renders for a parent; a line leads to the one of the file that writes it. */
+function Rendered({ parent, inUse, rendered }: { parent: string; inUse: boolean; rendered: { value: RenderedFile | null; error: string } }) {
+  const wanted = Number(place.value.query.get("line") ?? 0);
+  const { value, error } = rendered;
+  const box = useRef<HTMLElement>(null);
+  useEffect(() => {
+    box.current?.querySelector(".matched")?.scrollIntoView({ block: "center" });
+  }, [wanted, value === null]);
+  const nothing = value !== null && value.documents.length === 0;
+  return (
+    <section class="text rendered" aria-label={`Rendered for ${parent}`} tabIndex={0} ref={box}>
+      <div class="above small">
+        <b>Rendered for {parent}</b>
+        {!inUse && <State group="working" word="by the last good templates" />}
+        <button type="button" class="plain end" aria-label="Close the render" onClick={() => go(withQuery({ parent: "" }), { replace: true })}>×</button>
+      </div>
+      {error && <p class="message" role="alert">{error}</p>}
+      {value === null ? !error && <p class="empty">Rendering it …</p> : (
+        <>
+          {value.elsewhere > 0 && <p class="message problem">{plural(value.elsewhere, "problem")} in other files {value.elsewhere === 1 ? "keeps" : "keep"} this parent from being ready.</p>}
+          {[...value.problems.map((each) => [each, "problem"] as const), ...value.waits.map((each) => [each, "waits"] as const)].map(([each, kind]) => (
+            <p key={each.message} class={`message ${kind}`}>line {each.line}: {each.message}</p>
+          ))}
+          {value.notes.map((note) => <p class="message" key={note}>{note}</p>)}
+          {nothing && value.problems.length + value.waits.length === 0 && <p class="empty">The file renders nothing for this parent.</p>}
+          {value.documents.map((document) => (
+            <div key={`${document.kind} ${document.name}`}>
+              <h2>{document.kind} {document.name}</h2>
+              {document.message && <p class="message waits">{document.message}</p>}
+              {document.lines.length > 0 && <div class="code numbered">
+                {document.lines.map((line, at) => (
+                  <div key={at} class={line.line && line.line === wanted ? "matched" : ""}>
+                    {line.line ? <a class="g" href={`/ui/${withQuery({ line: String(line.line) })}`}>{line.line}</a> : <span class="g" />}
+                    <span>{line.text}</span>
+                  </div>
+                ))}
+              </div>}
+            </div>
+          ))}
+        </>
+      )}
+    </section>
+  );
+}
