@@ -38,9 +38,10 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.parent_state import Parents, ParentState
-from ssa_operator.web.event_stream import EventStreams, paced
+from ssa_operator.web.event_stream import PAUSE, EventStreams, paced
 from ssa_operator.web.figures import INTERVAL, FigureSamples
 from ssa_operator.web.overview import make_overview
+from ssa_operator.web.parent_page import portions
 from ssa_operator.web.parent_rows import Filter, ParentRows
 from ssa_operator.web.routes import STATIC, read_assets
 
@@ -177,7 +178,9 @@ def parent_routes(children: int) -> list[web.RouteDef]:
             return web.json_response(answers.get(request.path.rpartition("/")[2], {}))
 
         async def values() -> AsyncIterator[dict[str, Any]]:
-            yield value
+            for portion in portions(value):
+                yield portion
+                await asyncio.sleep(PAUSE)
             await asyncio.Event().wait()
 
         return await EventStreams().send(request, cast("Any", values()), _no_review, "reader")

@@ -1,16 +1,16 @@
 // One parent: what it is made of, what waits for what, and who wrote each line of a child.
-import type { JSX } from "preact";
+import type { JSX, VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Condition, type Details, type Edge, type Group, type ManifestLine, open, type Parent, read, type TreeNode } from "./api";
 import { ChildChanges, ParentChanges } from "./changes";
 import { Conditions, Events, Readiness } from "./details";
 import { useFlash } from "./overview";
-import { Bar, Copy, groupOf, now, Source, State, useKeys } from "./parts";
+import { Age, Bar, Copy, groupOf, now, Source, State, useKeys } from "./parts";
 import { useBeat, useRead } from "./read";
 import { folderAddress, go, place, templateAddress, TIMELINE, withQuery } from "./router";
 import { Band, History } from "./timeline";
 import { arcs, named, ROW, type TreeRow, treeRows, windowOf } from "./tree";
-import { age, command } from "./words";
+import { age, command, number } from "./words";
 
 export function ParentPage({ address }: { address: string }) {
   const parts = address.split("/");
@@ -21,12 +21,12 @@ export function ParentPage({ address }: { address: string }) {
   const shown = stream.value.value;
 
   // The edges follow from the templates and the children: they are read again when a state changes.
-  const states = shown ? shown.order.map((key) => shown.nodes[key]?.depth === 1 ? shown.nodes[key]?.state : "").join() : "";
+  const states = useMemo(() => (shown ? shown.order.map((key) => shown.nodes[key]?.depth === 1 ? shown.nodes[key]?.state : "").join() : ""), [shown]);
   const [edges, setEdges] = useState<Edge[]>([]);
   useEffect(() => {
     if (!shown) return;
     let left = false;
-    read<{ edges: Edge[] }>(`${path}/edges`).then((found) => !left && setEdges(found.edges), () => undefined);
+    read<{ edges: Edge[] }>(`${path}/edges`).then((found) => !left && setEdges((before) => (before.length || found.edges.length ? found.edges : before)), () => undefined);
     return () => {
       left = true;
     };
@@ -78,6 +78,7 @@ export function ParentPage({ address }: { address: string }) {
           <Tree shown={shown} rows={rows} edges={edges} selected={selected} onSelect={select} onToggle={toggle} />
           {row !== undefined && !row.fold && !row.external
             ? <Child key={row.key} path={path} parent={shown} row={row} edges={edges} onClose={() => select("")} onSelect={select} />
+            : selected && shown.left ? <section class="side"><p class="empty">Reading the objects …</p></section>
             : <Side path={path} shown={shown} tab={tab} details={details} onSelect={select} />}
           <Band entries={shown.timeline} events={details.value?.events ?? NO_EVENTS} present={present(shown)} onSelect={select}
             link={{ href: `${folderAddress(folder)}${TIMELINE}`, word: `all of ${folder.split(".")[0]}` }} />
@@ -110,8 +111,10 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
   const ready = condition(shown, "Ready");
   const isReady = ready?.status === "True";
   const group = groupOfParent(shown);
-  const children = shown.order.filter((key) => shown.nodes[key]?.depth === 1);
-  const current = children.filter((key) => groupOf(shown.nodes[key]?.state) === "ready").length;
+  const [current, children] = useMemo(() => {
+    const found = shown.order.flatMap((key) => (shown.nodes[key]?.depth === 1 ? [shown.nodes[key].state] : []));
+    return [found.filter((state) => groupOf(state) === "ready").length, found.length];
+  }, [shown]);
   const first = (ready?.message ?? "").split("; ")[0] ?? "";
   const parent = `${kind.toLowerCase()}/${name}`;
   // The message begins with the child that it is about.
@@ -125,11 +128,11 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
       <div>
         <h1>{kind} {name}</h1>
         <p class="why"><State state={ready?.reason ?? "Unknown"} group={group} />{condition(shown, "Suspended") && <span class="dim"> · suspended</span>}{" "}
-          {!isReady && <span>{about && <button type="button" class="plain link" onClick={() => onSelect(about.key)}>{about.node.kind} {about.node.name}</button>}<Message text={rest} keys={about?.awaited ?? []} onSelect={onSelect} />{about?.edge?.file && <span class="faint"> · <Source file={about.edge.file} line={about.edge.line} /></span>}</span>}{!isReady && ready?.lastTransitionTime && <span class="faint"> · for {age(ready.lastTransitionTime, now.value)}</span>}</p>
+          {!isReady && <span>{about && <button type="button" class="plain link" onClick={() => onSelect(about.key)}>{about.node.kind} {about.node.name}</button>}<Message text={rest} keys={about?.awaited ?? []} onSelect={onSelect} />{about?.edge?.file && <span class="faint"> · <Source file={about.edge.file} line={about.edge.line} /></span>}</span>}{!isReady && ready?.lastTransitionTime && <span class="faint"> · for <Age time={ready.lastTransitionTime} /></span>}</p>
         {shown.notes.map((note) => <p class="small dim" key={note}>{note}</p>)}
       </div>
       <div class="facts">
-        {namespace && <span>{namespace}</span>}<span>created {age(creationTimestamp, now.value)} ago</span><span>{current} of {children.length} children ready</span>
+        {namespace && <span>{namespace}</span>}<span>created <Age time={creationTimestamp} /> ago</span><span>{shown.left ? `reading ${number(shown.left)} more …` : `${current} of ${children} children ready`}</span>
         <a class="link narrow" href={`/ui/${withQuery({ child: "", tab: "conditions" })}`}>Conditions, events, dry run</a>
         <Copy text={command("tree", parent, namespace ? "-n" : "", namespace ?? "")}>Copy as command</Copy>
       </div>
@@ -148,8 +151,10 @@ interface TreeProps {
 
 function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
   const box = useRef<HTMLDivElement>(null);
-  const [view, setView] = useState<[number, number]>([0, 2000]);
+  const [view, setView] = useState<[number, number]>([0, innerHeight]);
   const measure = () => box.current && setView([box.current.scrollTop, box.current.clientHeight]);
+  const made = useRef(new Map<TreeRow, { on: boolean; made: VNode }>());
+  const slots = useRef(0);
   useLayoutEffect(() => {
     measure();
     const observer = new ResizeObserver(measure);
@@ -167,12 +172,20 @@ function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
   const last = rows.at(-1);
   const total = last ? last.top + last.height : 0;
   const drawn = useMemo(() => arcs(rows, edges, selected), [rows, edges, selected]);
+  // A line that stays in view while others come and go is not rendered again, and the elements of one that went are used
+  // for another: to make them takes longer than all else.
+  slots.current = Math.max(slots.current, to - from);
+  const kept = rows.slice(from, to).map((row, at) => {
+    const on = row.key === selected, known = made.current.get(row);
+    return known?.on === on ? known : { on, made: <Row key={(from + at) % slots.current} row={row} on={on} onSelect={onSelect} onToggle={onToggle} /> };
+  });
+  made.current = new Map(kept.map((each, at) => [rows[from + at]!, each]));
   return (
     <section class="tree" aria-label="Objects">
       <div class="row head" aria-hidden="true"><span>Object</span><span>Needs</span><span>State</span><span class="num">Ready</span><span class="num">Age</span></div>
       <div class="rows" ref={box} onScroll={measure} tabIndex={0} role="tree" aria-label={`Objects of ${shown.parent.kind} ${shown.parent.name}`} aria-activedescendant={selected ? rowId(selected) : undefined}>
         <div class="all" style={{ height: `${total}px` }}>
-          {rows.slice(from, to).map((row) => <Row key={row.key} row={row} on={row.key === selected} onSelect={onSelect} onToggle={onToggle} />)}
+          {kept.map((each) => each.made)}
           {drawn.length > 0 && (
             <svg class="arcs" width="56" height={total} aria-hidden="true">
               <defs><marker id="tip" markerWidth="7" markerHeight="7" refX="5" refY="3" orient="auto"><path d="M0 0l6 3-6 3z" fill="context-stroke" /></marker></defs>
@@ -193,10 +206,9 @@ const rowId = (key: string): string => `object-${key.replaceAll(/[^\w-]/g, "_")}
 
 function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSelect: (key: string) => void; onToggle: (key: string, open: boolean) => void }) {
   const { node } = row;
-  const flash = useFlash(`${node.state} ${node.message} ${node.restarts}`);
+  const flash = useFlash(`${node.state} ${node.message} ${node.restarts}`, row.key);
   const style = { top: `${row.top}px`, height: `${row.height}px` };
   const click = () => (row.fold ? onToggle(row.key, !row.open) : onSelect(row.key));
-  const restarted = node.restarts && node.restartedAt ? `last ${age(node.restartedAt, now.value)} ago` : "";
   return (
     <div id={rowId(row.key)} class={`row ${on ? "on" : ""} ${flash ? "flash" : ""}`} style={style} role="treeitem" aria-level={row.depth} aria-selected={on} aria-expanded={row.fold ? row.open : undefined} onClick={click}>
       <span class="name">
@@ -206,11 +218,11 @@ function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSel
       <span />
       {row.external ? <span class="faint">–</span> : <State state={node.kind === "Pod" && node.state === "Current" ? "Ready" : node.state ?? ""} />}
       <span class="num dim">{row.pods}</span>
-      <span class="num dim">{age(node.creationTimestamp, now.value) || "–"}</span>
+      <span class="num dim"><Age time={node.creationTimestamp} otherwise="–" /></span>
       {row.reason && (
         <span class="reason" style={{ paddingLeft: `${row.depth * 18}px` }} title={row.reason}>
           <Message text={row.reason} keys={row.awaited} onSelect={onSelect} />
-          {restarted && ` · ${restarted}`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}{node.since && ` · for ${age(node.since, now.value)}`}
+          {node.restarts && node.restartedAt && <> · last <Age time={node.restartedAt} /> ago</>}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}{node.since && <> · for <Age time={node.since} /></>}
         </span>
       )}
     </div>
