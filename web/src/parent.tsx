@@ -22,11 +22,11 @@ export function ParentPage({ address }: { address: string }) {
 
   // The edges follow from the templates and the children: they are read again when a state changes.
   const states = useMemo(() => (shown ? shown.order.map((key) => shown.nodes[key]?.depth === 1 ? shown.nodes[key]?.state : "").join() : ""), [shown]);
-  const [edges, setEdges] = useState<Edge[]>([]);
+  const [edges, setEdges] = useState<Edge[]>(UNKNOWN);
   useEffect(() => {
     if (!shown) return;
     let left = false;
-    read<{ edges: Edge[] }>(`${path}/edges`).then((found) => !left && setEdges((before) => (before.length || found.edges.length ? found.edges : before)), () => undefined);
+    read<{ edges: Edge[] }>(`${path}/edges`).then((found) => !left && setEdges(found.edges), () => undefined);
     return () => {
       left = true;
     };
@@ -91,6 +91,9 @@ export function ParentPage({ address }: { address: string }) {
 const condition = (shown: Parent, type: string): Condition | undefined => shown.parent.conditions.find((each) => each.type === type);
 
 const NO_EVENTS: Details["events"] = [];
+
+/** The edges before they are read. */
+const UNKNOWN: Edge[] = [];
 
 /** Seconds after which Events are read again: an Event changes no object. */
 const EVENTS_BEAT = 20;
@@ -221,8 +224,10 @@ function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSel
       <span class="num dim"><Age time={node.creationTimestamp} otherwise="–" /></span>
       {row.reason && (
         <span class="reason" style={{ paddingLeft: `${row.depth * 18}px` }} title={row.reason}>
-          <Message text={row.reason} keys={row.awaited} onSelect={onSelect} />
-          {node.restarts && node.restartedAt && <> · last <Age time={node.restartedAt} /> ago</>}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}{node.since && <> · for <Age time={node.since} /></>}
+          <span><Message text={row.reason} keys={row.awaited} onSelect={onSelect} /></span>
+          {node.restarts && node.restartedAt && <span>· last <Age time={node.restartedAt} /> ago</span>}
+          {row.edge?.file && <span>· <Source file={row.edge.file} line={row.edge.line} /></span>}
+          {node.since && <span>· for <Age time={node.since} /></span>}
         </span>
       )}
     </div>
@@ -272,7 +277,7 @@ function EventsOf({ details }: { details: { value: Details | null; error: string
 
 function Tabs({ tabs, chosen }: { tabs: readonly (readonly [string, string, number])[]; chosen: string }) {
   return (
-    <div class="tabs" role="tablist">
+    <div class="tabs" role="tablist" onKeyDown={onTabKey}>
       {tabs.map(([id, label, count], at) => (
         <button type="button" key={id} role="tab" aria-selected={chosen === id} class={chosen === id ? "on" : ""} onClick={() => go(withQuery({ tab: at === 0 && id === "manifest" ? "" : id }), { replace: true })}>
           {label}{count > 0 && <> <span class="faint">{count}</span></>}
@@ -280,6 +285,18 @@ function Tabs({ tabs, chosen }: { tabs: readonly (readonly [string, string, numb
       ))}
     </div>
   );
+}
+
+/** The arrows go from tab to tab while one of them has the focus. */
+function onTabKey(event: KeyboardEvent & { currentTarget: HTMLElement }): void {
+  const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (by === undefined) return;
+  event.preventDefault();
+  event.stopPropagation();
+  const all = [...event.currentTarget.querySelectorAll<HTMLElement>("[role=tab]")];
+  const next = all[(all.indexOf(document.activeElement as HTMLElement) + by + all.length) % all.length];
+  next?.focus();
+  next?.click();
 }
 
 interface ChildProps { path: string; parent: Parent; row: TreeRow; edges: Edge[]; onClose: () => void; onSelect: (key: string) => void }
@@ -312,7 +329,7 @@ function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
       {tab === "manifest" ? <Manifest path={path} child={key} version={version} node={node} />
         : tab === "change" ? <ChildChanges path={path} child={key} version={version} />
         : tab === "history" ? <History entries={parent.timeline} child={key} onSelect={onSelect} />
-        : tab === "needs" || tab === "needed" ? <Edges edges={tab === "needs" ? needs : needed} end={tab === "needs" ? "target" : "source"} parent={parent} onSelect={onSelect} />
+        : tab === "needs" || tab === "needed" ? <Edges edges={tab === "needs" ? needs : needed} known={edges !== UNKNOWN} end={tab === "needs" ? "target" : "source"} parent={parent} onSelect={onSelect} />
         : !exists ? <p class="empty">It does not exist yet.</p>
         : tab === "events" ? <EventsOf details={details} />
         : details.value === null ? <p class="empty">{details.error || "Reading it …"}</p>
@@ -321,7 +338,8 @@ function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
   );
 }
 
-function Edges({ edges, end, parent, onSelect }: { edges: Edge[]; end: "source" | "target"; parent: Parent; onSelect: (key: string) => void }) {
+function Edges({ edges, known, end, parent, onSelect }: { edges: Edge[]; known: boolean; end: "source" | "target"; parent: Parent; onSelect: (key: string) => void }) {
+  if (!known) return <p class="empty">Reading them …</p>;
   if (edges.length === 0) return <p class="empty">{end === "target" ? "It reads no other object, and comes after none." : "No other child reads it, or comes after it."}</p>;
   return (
     <ul class="edges">
@@ -405,7 +423,7 @@ function writer(line: ManifestLine, short: boolean): string {
     case "template": return short ? `${line.file?.split("/").at(-1)}:${line.line}` : `${line.file}:${line.line}`;
     case "manager": {
       const name = line.manager + (line.subresource ? ` (${line.subresource})` : "");
-      return short ? `${name} · ${age(line.time, now.value)}` : `${name} at ${line.time}`;
+      return short ? `${line.manager} · ${age(line.time, now.value)}` : `${name} at ${line.time}`;
     }
     case "operator": return "ssa-operator";
     case "earlier template": return "earlier template";
