@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import shutil
+import socket
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,9 +20,21 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.auth import credentials
 from ssa_operator.operator.http import Server
 from ssa_operator.web.routes import WebView
+from tests.cli.terminal import terminal
 from tests.docs.browser import BROWSER, CONTRAST
 from tests.faults.proxy import Fault, FaultProxy, Refuse
-from tests.operator.harness import DEPLOYMENT, ECHOES, Desk, MakeOptions, Operate, echo, map_template, only, operating
+from tests.operator.harness import (
+    DEPLOYMENT,
+    ECHOES,
+    ROOT,
+    Desk,
+    MakeOptions,
+    Operate,
+    echo,
+    map_template,
+    only,
+    operating,
+)
 
 pytestmark = [
     pytest.mark.cluster,
@@ -164,6 +179,13 @@ async def test_all_of_it_works_by_keyboard(desk: Desk, operate: Operate, templat
         await expect(page.get_by_role("heading", level=1)).to_have_text("Echo two")
         await page.keyboard.press("j")
         await expect(page.get_by_role("treeitem", selected=True)).to_contain_text("two-plain")
+        await page.get_by_role("tab", name="Manifest").focus()
+        await page.keyboard.press("ArrowRight")
+        await expect(page.get_by_role("tab", selected=True)).to_have_text("Would change")
+        await page.keyboard.press("ArrowLeft")
+        await page.keyboard.press("ArrowLeft")
+        await expect(page.get_by_role("tab", selected=True)).to_have_text("History")
+        assert await page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
         await page.keyboard.press("?")
         await expect(page.get_by_role("dialog")).to_be_visible()
         await page.keyboard.press("Escape")
@@ -251,6 +273,66 @@ async def test_a_page_shows_what_happened_in_words_and_as_a_band(desk: Desk, ope
         await page.get_by_role("link", name=f"Last hour of {ECHOES}").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text(ECHOES)
         await expect(page.locator(".history")).to_contain_text("kubectl-patch changed ConfigMap web-map3")
+
+
+@pytest.mark.slow
+async def test_a_field_conflict_names_the_other_manager_until_it_ends(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, plain=map_template("plain", x="spec.replicas"))
+    async with browsing(operate) as page:
+        await desk.apply_until_ready(echo("web"))
+        await page.goto(f"/ui/parents/{ECHOES}/{desk.namespace}/web?tab=history")
+        child, why = page.get_by_role("treeitem", name="web-plain"), page.locator(".why")
+        for number in range(6):
+            await desk.patch("configmap", "web-plain", data={"x": f"by hand {number}"})
+            await desk.until("configmaps", "web-plain", lambda body: body["data"]["x"] == "1")
+        await expect(why).to_contain_text("Conflict")
+        await expect(why).to_contain_text("kubectl-patch")
+        await expect(why).to_contain_text("repeatedly changes data.x")
+        await expect(page.locator(".history")).to_contain_text("kubectl-patch changed ConfigMap web-plain · data.x")
+        await child.click()
+        await page.get_by_role("tab", name="History").click()
+        await expect(page.locator(".history")).to_contain_text("kubectl-patch")
+        await page.goto("/ui/?conflict=1")
+        await expect(page.get_by_role("row", name="web")).to_contain_text("Conflict")
+        # The other manager is quiet from here on.
+        await page.goto("/ui/")
+        await expect(page.get_by_role("row", name="web")).to_contain_text("Ready", timeout=4 * PATIENCE)
+
+
+@pytest.mark.slow
+async def test_in_dev_a_broken_template_shows_its_line_until_it_is_repaired(tmp_path: Path) -> None:
+    folder = tmp_path / "templates" / ECHOES
+    folder.mkdir(parents=True)
+    plain = map_template("plain", x="spec.replicas")
+    (folder / "plain.yaml.j2").write_text(plain)
+    (tmp_path / "examples.yaml").write_text(json.dumps(echo("web", 3)))
+    crd = tmp_path / "crds" / f"{ECHOES}.yaml"
+    crd.parent.mkdir()
+    shutil.copy(ROOT / "crds" / crd.name, crd)
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+    arguments = (f"--templates={tmp_path / 'templates'}", f"--crds={crd.parent}", f"--listen=127.0.0.1:{port}")
+    state = str(tmp_path / "state")
+    async with terminal(
+        "dev", *arguments, f"--examples={tmp_path / 'examples.yaml'}", SSA_OPERATOR_STATE_DIR=state
+    ) as dev:
+        await dev.shows("Ready")
+        async with browser_page(port) as page:
+            await page.goto("/ui/")
+            await expect(page.get_by_role("row", name="web")).to_contain_text("Ready")
+            (folder / "plain.yaml.j2").write_text(plain + "  y: {% if %}\n")
+            await page.locator(".trouble").get_by_role("link", name="plain.yaml.j2").click()
+            await expect(page.locator(".wrong")).to_contain_text("y: {% if %}")
+            # The last good templates stay in use.
+            (folder / "plain.yaml.j2").write_text(plain + "  z: repaired\n")
+            await expect(page.get_by_text("Loads")).to_be_visible()
+            await page.goto(f"/ui/parents/{ECHOES}/default/web?child=/ConfigMap/default/web-plain")
+            await expect(page.locator(".code > div", has_text="z: repaired")).to_contain_text("plain.yaml.j2:7")
+        dev.press("q")
+        assert await dev.ended() == 0
 
 
 @pytest.mark.slow
