@@ -83,6 +83,34 @@ async def test_a_page_that_comes_back_gets_the_whole_value_and_goes_on_with_the_
             assert "\nid: 1\n" in await (await client.get("/", headers={"Last-Event-ID": odd})).text()
 
 
+async def test_readers_beyond_the_limits_are_told_and_make_room_when_they_leave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_stream, "MAX_STREAMS", 2)
+    streams = EventStreams()
+
+    async def endless() -> AsyncIterator[dict[str, Any]]:
+        yield {"a": 1}
+        await asyncio.Event().wait()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await streams.send(request, cast("Values", endless()), _allowed, request.query["reader"])
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    async with TestClient(TestServer(app, handler_cancellation=True)) as client:
+        opened = [await client.get(f"/?reader={name}") for name in "ab"]
+        refused = await client.get("/?reader=c")
+        assert (refused.status, "too many pages" in await refused.text()) == (503, True)
+        for each in opened:
+            await each.content.readuntil(b"\n\n")
+            each.close()
+        async with asyncio.timeout(30):
+            while (again := await client.get("/?reader=c")).status != 200:
+                await again.read()
+            again.close()
+
+
 async def test_a_reader_that_takes_nothing_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "WRITE_TIMEOUT", 0.05)
     streams, ended = EventStreams(), asyncio.Event()
