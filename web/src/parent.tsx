@@ -21,7 +21,7 @@ export function ParentPage({ address }: { address: string }) {
   const shown = stream.value.value;
 
   // The edges follow from the templates and the children: they are read again when a state changes.
-  const states = useMemo(() => (shown ? shown.order.map((key) => shown.nodes[key]?.depth === 1 ? shown.nodes[key]?.state : "").join() : ""), [shown]);
+  const states = useMemo(() => (shown && !shown.left ? shown.order.map((key) => shown.nodes[key]?.depth === 1 ? shown.nodes[key]?.state : "").join() : ""), [shown]);
   const [edges, setEdges] = useState<Edge[]>(UNKNOWN);
   useEffect(() => {
     if (!shown) return;
@@ -33,7 +33,11 @@ export function ParentPage({ address }: { address: string }) {
   }, [path, states]);
 
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
-  const rows = useMemo(() => (shown ? treeRows(shown, edges, opened) : []), [shown, edges, opened]);
+  // Lines are made of the first portion and of the whole tree: each takes as long as all nodes that are there.
+  const laid = useRef<Parent | null>(null);
+  if (!shown?.left || !laid.current) laid.current = shown;
+  const whole = laid.current;
+  const rows = useMemo(() => (whole ? treeRows(whole, edges, opened) : []), [whole, edges, opened]);
   const selected = place.value.query.get("child") ?? "";
   const at = rows.findIndex((row) => row.key === selected);
   const select = (key: string) => go(withQuery({ child: key }), { replace: true });
