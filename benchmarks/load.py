@@ -51,7 +51,7 @@ class Reactions:
     burst: Spread
 
 
-class _Watched:
+class Watched:
     """Deployments as a watch shows them."""
 
     def __init__(self) -> None:
@@ -68,10 +68,10 @@ class _Watched:
         return self._seen
 
 
-class _User:
+class User:
     """Changes one Echo, and sees when the operator has changed its Deployment."""
 
-    def __init__(self, stage: Bench, watched: _Watched) -> None:
+    def __init__(self, stage: Bench, watched: Watched) -> None:
         self._stage = stage
         self._watched = watched
         self._replicas = itertools.count(100)
@@ -117,12 +117,12 @@ async def measure(parents: int, burst: int) -> Reactions:
             options = (f"--namespace={TENANT}",)
             async with stage.operator(USER, *options, log="load") as operator, stage.watched(TENANT) as progress:
                 await operator.until(progress.reach(parents))
-                watched, cache = _Watched(), Cache()
+                watched, cache = Watched(), Cache()
                 cache.listen(watched.see)
                 reflector = Reflector(stage.server.client, Scope(stage.server.resources[DEPLOYMENT], USER), cache)
                 watching = asyncio.create_task(reflector.run())
                 await reflector.synced_or_unavailable()
-                user = _User(stage, watched)
+                user = User(stage, watched)
                 rest = await user.reactions()
                 save = _Load(stage, parents, lambda live: live.metadata.annotations.get("example.com/saved") == "1")
                 async with save.watched():

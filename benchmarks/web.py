@@ -7,6 +7,8 @@ Promises:
 - Pages that are open while nothing changes are compared with one page, by the CPU of the process that serves them.
 - All of it is measured without a cluster: the pages and their streams are those of the operator, their objects are made
   up. The ratios don't depend on the machine's speed of the hour.
+- `--operator` alone measures an operator's process on an API server: a user's change until its Deployment has it, with
+  open pages and without in turns, and the CPU and bytes of pages while the parents rest.
 """
 
 from __future__ import annotations
@@ -16,9 +18,12 @@ import asyncio
 import contextlib
 import datetime as dt
 import gzip
+import socket
+import statistics
+import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,22 +36,29 @@ from playwright.async_api import async_playwright
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import machine
+from benchmarks import load, machine, workload
+from benchmarks.bench import bench
 from benchmarks.machine import Spread
+from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.watch.cache import Cache
+from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.parent_state import Parents, ParentState
-from ssa_operator.web.event_stream import EventStreams, paced
+from ssa_operator.web.event_stream import PAUSE, EventStreams, paced
 from ssa_operator.web.figures import INTERVAL, FigureSamples
 from ssa_operator.web.overview import make_overview
+from ssa_operator.web.parent_page import portions
 from ssa_operator.web.parent_rows import Filter, ParentRows
 from ssa_operator.web.routes import STATIC, read_assets
 
 FOLDER = "echoes.example.com"
 PAUSE_MILLISECONDS = 50
 """A task of the page that takes longer is a pause that a reader may see."""
+
+RESYNC = 600
+"""Seconds in which an operator reconciles each parent at rest."""
 
 _WATCH = """
 window.shown = 0; window.pauses = [];
@@ -159,11 +171,9 @@ async def serving(*routes: web.RouteDef) -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-def parent_routes(children: int) -> list[web.RouteDef]:
-    """The files of the page, and the JSON of one parent."""
+def page_routes(answers: Mapping[str, Any]) -> list[web.RouteDef]:
+    """The files of the page, and what it reads once: the JSON by the last word of its path."""
     assets = read_assets()
-    answers: dict[str, Any] = {"reader": {"user": ""}, "edges": {"edges": [], "problems": []}}
-    value = tree(children)
 
     async def page(_: web.Request) -> web.Response:
         return web.Response(body=assets["index.html"].body, content_type="text/html")
@@ -172,17 +182,27 @@ def parent_routes(children: int) -> list[web.RouteDef]:
         found = assets[request.match_info["file"]]
         return web.Response(body=found.body, content_type=found.content_type)
 
-    async def answer(request: web.Request) -> web.StreamResponse:
-        if "stream" not in request.query:
-            return web.json_response(answers.get(request.path.rpartition("/")[2], {}))
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(answers.get(request.path.rpartition("/")[2], {}))
 
+    return [web.get("/ui/assets/{file}", asset), web.get("/ui/{page:.*}", page), web.get("/api/v1/{path:.*}", answer)]
+
+
+def parent_routes(children: int) -> list[web.RouteDef]:
+    """The files of the page, and the JSON of one parent."""
+    value = tree(children)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
         async def values() -> AsyncIterator[dict[str, Any]]:
-            yield value
+            for portion in portions(value):
+                yield portion
+                await asyncio.sleep(PAUSE)
             await asyncio.Event().wait()
 
         return await EventStreams().send(request, cast("Any", values()), _no_review, "reader")
 
-    return [web.get("/ui/assets/{file}", asset), web.get("/ui/{page:.*}", page), web.get("/api/v1/{path:.*}", answer)]
+    answers = {"reader": {"user": ""}, "edges": {"edges": [], "problems": []}}
+    return [web.get(f"/api/v1/parents/{FOLDER}/default/web", answer), *page_routes(answers)]
 
 
 async def _no_review() -> None:
@@ -304,7 +324,7 @@ async def open_pages(operator: Operator, rows: ParentRows, pages: int, seconds: 
 
     async with serving(web.get("/overview", overview)) as base:
         sampling = asyncio.create_task(sample())
-        readers = _Readers(base, pages)
+        readers = _Readers(base, ["/overview"] * pages)
         await readers.opened()
         before, cpu, started = readers.received, time.thread_time(), time.perf_counter()
         await asyncio.sleep(seconds)
@@ -319,10 +339,10 @@ async def open_pages(operator: Operator, rows: ParentRows, pages: int, seconds: 
 class _Readers:
     """Open pages, in a thread of their own, so that their CPU is not counted."""
 
-    def __init__(self, base: str, pages: int) -> None:
+    def __init__(self, base: str, paths: Sequence[str]) -> None:
         self.received = 0
         self._ready = 0
-        self._base, self._pages = base, pages
+        self._base, self._paths = base, paths
         self._stop = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._read()), daemon=True)
         self._thread.start()
@@ -330,7 +350,7 @@ class _Readers:
     async def opened(self) -> None:
         """Wait for the first part of every page. Raises TimeoutError if one gets none."""
         async with asyncio.timeout(60):
-            while self._ready < self._pages:  # noqa: ASYNC110 - another thread counts
+            while self._ready < len(self._paths):  # noqa: ASYNC110 - another thread counts
                 await asyncio.sleep(0.05)
         await asyncio.sleep(1)
 
@@ -340,20 +360,108 @@ class _Readers:
 
     async def _read(self) -> None:
         async with aiohttp.ClientSession(self._base) as session:
-            reading = [asyncio.create_task(self._read_one(session)) for _ in range(self._pages)]
+            reading = [asyncio.create_task(self._read_one(session, path)) for path in self._paths]
             while not self._stop.is_set():  # noqa: ASYNC110 - another thread sets it
                 await asyncio.sleep(0.1)
             for task in reading:
                 task.cancel()
             await asyncio.gather(*reading, return_exceptions=True)
 
-    async def _read_one(self, session: aiohttp.ClientSession) -> None:
-        async with session.get("/overview") as answer:
+    async def _read_one(self, session: aiohttp.ClientSession, path: str) -> None:
+        async with session.get(path, timeout=aiohttp.ClientTimeout()) as answer:
             first = True
             async for part in answer.content.iter_any():
                 self.received += len(part)
                 self._ready += first
                 first = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burden:
+    """An operator's process with open pages, or without, in one run with the other."""
+
+    median: float
+    """Seconds of a reaction."""
+    p99: float
+    cpu: float
+    """The part of a core while nothing changes."""
+    bytes_per_second: float
+    """What a page gets meanwhile."""
+
+
+async def burdens(parents: int, pages: int, seconds: float, rounds: int) -> tuple[Burden, Burden]:
+    """Without pages and with them, in turns: half of the pages are overviews, half show a parent. Raises what `bench`
+    and the operator's process raise.
+    """
+    namespace, names = load.USER, [f"echo-{number:05}" for number in range(parents)]
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{bound.getsockname()[1]}"
+    paths = [
+        f"/api/v1/parents/{FOLDER}/{namespace}/{name}?stream=1" if at % 2 else "/api/v1/overview?stream=1"
+        for at, name in enumerate(names[:pages])
+    ]
+    measured: dict[bool, list[float]] = {True: [], False: []}
+    rest: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+    with tempfile.TemporaryDirectory(prefix="ssa-operator-benchmark-") as folder:
+        templates = workload.write_templates(Path(folder) / "templates")
+        async with bench(templates) as stage:
+            await stage.server.create_namespace(namespace)
+            await stage.create(namespace, names)
+            async with (
+                stage.operator(
+                    namespace, "--ui", f"--listen={address}", f"--resync-rate={parents / RESYNC}"
+                ) as operator,
+                stage.watched(namespace) as progress,
+            ):
+                await operator.until(progress.reach(parents))
+                seen, cache = load.Watched(), Cache()
+                cache.listen(seen.see)
+                deployments = Scope(stage.server.resources[load.DEPLOYMENT], namespace)
+                reflector = Reflector(stage.server.client, deployments, cache)
+                watching = asyncio.create_task(reflector.run())
+                await reflector.synced_or_unavailable()
+                user = load.User(stage, seen)
+                await user.reaction(names[0])
+                for turn in range(2 * rounds):
+                    opened = turn % 2 == 1
+                    readers = _Readers(f"http://{address}", paths if opened else ())
+                    await readers.opened()
+                    for name in names[: 2 * pages]:
+                        measured[opened].append(await user.reaction(name))
+                    await asyncio.sleep(2)
+                    before, started = (machine.used(operator.pid), readers.received), time.perf_counter()
+                    await asyncio.sleep(seconds)
+                    took = time.perf_counter() - started
+                    spent, received = machine.used(operator.pid) - before[0], readers.received - before[1]
+                    rest[opened].append((spent / took, received / took / pages))
+                    await readers.close()
+                watching.cancel()
+                await asyncio.wait([watching])
+    alone, together = (_burden(measured[opened], rest[opened]) for opened in (False, True))
+    return alone, together
+
+
+def _burden(reactions: Sequence[float], rest: Sequence[tuple[float, float]]) -> Burden:
+    cpu, received = (statistics.median(values) for values in zip(*rest, strict=True))
+    found = sorted(reactions)
+    return Burden(
+        median=round(statistics.median(found), 4),
+        p99=round(found[int(0.99 * (len(found) - 1))], 4),
+        cpu=round(cpu, 5),
+        bytes_per_second=round(received, 1),
+    )
+
+
+def _table_of_burdens(alone: Burden, together: Burden, title: str) -> Table:
+    table = Table(title=title)
+    for column in ("", "without pages", "with pages"):
+        table.add_column(column)
+    table.add_row("reaction, median", f"{alone.median} s", f"{together.median} s")
+    table.add_row("reaction, p99", f"{alone.p99} s", f"{together.p99} s")
+    table.add_row("CPU at rest", f"{alone.cpu:.3%}", f"{together.cpu:.3%}")
+    table.add_row("bytes a second to each page", "", str(together.bytes_per_second))
+    return table
 
 
 def main() -> None:
@@ -366,8 +474,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20, help="searches")
     parser.add_argument("--browser", help="the browser's program; default: the one that the tests use")
     parser.add_argument("--output", type=Path, help="the JSON file to write")
+    parser.add_argument(
+        "--operator", action="store_true", help="measure an operator's process on an API server instead"
+    )
     options = parser.parse_args()
     began, described = dt.datetime.now(dt.UTC), machine.description()
+    if options.operator:
+        parents = min(options.parents, 1000)
+        rounds = max(1, options.rounds // 4)
+        pair = asyncio.run(burdens(parents, options.pages, options.seconds, rounds))
+        Console(width=120).print(_table_of_burdens(*pair, title=f"{parents} parents, {options.pages} open pages"))
+        if options.output:
+            found = {"date": began.isoformat(timespec="seconds"), "machine": described, "parents": parents}
+            write_json(options.output, {**found, "alone": pair[0], "together": pair[1]})
+        return
     operator, rows = rows_of(options.parents)
     search, encode = search_times(rows, options.rounds)
     one, _ = asyncio.run(open_pages(operator, rows, 1, options.seconds))
@@ -390,8 +510,13 @@ def main() -> None:
     )
     Console(width=120).print(_table(result))
     if options.output:
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
+        write_json(options.output, result)
+
+
+def write_json(file: Path, result: object) -> None:
+    """Write a result into a file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
 
 
 def _installed_browser() -> str | None:

@@ -7,7 +7,7 @@ Promises:
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from msgspec import Struct
 
@@ -124,6 +124,8 @@ class ParentTree(TypedDict):
     """The keys of `nodes` in the order of the tree."""
     notes: list[str]
     """What is not shown, with the reason."""
+    left: NotRequired[int]
+    """How many nodes are still to come; the last portion, and each answer that is no stream, lacks it."""
     timeline: dict[str, TimelineEntry]
     """What happened in the last hour, by id."""
 

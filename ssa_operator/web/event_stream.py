@@ -32,6 +32,9 @@ PAUSE = 0.25
 SHARE = 0.05
 """The part of the process's time that making the events of one page may take."""
 
+MAX_PAUSE = 5.0
+"""Seconds after which a page gets what has changed, however long it takes to make."""
+
 HEARTBEAT = 15.0
 """Seconds after which a comment shows that the connection stands."""
 
@@ -143,6 +146,11 @@ async def _with_heartbeats(values: Values) -> AsyncGenerator[dict[str, Any] | No
         await values.aclose()
 
 
+def pause_after(spent: float) -> float:
+    """Seconds until the next event of a page, if making the last one took `spent` seconds."""
+    return min(max(PAUSE, spent / SHARE), MAX_PAUSE)
+
+
 async def paced(make: Callable[[], dict[str, Any]], changed: Callable[[], object]) -> Values:
     """A value at once, and one after each time that `changed()` gives another answer."""
     loop = asyncio.get_running_loop()
@@ -154,6 +162,6 @@ async def paced(make: Callable[[], dict[str, Any]], changed: Callable[[], object
             value = make()
             spent = loop.time() - started
             yield value
-            await asyncio.sleep(max(PAUSE, spent / SHARE))
+            await asyncio.sleep(pause_after(spent))
         else:
             await asyncio.sleep(PAUSE)

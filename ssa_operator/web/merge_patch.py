@@ -15,6 +15,8 @@ def merge_patch(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]
     patch: dict[str, Any] = dict.fromkeys(before.keys() - after.keys())
     for key, value in after.items():
         old = before.get(key)
+        if old is value and key in before:
+            continue
         if isinstance(old, dict) and isinstance(value, dict):
             if below := merge_patch(old, value):
                 patch[key] = below

@@ -4,6 +4,7 @@ Promises:
 - The tree is the one of `ssa-operator tree`: states, reasons and messages are those that the operator reports.
 - Objects of the same kind, state and owner stay apart here; the page folds them.
 - A kind below the children is shown only to a reader who may list it.
+- A page gets the first nodes of a large tree at once, and the others in portions that don't hold up a browser.
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ from ssa_operator.tools.graph.drawn_graph import is_hidden
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.listings import Listings
 from ssa_operator.tools.tree.object_tree import object_tree
+
+FIRST_NODES = 200
+"""The nodes of the first portion: more than a screen shows."""
+
+MORE_NODES = 2_000
+"""The nodes of each further portion: a browser takes some 20 ms for it."""
 
 MayList = Callable[[Permission], Awaitable[bool]]
 """Whether the reader of a page has a permission."""
@@ -51,6 +58,17 @@ async def parent_tree(
         nodes[key] = {**node, "depth": depth}
         order.append(key)
     return {"parent": tree, "nodes": nodes, "order": order, "notes": notes}
+
+
+def portions(tree: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The tree with its first nodes, then with more of them, and at last the whole one. `left` is the number of nodes
+    that are still to come.
+    """
+    order, nodes = tree["order"], tree["nodes"]
+    for count in range(FIRST_NODES, len(order), MORE_NODES):
+        first = order[:count]
+        yield {**tree, "nodes": {key: nodes[key] for key in first}, "order": first, "left": len(order) - count}
+    yield dict(tree)
 
 
 def _flat(

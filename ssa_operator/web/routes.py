@@ -58,7 +58,7 @@ from ssa_operator.tools.connection.object_reference import FoundObject
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.listings import Lists, Watches
 from ssa_operator.web.api_contact import ApiContact
-from ssa_operator.web.event_stream import PAUSE, EventStreams, Values, paced
+from ssa_operator.web.event_stream import PAUSE, EventStreams, Values, paced, pause_after
 from ssa_operator.web.figures import INTERVAL, FigureSamples
 from ssa_operator.web.folder_page import FolderGraph, folder_graph, make_folder_page, sample_parent
 from ssa_operator.web.line_counts import LineCounter
@@ -67,7 +67,7 @@ from ssa_operator.web.login import PAGE as LOGIN
 from ssa_operator.web.manifest_lines import manifest_of
 from ssa_operator.web.object_details import CORE_EVENTS, details_of_child, details_of_parent, events_of_folder
 from ssa_operator.web.overview import MAX_PAGE, PAGE, loaded_at, make_overview
-from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree
+from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree, portions
 from ssa_operator.web.parent_rows import Filter, ParentRows
 from ssa_operator.web.rendered_file import rendered_file
 from ssa_operator.web.timeline_recording import TimelineRecording
@@ -327,9 +327,11 @@ class WebView:
         async with Watches(self._client) as watches:
             with self._rows.changes(found.live.uid) as changed, self.timelines.changes(key) as happened:
                 tree: dict[str, Any] | None = None
+                loop, pause, begun = asyncio.get_running_loop(), PAUSE, False
                 while True:
                     happened.clear()
                     if tree is None:
+                        started = loop.time()
                         changed.clear()
                         try:
                             parents, found = self.find(request)
@@ -340,8 +342,12 @@ class WebView:
                             now, mapper = SYSTEM.now(), self.operator.mapper
                             tree = await parent_tree(watches, mapper, parents, found, reader.may, now)
                         tree["notes"] = [*tree["notes"], *watches.problems]
-                    yield {**tree, "timeline": await self.timeline(key, reader)}
-                    await asyncio.sleep(PAUSE)
+                        pause = pause_after(loop.time() - started) if begun else PAUSE  # a first one begins watches
+                    timeline = await self.timeline(key, reader)
+                    for shown in [tree] if begun else portions(tree):
+                        yield {**shown, "timeline": timeline}
+                        await asyncio.sleep(pause)
+                    begun = True
                     # What happened without a change of an object needs no new tree.
                     if await _first(happened.wait(), watches.change(), changed.wait()) != {0}:
                         tree = None

@@ -78,6 +78,8 @@ export interface Parent {
   nodes: Record<string, TreeNode>;
   order: string[];
   notes: string[];
+  /** How many nodes are still to come; without it all are here. */
+  left?: number;
   timeline: Record<string, Entry>;
 }
 

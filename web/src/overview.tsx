@@ -219,18 +219,19 @@ function sentences(message: string): [string, string] {
   return [first, rest.length === 1 ? rest[0]! : rest.length ? `and ${rest.length} more: ${rest[0]}` : ""];
 }
 
-/** Whether a value has just changed. */
-export function useFlash(value: string): boolean {
-  const before = useRef(value);
-  const [flash, setFlash] = useState(false);
+/** Whether a value has just changed; one of another `key` is no change. */
+export function useFlash(value: string, key = ""): boolean {
+  const before = useRef({ key, value });
+  const [flashing, setFlashing] = useState<string | null>(null);
   useEffect(() => {
-    if (before.current === value) return;
-    before.current = value;
-    setFlash(true);
-    const wait = setTimeout(() => setFlash(false), 2000);
+    const changed = before.current.key === key && before.current.value !== value;
+    before.current = { key, value };
+    setFlashing(changed ? key : null);
+    if (!changed) return;
+    const wait = setTimeout(() => setFlashing(null), 2000);
     return () => clearTimeout(wait);
-  }, [value]);
-  return flash;
+  }, [key, value]);
+  return flashing === key;
 }
 
 function Pages({ shown }: { shown: Overview }) {

@@ -1,16 +1,16 @@
 // One parent: what it is made of, what waits for what, and who wrote each line of a child.
-import type { JSX } from "preact";
+import type { JSX, VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Condition, type Details, type Edge, type Group, type ManifestLine, open, type Parent, read, type TreeNode } from "./api";
 import { ChildChanges, ParentChanges } from "./changes";
 import { Conditions, Events, Readiness } from "./details";
 import { useFlash } from "./overview";
-import { Bar, Copy, groupOf, now, Source, State, useKeys } from "./parts";
+import { Age, Bar, Copy, groupOf, now, Source, State, useKeys } from "./parts";
 import { useBeat, useRead } from "./read";
 import { folderAddress, go, place, templateAddress, TIMELINE, withQuery } from "./router";
 import { Band, History } from "./timeline";
 import { arcs, named, ROW, type TreeRow, treeRows, windowOf } from "./tree";
-import { age, command } from "./words";
+import { age, command, number } from "./words";
 
 export function ParentPage({ address }: { address: string }) {
   const parts = address.split("/");
@@ -21,8 +21,8 @@ export function ParentPage({ address }: { address: string }) {
   const shown = stream.value.value;
 
   // The edges follow from the templates and the children: they are read again when a state changes.
-  const states = shown ? shown.order.map((key) => shown.nodes[key]?.depth === 1 ? shown.nodes[key]?.state : "").join() : "";
-  const [edges, setEdges] = useState<Edge[]>([]);
+  const states = useMemo(() => (shown && !shown.left ? shown.order.map((key) => shown.nodes[key]?.depth === 1 ? shown.nodes[key]?.state : "").join() : ""), [shown]);
+  const [edges, setEdges] = useState<Edge[]>(UNKNOWN);
   useEffect(() => {
     if (!shown) return;
     let left = false;
@@ -33,7 +33,11 @@ export function ParentPage({ address }: { address: string }) {
   }, [path, states]);
 
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
-  const rows = useMemo(() => (shown ? treeRows(shown, edges, opened) : []), [shown, edges, opened]);
+  // Lines are made of the first portion and of the whole tree: each takes as long as all nodes that are there.
+  const laid = useRef<Parent | null>(null);
+  if (!shown?.left || !laid.current) laid.current = shown;
+  const whole = laid.current;
+  const rows = useMemo(() => (whole ? treeRows(whole, edges, opened) : []), [whole, edges, opened]);
   const selected = place.value.query.get("child") ?? "";
   const at = rows.findIndex((row) => row.key === selected);
   const select = (key: string) => go(withQuery({ child: key }), { replace: true });
@@ -78,6 +82,7 @@ export function ParentPage({ address }: { address: string }) {
           <Tree shown={shown} rows={rows} edges={edges} selected={selected} onSelect={select} onToggle={toggle} />
           {row !== undefined && !row.fold && !row.external
             ? <Child key={row.key} path={path} parent={shown} row={row} edges={edges} onClose={() => select("")} onSelect={select} />
+            : selected && shown.left ? <section class="side"><p class="empty">Reading the objects …</p></section>
             : <Side path={path} shown={shown} tab={tab} details={details} onSelect={select} />}
           <Band entries={shown.timeline} events={details.value?.events ?? NO_EVENTS} present={present(shown)} onSelect={select}
             link={{ href: `${folderAddress(folder)}${TIMELINE}`, word: `all of ${folder.split(".")[0]}` }} />
@@ -90,6 +95,9 @@ export function ParentPage({ address }: { address: string }) {
 const condition = (shown: Parent, type: string): Condition | undefined => shown.parent.conditions.find((each) => each.type === type);
 
 const NO_EVENTS: Details["events"] = [];
+
+/** The edges before they are read. */
+const UNKNOWN: Edge[] = [];
 
 /** Seconds after which Events are read again: an Event changes no object. */
 const EVENTS_BEAT = 20;
@@ -110,8 +118,10 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
   const ready = condition(shown, "Ready");
   const isReady = ready?.status === "True";
   const group = groupOfParent(shown);
-  const children = shown.order.filter((key) => shown.nodes[key]?.depth === 1);
-  const current = children.filter((key) => groupOf(shown.nodes[key]?.state) === "ready").length;
+  const [current, children] = useMemo(() => {
+    const found = shown.order.flatMap((key) => (shown.nodes[key]?.depth === 1 ? [shown.nodes[key].state] : []));
+    return [found.filter((state) => groupOf(state) === "ready").length, found.length];
+  }, [shown]);
   const first = (ready?.message ?? "").split("; ")[0] ?? "";
   const parent = `${kind.toLowerCase()}/${name}`;
   // The message begins with the child that it is about.
@@ -125,11 +135,11 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
       <div>
         <h1>{kind} {name}</h1>
         <p class="why"><State state={ready?.reason ?? "Unknown"} group={group} />{condition(shown, "Suspended") && <span class="dim"> · suspended</span>}{" "}
-          {!isReady && <span>{about && <button type="button" class="plain link" onClick={() => onSelect(about.key)}>{about.node.kind} {about.node.name}</button>}<Message text={rest} keys={about?.awaited ?? []} onSelect={onSelect} />{ready?.lastTransitionTime && <span class="faint"> (for {age(ready.lastTransitionTime, now.value)})</span>}{about?.edge?.file && <span class="faint"> · <Source file={about.edge.file} line={about.edge.line} /></span>}</span>}</p>
+          {!isReady && <span>{about && <button type="button" class="plain link" onClick={() => onSelect(about.key)}>{about.node.kind} {about.node.name}</button>}<Message text={rest} keys={about?.awaited ?? []} onSelect={onSelect} />{ready?.lastTransitionTime && <span class="faint"> (for <Age time={ready.lastTransitionTime} />)</span>}{about?.edge?.file && <span class="faint"> · <Source file={about.edge.file} line={about.edge.line} /></span>}</span>}</p>
         {shown.notes.map((note) => <p class="small dim" key={note}>{note}</p>)}
       </div>
       <div class="facts">
-        {namespace && <span>{namespace}</span>}<span>created {age(creationTimestamp, now.value)} ago</span><span>{current} of {children.length} children ready</span>
+        {namespace && <span>{namespace}</span>}<span>created <Age time={creationTimestamp} /> ago</span><span>{shown.left ? `reading ${number(shown.left)} more …` : `${current} of ${children} children ready`}</span>
         <a class="link narrow" href={`/ui/${withQuery({ child: "", tab: "conditions" })}`}>Conditions, events, dry run</a>
         <Copy text={command("tree", parent, namespace ? "-n" : "", namespace ?? "")}>Copy as command</Copy>
       </div>
@@ -148,8 +158,10 @@ interface TreeProps {
 
 function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
   const box = useRef<HTMLDivElement>(null);
-  const [view, setView] = useState<[number, number]>([0, 2000]);
+  const [view, setView] = useState<[number, number]>([0, innerHeight]);
   const measure = () => box.current && setView([box.current.scrollTop, box.current.clientHeight]);
+  const made = useRef(new Map<TreeRow, { on: boolean; made: VNode }>());
+  const slots = useRef(0);
   useLayoutEffect(() => {
     measure();
     const observer = new ResizeObserver(measure);
@@ -167,12 +179,20 @@ function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
   const last = rows.at(-1);
   const total = last ? last.top + last.height : 0;
   const drawn = useMemo(() => arcs(rows, edges, selected), [rows, edges, selected]);
+  // A line that stays in view while others come and go is not rendered again, and the elements of one that went are used
+  // for another: to make them takes longer than all else.
+  slots.current = Math.max(slots.current, to - from);
+  const kept = rows.slice(from, to).map((row, at) => {
+    const on = row.key === selected, known = made.current.get(row);
+    return known?.on === on ? known : { on, made: <Row key={(from + at) % slots.current} row={row} on={on} onSelect={onSelect} onToggle={onToggle} /> };
+  });
+  made.current = new Map(kept.map((each, at) => [rows[from + at]!, each]));
   return (
     <section class="tree" aria-label="Objects">
       <div class="row head" aria-hidden="true"><span>Object</span><span>Needs</span><span>State</span><span class="num">Ready</span><span class="num">Age</span></div>
       <div class="rows" ref={box} onScroll={measure} tabIndex={0} role="tree" aria-label={`Objects of ${shown.parent.kind} ${shown.parent.name}`} aria-activedescendant={selected ? rowId(selected) : undefined}>
         <div class="all" style={{ height: `${total}px` }}>
-          {rows.slice(from, to).map((row) => <Row key={row.key} row={row} on={row.key === selected} onSelect={onSelect} onToggle={onToggle} />)}
+          {kept.map((each) => each.made)}
           {drawn.length > 0 && (
             <svg class="arcs" width="56" height={total} aria-hidden="true">
               <defs><marker id="tip" markerWidth="7" markerHeight="7" refX="5" refY="3" orient="auto"><path d="M0 0l6 3-6 3z" fill="context-stroke" /></marker></defs>
@@ -193,10 +213,9 @@ const rowId = (key: string): string => `object-${key.replaceAll(/[^\w-]/g, "_")}
 
 function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSelect: (key: string) => void; onToggle: (key: string, open: boolean) => void }) {
   const { node } = row;
-  const flash = useFlash(`${node.state} ${node.message} ${node.restarts} ${row.fold}`);
+  const flash = useFlash(`${node.state} ${node.message} ${node.restarts} ${row.fold}`, row.key);
   const style = { top: `${row.top}px`, height: `${row.height}px` };
   const click = () => (row.fold ? onToggle(row.key, !row.open) : onSelect(row.key));
-  const restarted = node.restarts && node.restartedAt ? `last ${age(node.restartedAt, now.value)} ago` : "";
   return (
     <div id={rowId(row.key)} class={`row ${on ? "on" : ""} ${flash ? "flash" : ""}`} style={style} role="treeitem" aria-level={row.depth} aria-selected={on} aria-expanded={row.fold ? row.open : undefined} onClick={click}>
       <span class="name">
@@ -206,11 +225,13 @@ function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSel
       <span />
       {row.external ? <span class="faint">–</span> : <State state={node.kind === "Pod" && node.state === "Current" ? "Ready" : node.state ?? ""} />}
       <span class="num dim">{row.pods}</span>
-      <span class="num dim">{age(node.creationTimestamp, now.value) || "–"}</span>
+      <span class="num dim"><Age time={node.creationTimestamp} otherwise="–" /></span>
       {row.reason && (
         <span class="reason" style={{ paddingLeft: `${row.depth * 18}px` }} title={row.reason}>
-          <span class="cut-off"><Message text={row.reason} keys={row.awaited} onSelect={onSelect} />{restarted && ` · ${restarted}`}</span>
-          {(node.since || row.edge?.file) && <span class="kept">{node.since && ` (for ${age(node.since, now.value)})`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}</span>}
+          <span><Message text={row.reason} keys={row.awaited} onSelect={onSelect} /></span>{" "}
+          {node.since && <span>(for <Age time={node.since} />)</span>}{" "}
+          {node.restarts && node.restartedAt && <span>· last <Age time={node.restartedAt} /> ago</span>}{" "}
+          {row.edge?.file && <span>· <Source file={row.edge.file} line={row.edge.line} /></span>}
         </span>
       )}
     </div>
@@ -260,7 +281,7 @@ function EventsOf({ details }: { details: { value: Details | null; error: string
 
 function Tabs({ tabs, chosen }: { tabs: readonly (readonly [string, string, number])[]; chosen: string }) {
   return (
-    <div class="tabs" role="tablist">
+    <div class="tabs" role="tablist" onKeyDown={onTabKey}>
       {tabs.map(([id, label, count], at) => (
         <button type="button" key={id} role="tab" aria-selected={chosen === id} class={chosen === id ? "on" : ""} onClick={() => go(withQuery({ tab: at === 0 && id === "manifest" ? "" : id }), { replace: true })}>
           {label}{count > 0 && <> <span class="faint">{count}</span></>}
@@ -268,6 +289,18 @@ function Tabs({ tabs, chosen }: { tabs: readonly (readonly [string, string, numb
       ))}
     </div>
   );
+}
+
+/** The arrows go from tab to tab while one of them has the focus. */
+function onTabKey(event: KeyboardEvent & { currentTarget: HTMLElement }): void {
+  const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (by === undefined) return;
+  event.preventDefault();
+  event.stopPropagation();
+  const all = [...event.currentTarget.querySelectorAll<HTMLElement>("[role=tab]")];
+  const next = all[(all.indexOf(document.activeElement as HTMLElement) + by + all.length) % all.length];
+  next?.focus();
+  next?.click();
 }
 
 interface ChildProps { path: string; parent: Parent; row: TreeRow; edges: Edge[]; onClose: () => void; onSelect: (key: string) => void }
@@ -300,7 +333,7 @@ function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
       {tab === "manifest" ? <Manifest path={path} child={key} version={version} node={node} />
         : tab === "change" ? <ChildChanges path={path} child={key} version={version} />
         : tab === "history" ? <History entries={parent.timeline} child={key} onSelect={onSelect} />
-        : tab === "needs" || tab === "needed" ? <Edges edges={tab === "needs" ? needs : needed} end={tab === "needs" ? "target" : "source"} parent={parent} onSelect={onSelect} />
+        : tab === "needs" || tab === "needed" ? <Edges edges={tab === "needs" ? needs : needed} known={edges !== UNKNOWN} end={tab === "needs" ? "target" : "source"} parent={parent} onSelect={onSelect} />
         : !exists ? <p class="empty">It does not exist yet.</p>
         : tab === "events" ? <EventsOf details={details} />
         : details.value === null ? <p class="empty">{details.error || "Reading it …"}</p>
@@ -309,7 +342,8 @@ function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
   );
 }
 
-function Edges({ edges, end, parent, onSelect }: { edges: Edge[]; end: "source" | "target"; parent: Parent; onSelect: (key: string) => void }) {
+function Edges({ edges, known, end, parent, onSelect }: { edges: Edge[]; known: boolean; end: "source" | "target"; parent: Parent; onSelect: (key: string) => void }) {
+  if (!known) return <p class="empty">Reading them …</p>;
   if (edges.length === 0) return <p class="empty">{end === "target" ? "It reads no other object, and comes after none." : "No other child reads it, or comes after it."}</p>;
   return (
     <ul class="edges">
@@ -393,7 +427,7 @@ function writer(line: ManifestLine, short: boolean): string {
     case "template": return short ? `${line.file?.split("/").at(-1)}:${line.line}` : `${line.file}:${line.line}`;
     case "manager": {
       const name = line.manager + (line.subresource ? ` (${line.subresource})` : "");
-      return short ? `${name} · ${age(line.time, now.value)}` : `${name} at ${line.time}`;
+      return short ? `${line.manager} · ${age(line.time, now.value)}` : `${name} at ${line.time}`;
     }
     case "operator": return "ssa-operator";
     case "earlier template": return "earlier template";

@@ -1,15 +1,22 @@
 // The small parts that all pages are made of.
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
-import { signal } from "@preact/signals";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { computed, signal } from "@preact/signals";
 import { type Connection, type Group, reader, signOut } from "./api";
 import { go, templateAddress } from "./router";
+import { age } from "./words";
 
 /** The time, for ages; it ticks once a second while the page is seen. */
 export const now = signal(Date.now());
 setInterval(() => {
   if (!document.hidden) now.value = Date.now();
 }, 1000);
+
+/** How long ago a time is. A tick changes this text alone, and no element around it. */
+export function Age({ time, otherwise = "" }: { time: string | undefined; otherwise?: string }) {
+  const text = useMemo(() => computed(() => age(time, now.value) || otherwise), [time, otherwise]);
+  return <>{text}</>;
+}
 
 type Shape = "ok" | "progress" | "absent" | "failed";
 

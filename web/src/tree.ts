@@ -36,9 +36,12 @@ interface Branch { key: string; node: TreeNode; below: Branch[]; well: boolean; 
 /** The rows of a parent's children; `opened` are the folds that the reader opened. */
 export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<string>): TreeRow[] {
   const rows: TreeRow[] = [];
+  let top = 0;
   const add = (row: Omit<TreeRow, "top" | "height">): void => {
-    const last = rows.at(-1);
-    rows.push({ ...row, top: last ? last.top + last.height : 0, height: ROW + (row.reason ? REASON : 0) });
+    const whole = row as TreeRow;
+    whole.top = top;
+    top += whole.height = ROW + (row.reason ? REASON : 0);
+    rows.push(whole);
   };
   const lines = new Map<string, Edge>();
   for (const edge of edges) {
@@ -46,36 +49,50 @@ export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<stri
     if (edge.file && (known === undefined || (!blocks(parent, known) && blocks(parent, edge)))) lines.set(edge.source, edge);
   }
   const waiting = (key: string): boolean => parent.nodes[key]?.state === "Waiting";
-  const awaited = Map.groupBy(edges.filter((edge) => waiting(edge.source)), (edge) => edge.source);
+  const awaited = new Map<string, Set<string>>();
+  for (const { source, target } of edges) {
+    if (!waiting(source)) continue;
+    const known = awaited.get(source);
+    if (known) known.add(target);
+    else awaited.set(source, new Set([target]));
+  }
   // What another one waits for has a row of its own, which the reason leads to.
-  const blockers = new Set([...awaited.values()].flat().map((edge) => edge.target));
-  const walk = (branches: Branch[], ends: boolean[], above: string): void => {
-    const groups = foldable(branches.filter(({ key }) => !blockers.has(key)));
-    const drawn = branches.filter(({ key }) => !groups.some((group) => group.keys.has(key) && group.first !== key && !opened.has(fold(above, group))));
+  const blockers = new Set<string>();
+  for (const targets of awaited.values()) for (const target of targets) blockers.add(target);
+  const outside = new Set<string>();
+  for (const { target } of edges) if (parent.nodes[target] === undefined) outside.add(target);
+  const walk = (branches: Branch[], ends: boolean[], above: string, more: boolean): void => {
+    const folds = foldable(branches, blockers, above);
+    const drawn = folds.size ? branches.filter((branch) => {
+      const fold = folds.get(branch);
+      return fold === undefined || fold.first === branch || opened.has(fold.key);
+    }) : branches;
+    // Siblings share these, because there may be thousands.
+    const inner = [...ends, false], outer = [...ends, true];
     drawn.forEach((branch, at) => {
-      const end = at === drawn.length - 1;
-      const group = groups.find((each) => each.keys.has(branch.key));
-      if (group !== undefined && group.first === branch.key) {
-        const open = opened.has(fold(above, group));
-        const node = { ...branch.node, name: "" };
-        add({ key: fold(above, group), node, depth: ends.length + 1, ends: [...ends, end && !open], reason: "", pods: branch.node.kind === "Pod" ? `${group.keys.size}/${group.keys.size}` : "", edge: undefined, awaited: [], fold: plural(group.keys.size, branch.node.kind), open, external: false });
+      const { key, node } = branch;
+      const end = at === drawn.length - 1 && !more;
+      const fold = folds.get(branch);
+      if (fold?.first === branch) {
+        const open = opened.has(fold.key);
+        add({ key: fold.key, node: { ...node, name: "" }, depth: inner.length, ends: end && !open ? outer : inner, reason: "", pods: node.kind === "Pod" ? `${fold.size}/${fold.size}` : "", edge: undefined, awaited: NONE, fold: plural(fold.size, node.kind), open, external: false });
         if (!open) return;
       }
-      add({ key: branch.key, node: branch.node, depth: ends.length + 1, ends: [...ends, end], reason: reason(branch.node), pods: branch.pods ? `${branch.ready}/${branch.pods}` : "", edge: waiting(branch.key) ? lines.get(branch.key) : undefined, awaited: [...new Set(awaited.get(branch.key)?.map((edge) => edge.target))], fold: "", open: true, external: false });
-      walk(branch.below, [...ends, end], branch.key);
+      const waits = node.state === "Waiting";
+      const targets = waits ? awaited.get(key) : undefined;
+      add({ key, node, depth: inner.length, ends: end ? outer : inner, reason: reason(node), pods: branch.pods ? `${branch.ready}/${branch.pods}` : "", edge: waits ? lines.get(key) : undefined, awaited: targets ? [...targets] : NONE, fold: "", open: true, external: false });
+      if (branch.below.length) walk(branch.below, end ? outer : inner, key, false);
     });
   };
-  const known = new Set(parent.order);
-  const outside = [...new Set(edges.map((edge) => edge.target))].filter((target) => !known.has(target));
-  walk(branches(parent), [], "");
-  if (rows.length && outside.length) rows.filter((row) => row.depth === 1).forEach((row) => (row.ends[0] = false));
-  outside.forEach((target, at) => add({
-    key: target, node: outsideNode(target), depth: 1, ends: [at === outside.length - 1], reason: "", pods: "", edge: undefined, awaited: [], fold: "", open: true, external: true,
-  }));
+  walk(branches(parent), [], "", outside.size > 0);
+  let left = outside.size;
+  for (const target of outside) {
+    add({ key: target, node: outsideNode(target), depth: 1, ends: [--left === 0], reason: "", pods: "", edge: undefined, awaited: NONE, fold: "", open: true, external: true });
+  }
   return rows;
 }
 
-const fold = (above: string, group: { kind: string }): string => `fold:${above}:${group.kind}`;
+const NONE: string[] = [];
 
 function branches(parent: Parent): Branch[] {
   const roots: Branch[] = [];
@@ -88,26 +105,52 @@ function branches(parent: Parent): Branch[] {
     (path.at(-1)?.below ?? roots).push(branch);
     path.push(branch);
   }
-  const judge = (branch: Branch): boolean => {
-    const below = branch.below.map(judge).every(Boolean);
-    const own = branch.node.kind === "Pod" ? 1 : 0;
-    branch.pods = branch.below.reduce((sum, each) => sum + each.pods, own);
-    branch.ready = branch.below.reduce((sum, each) => sum + each.ready, own && groupOf(branch.node.state) === "ready" ? 1 : 0);
-    return (branch.well = groupOf(branch.node.state) === "ready" && !branch.node.restarts && below);
+  const judge = (branch: Branch): void => {
+    const { node } = branch;
+    const ready = groupOf(node.state) === "ready";
+    branch.pods = node.kind === "Pod" ? 1 : 0;
+    branch.ready = branch.pods && ready ? 1 : 0;
+    branch.well = ready && !node.restarts;
+    for (const below of branch.below) {
+      judge(below);
+      branch.pods += below.pods;
+      branch.ready += below.ready;
+      branch.well &&= below.well;
+    }
   };
   roots.forEach(judge);
   return roots;
 }
 
-function foldable(siblings: Branch[]): { kind: string; keys: Set<string>; first: string }[] {
-  const kinds = Map.groupBy(siblings.filter((branch) => branch.well), (branch) => `${branch.node.group ?? ""}/${branch.node.kind}`);
-  return [...kinds].filter(([, found]) => found.length >= FOLD_FROM)
-    .map(([kind, found]) => ({ kind, keys: new Set(found.map(({ key }) => key)), first: found[0]!.key }));
+interface Fold { key: string; first: Branch; size: number }
+
+/** The siblings that fold, each with its fold. */
+function foldable(siblings: Branch[], blockers: ReadonlySet<string>, above: string): Map<Branch, Fold> {
+  const folds = new Map<Branch, Fold>();
+  if (siblings.length < FOLD_FROM) return folds;
+  const kinds = new Map<string, Branch[]>();
+  for (const branch of siblings) {
+    if (!branch.well || blockers.has(branch.key)) continue;
+    const kind = `${branch.node.group ?? ""}/${branch.node.kind}`;
+    const alike = kinds.get(kind);
+    if (alike) alike.push(branch);
+    else kinds.set(kind, [branch]);
+  }
+  for (const [kind, alike] of kinds) {
+    if (alike.length < FOLD_FROM) continue;
+    const fold = { key: `fold:${above}:${kind}`, first: alike[0]!, size: alike.length };
+    for (const branch of alike) folds.set(branch, fold);
+  }
+  return folds;
 }
 
 /** Why an object isn't well, and how often the containers of a pod restarted; "" for one that is well. */
-const reason = (node: TreeNode): string =>
-  [groupOf(node.state) === "ready" ? "" : node.message ?? "", node.restarts ? `restarted ${plural(node.restarts, "time")}` : ""].filter(Boolean).join(" · ");
+const reason = (node: TreeNode): string => {
+  const message = groupOf(node.state) === "ready" ? "" : node.message ?? "";
+  if (!node.restarts) return message;
+  const restarted = `restarted ${plural(node.restarts, "time")}`;
+  return message ? `${message} · ${restarted}` : restarted;
+};
 
 export interface Part { text: string; key: string }
 
@@ -171,6 +214,7 @@ export interface Arc { from: number; to: number; blocked: boolean; lane: number 
 
 /** The edges to draw: those of the selected object, and those by which an object is blocked. */
 export function arcs(rows: TreeRow[], edges: Edge[], selected: string): Arc[] {
+  if (edges.length === 0) return [];
   const places = new Map(rows.filter((row) => !row.fold).map((row) => [row.key, row]));
   const seen = new Set<string>();
   const found: Arc[] = [];
