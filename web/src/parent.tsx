@@ -230,7 +230,7 @@ function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSel
         <span class="reason" style={{ paddingLeft: `${row.depth * 18}px` }} title={row.reason}>
           <span><Message text={row.reason} keys={row.awaited} onSelect={onSelect} /></span>{" "}
           {node.since && <span>(for <Age time={node.since} />)</span>}{" "}
-          {node.restarts && node.restartedAt && <span>· last <Age time={node.restartedAt} /> ago</span>}{" "}
+          {node.restarts && node.restartedAt && <><span>· last <Age time={node.restartedAt} /> ago</span>{" "}</>}
           {row.edge?.file && <span>· <Source file={row.edge.file} line={row.edge.line} /></span>}
         </span>
       )}
