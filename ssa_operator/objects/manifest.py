@@ -296,7 +296,7 @@ def without_nulls(value: Any) -> Any:
     """A copy without null fields: the API server stores an applied null in some maps, and each apply then changes the
     resourceVersion.
     """
-    if isinstance(value, (list, tuple)):
+    if type(value) is not dict and isinstance(value, (list, tuple)):
         return [item if type(item) in _SCALARS else without_nulls(item) for item in value]
     if isinstance(value, (dict, Mapping)):
         return {
