@@ -20,7 +20,7 @@ from ssa_operator.objects.render_result import Document
 from ssa_operator.reconcile.feedback_loops.series import FeedbackLoop
 from ssa_operator.reconcile.field_conflicts.history import ConflictHistory
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.renames.series import RenameSeries
+from ssa_operator.reconcile.renames.rename_series import RenameSeries
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord
 from ssa_operator.reconcile.step import Action, FailureReason, Step
 

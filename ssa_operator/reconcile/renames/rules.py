@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.reconcile.child_case import ChildCase
-from ssa_operator.reconcile.renames.series import RenameSeries
+from ssa_operator.reconcile.renames.rename_series import RenameSeries
 from ssa_operator.reconcile.step import Step
 
 
