@@ -63,7 +63,7 @@ class ChildCaches(Mapping[Identity, LiveObject]):
         self._deleted: OrderedDict[Identity, LiveObject] = OrderedDict()
 
     def __getitem__(self, identity: Identity) -> LiveObject:
-        found = self.find(identity, self._version_of_parent(identity))
+        found = self._find_of_parent("", identity)
         if found is None:
             raise KeyError(identity)
         return found
@@ -77,19 +77,12 @@ class ChildCaches(Mapping[Identity, LiveObject]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def find(self, identity: Identity, version: str | None = None) -> LiveObject | None:
-        """A live object, in this version if the kind is watched in it; None if the cache has none."""
-        versions = self._kinds.get(identity.group_kind)
-        if not versions:
-            return None
-        return shown_by(versions, identity.namespace, version).cache.get(identity.namespace, identity.name)
-
     def of(self, parent_uid: str) -> Mapping[Identity, LiveObject]:
         """All watched objects, those that this parent's manifests name in the versions of these."""
         return ObjectsInVersions(self, partial(self._find_of_parent, parent_uid))
 
     def _find_of_parent(self, parent_uid: str, identity: Identity) -> LiveObject | None:
-        """A live object, in the version of a parent's manifests."""
+        """A live object, in the version of a parent's manifests: of this parent, or else of its own."""
         versions = self._kinds.get(identity.group_kind)
         if not versions:
             return None

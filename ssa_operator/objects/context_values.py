@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from contextvars import ContextVar, Token
 from typing import Generic, TypeVar
 
@@ -23,6 +22,7 @@ class set_within(Generic[Value]):  # noqa: N801 - a context manager, which as a 
         self._token = self._variable.set(self._value)
 
     def __exit__(self, *_: object) -> None:
-        # A worker that is destroyed with its event loop ends in the context of whatever destroys it.
-        with suppress(ValueError):
+        try:  # noqa: SIM105 - `suppress` costs more than the rest
             self._variable.reset(self._token)
+        except ValueError:
+            pass  # a worker that is destroyed with its event loop ends in the context of whatever destroys it

@@ -22,8 +22,8 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from ssa_operator.objects.json_codec import NOTHING
-from ssa_operator.objects.live_object import HANDOVER_MANAGER, MANAGER, PARENT_UID_LABEL, LiveObject, ManagedFields
-from ssa_operator.objects.managed_fields import field_tree, owned
+from ssa_operator.objects.live_object import HANDOVER_MANAGER, PARENT_UID_LABEL, LiveObject, ManagedFields
+from ssa_operator.objects.managed_fields import FieldOwner, field_tree, owned
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, Manifest
 from ssa_operator.objects.merge_keys import IndexedBody, keys_of
 from ssa_operator.objects.render_result import Origin
@@ -64,23 +64,6 @@ class Writer(StrEnum):
     """No manager owns the field: it is a default, or a write left no entry, as `kubectl scale` of a field that no entry
     had.
     """
-
-
-class FieldOwner(Struct, frozen=True, kw_only=True):
-    """An entry of managedFields that owns a field."""
-
-    manager: str
-    operation: str
-    """`Apply` or `Update`."""
-    subresource: str
-    """'' for the object itself."""
-    time: str
-    """When the manager last changed its fields of the object."""
-
-    @property
-    def is_operator(self) -> bool:
-        """Whether it is the entry of the operator's applies."""
-        return self.manager == MANAGER and self.operation == "Apply" and not self.subresource
 
 
 class Attribution(Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from ssa_operator.objects.identity import join_api_version
 from ssa_operator.objects.json_codec import decoder, is_deep, without_deep_values
@@ -236,6 +237,26 @@ def managers_of(
     return [latest_other if at is None else latest_first[at] for at in found]
 
 
+class FieldOwner(Struct, frozen=True):
+    """A manager that owns a field, by its entry of managedFields."""
+
+    manager: str
+    operation: str
+    """`Apply` or `Update`."""
+    subresource: str = ""
+    """'' for the object itself."""
+    time: str = ""
+    """When the manager last changed its fields of the object."""
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it is the entry of the operator's applies."""
+        return self.manager == MANAGER and self.operation == "Apply" and not self.subresource
+
+    def __str__(self) -> str:
+        return f"{self.manager} ({self.subresource or self.operation})"
+
+
 class FieldOwners:
     """Finds which of several fieldsV1 trees have the given fields. All trees are read once, together: a tree costs
     nothing at the fields that it lacks.
@@ -361,3 +382,11 @@ def managed_fields_patch(live: LiveObject, entries: Sequence[Mapping[str, Any]])
     """The merge patch that replaces an object's managedFields, with the resourceVersion that was read."""
     metadata = {"resourceVersion": live.resource_version, "managedFields": entries}
     return json.dumps({"metadata": metadata}, separators=(",", ":")).encode()
+
+
+def union_of_fields(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The fieldsV1 tree with the fields of all these trees, whose parts it shares."""
+    if len(fields) == 1:
+        return {**fields[0]}
+    names = dict.fromkeys(name for tree in fields for name in tree)
+    return {name: union_of_fields([tree[name] for tree in fields if name in tree]) for name in names}

@@ -296,14 +296,14 @@ def without_nulls(value: Any) -> Any:
     """A copy without null fields: the API server stores an applied null in some maps, and each apply then changes the
     resourceVersion.
     """
+    if type(value) is not dict and isinstance(value, (list, tuple)):
+        return [item if type(item) in _SCALARS else without_nulls(item) for item in value]
     if isinstance(value, (dict, Mapping)):
         return {
             key: item if type(item) in _SCALARS else without_nulls(item)
             for key, item in value.items()
             if item is not None
         }
-    if isinstance(value, (list, tuple)):
-        return [without_nulls(item) for item in value]
     return value
 
 

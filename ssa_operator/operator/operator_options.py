@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from ssa_operator.objects.shards import Shard
 from ssa_operator.operator.leadership.rules import LeaseTiming
 from ssa_operator.operator.serving_certificate import CertificateFiles
-from ssa_operator.reconcile.field_conflicts.rules import ConflictPolicy
+from ssa_operator.reconcile.field_conflicts.history import ConflictPolicy
 from ssa_operator.reconcile.settings import ApplyMode, ReconcileSettings
 from ssa_operator.rendering.folder.installation import Installation
 

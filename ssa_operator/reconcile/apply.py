@@ -45,8 +45,8 @@ from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.failures import failed_outcome, failed_request, location_of_error
 from ssa_operator.reconcile.outcome import Outcome, Result, waiting_outcome
 from ssa_operator.reconcile.prune.outdated_view import is_outdated
+from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.recreate.requests import ImmutableChange, immutable_change
-from ssa_operator.reconcile.recreate.rules import Recreation
 from ssa_operator.reconcile.refusals.requests import answer_refusal, answer_returned_fields
 from ssa_operator.reconcile.replicas.requests import hand_over, scale_paths
 from ssa_operator.reconcile.replicas.rules import (

@@ -17,10 +17,10 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.render_result import Document
-from ssa_operator.reconcile.feedback_loops.rules import FeedbackLoop
-from ssa_operator.reconcile.field_conflicts.rules import ConflictHistory
+from ssa_operator.reconcile.feedback_loops.series import FeedbackLoop
+from ssa_operator.reconcile.field_conflicts.history import ConflictHistory
 from ssa_operator.reconcile.observed import Observed
-from ssa_operator.reconcile.renames.rules import RenameSeries
+from ssa_operator.reconcile.renames.rename_series import RenameSeries
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord
 from ssa_operator.reconcile.step import Action, FailureReason, Step
 

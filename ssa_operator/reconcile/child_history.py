@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Protocol, Self, TypeVar, cast
+from typing import Protocol, Self, TypeVar
 
 from msgspec import Struct
 
@@ -106,21 +106,23 @@ class ChildHistory(Struct, frozen=True):
     """Those that remember something."""
 
     def __getitem__(self, promise: type[M]) -> M:
-        return cast(M, self.memories.get(promise) or _empty(promise))
+        found: M = self.memories.get(promise) or _empty(promise)  # type: ignore[assignment]
+        return found
 
     def remember(self, *memories: PromiseMemory) -> ChildHistory:
         """The history with these memories in place of the earlier ones."""
-        changed = [memory for memory in memories if memory is not self[type(memory)]]
+        known = self.memories
+        changed = [each for each in memories if each is not (known.get(type(each)) or _empty(type(each)))]
         if not changed:
             return self
-        known = dict(self.memories)
+        memories_by_class = dict(known)
         for memory in changed:
             promise = type(memory)
             if memory == _empty(promise):
-                known.pop(promise, None)
+                memories_by_class.pop(promise, None)
             else:
-                known[promise] = memory
-        return ChildHistory(known or NOTHING)
+                memories_by_class[promise] = memory
+        return ChildHistory(memories_by_class or NOTHING)
 
     def due_at(self, now: float) -> float | None:
         """When the parent has to be reconciled even without an event."""

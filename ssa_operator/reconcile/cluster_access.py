@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ssa_operator.informers.child_informers import ChildInformers
 from ssa_operator.informers.crds import CRDInformer
@@ -113,8 +113,9 @@ class SharedCluster(Struct, frozen=True, kw_only=True):
         account = account_of(self.impersonate, parent.live.identity)
         client = self.operator_client.impersonating(account) if account else self.operator_client
         former_managers = parent.folder.settings.former_managers
-        shared = {name: getattr(self, name) for name in SharedCluster.__struct_fields__}
-        return ClusterAccess(client=client.hiding(secrets), account=account, former_managers=former_managers, **shared)
+        return ClusterAccess(
+            client=client.hiding(secrets), account=account, former_managers=former_managers, **asdict(self)
+        )
 
     def writing(self, identity: Identity) -> AbstractContextManager[None]:
         """Hold back the watch events of an object while the operator writes it."""

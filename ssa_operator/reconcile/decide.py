@@ -21,8 +21,8 @@ from ssa_operator.reconcile.child_case import ChildCase, Rule
 from ssa_operator.reconcile.feedback_loops import rules as feedback_loops
 from ssa_operator.reconcile.feedback_loops.memory import FeedbackLoops
 from ssa_operator.reconcile.field_conflicts import rules as field_conflicts
+from ssa_operator.reconcile.field_conflicts.history import ConflictHistory
 from ssa_operator.reconcile.field_conflicts.memory import Conflicts
-from ssa_operator.reconcile.field_conflicts.rules import ConflictHistory
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.ownership import rules as ownership
 from ssa_operator.reconcile.recreate import rules as recreate

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.live_object import HANDOVER_MANAGER, MANAGER, LiveObject, ManagedFields
 from ssa_operator.objects.managed_fields import (
+    FieldOwner,
     FieldOwners,
     FieldTrees,
     Path,
@@ -29,10 +30,10 @@ from ssa_operator.objects.managed_fields import (
     is_owned,
     leaves,
     path_text,
+    union_of_fields,
 )
 from ssa_operator.objects.merge_keys import IndexedBody, keys_of
 from ssa_operator.objects.source_location import FieldPath
-from ssa_operator.reconcile.adoption.rules import union_of_fields
 
 _BOOKKEEPING = frozenset({"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"})
 """Fields of the metadata that the API server writes by itself."""
@@ -51,24 +52,12 @@ class ChangeCause(StrEnum):
     """The API server changes it: by a default, an allocation or admission."""
 
 
-class ChangedFieldOwner(Struct, frozen=True):
-    """A field manager that owns a field."""
-
-    manager: str
-    operation: str
-    subresource: str = ""
-    time: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.manager} ({self.subresource or self.operation})"
-
-
 class FieldChange(Struct, frozen=True, kw_only=True):
     """A field that an apply changes. Where a whole mapping or list item comes or goes, it is one change."""
 
     path: Path
     cause: ChangeCause
-    owners: tuple[ChangedFieldOwner, ...] = ()
+    owners: tuple[FieldOwner, ...] = ()
     """The other managers of the field before the apply."""
 
     def __str__(self) -> str:
@@ -79,7 +68,7 @@ class LeftField(Struct, frozen=True, kw_only=True):
     """A field that the operator gives up and that stays, because other managers own it too."""
 
     path: Path
-    owners: tuple[ChangedFieldOwner, ...]
+    owners: tuple[FieldOwner, ...]
     handed_over: bool = False
     """Whether it has its owner only because the operator gives it up, so that it stays."""
 
@@ -163,7 +152,7 @@ def _cause(
     new: object,
     ours_before: Tree | None,
     ours_after: Tree,
-    owners: Sequence[ChangedFieldOwner],
+    owners: Sequence[FieldOwner],
 ) -> ChangeCause:
     """The cause of a change. `ours_before` is None where the last apply was in another version: it may have owned any
     field that no other manager owns.
@@ -192,11 +181,11 @@ def _is_apply_of(entry: ManagedFields, manager: str) -> bool:
 
 def other_entries(
     live: LiveObject, manager: str = MANAGER, tree_of: TreeOf = field_tree
-) -> list[tuple[ChangedFieldOwner, Tree]]:
+) -> list[tuple[FieldOwner, Tree]]:
     """The entries of managedFields beside a manager's Apply entries, without those of the status."""
     return [
         (
-            ChangedFieldOwner(entry.manager, entry.operation, entry.subresource, entry.time),
+            FieldOwner(entry.manager, entry.operation, entry.subresource, entry.time),
             tree_of(bytes(entry.fields_v1)),
         )
         for entry in live.managed_fields
@@ -207,11 +196,11 @@ def other_entries(
 class Others:
     """Which of the other managers have the fields that are asked for."""
 
-    def __init__(self, entries: Sequence[tuple[ChangedFieldOwner, Tree]], paths: Iterable[Path]) -> None:
+    def __init__(self, entries: Sequence[tuple[FieldOwner, Tree]], paths: Iterable[Path]) -> None:
         self._owners = [owner for owner, _ in entries]
         self._fields = FieldOwners([tree for _, tree in entries], paths)
 
-    def covering(self, path: Path) -> tuple[ChangedFieldOwner, ...]:
+    def covering(self, path: Path) -> tuple[FieldOwner, ...]:
         """Those with a field, something below it, or a whole value that it is in."""
         return tuple(self._owners[at] for at in self._fields.covering(path))
 

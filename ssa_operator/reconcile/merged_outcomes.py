@@ -19,11 +19,11 @@ from typing import Any, TypeAlias
 
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.live_object import MANAGER, LiveObject
-from ssa_operator.objects.managed_fields import managed_entries, step_value
+from ssa_operator.objects.managed_fields import managed_entries, step_value, union_of_fields
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import ListIndex, keys_of
 from ssa_operator.objects.scalars import amount
-from ssa_operator.reconcile.adoption.rules import union_of_fields, unkept_fields, without_fields
+from ssa_operator.reconcile.adoption.rules import unkept_fields, without_fields
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.replicas.rules import ScalePaths, find_handover, with_handed_over

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from ssa_operator.reconcile.field_conflicts.rules import ConflictPolicy
+from ssa_operator.reconcile.field_conflicts.history import ConflictPolicy
 
 
 class ApplyMode(StrEnum):

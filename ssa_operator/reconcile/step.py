@@ -21,8 +21,8 @@ from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.readiness.rules import Readiness, readiness
 from ssa_operator.objects.render_result import WaitTarget
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.reconcile.field_conflicts.rules import ForeignChange
-from ssa_operator.reconcile.recreate.rules import Recreation
+from ssa_operator.reconcile.field_conflicts.history import ForeignChange
+from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.refusals.known_refusals import KnownRefusal
 from ssa_operator.reconcile.replicas.rules import OthersReplicas
 

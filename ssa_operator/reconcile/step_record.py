@@ -130,12 +130,15 @@ class StepRecord:
     def end(self) -> None:
         """Record that the step that began last has ended. One around it counts from now on."""
         step, started = self._open.pop()
-        seconds = self._clock() - started
+        now = self._clock()
         if self._open:
-            around, _ = self._open.pop()
-            self.begin(around)
+            around, _ = self._open[-1]
+            self._open[-1] = around, now
+            self._memory[_STARTED.size : _STARTED.size + len(around)] = around
+            _STARTED.pack_into(self._memory, 0, now)
         else:
             _STARTED.pack_into(self._memory, 0, 0.0)
+        seconds = now - started
         if seconds >= HELD and not self._was_held_by_thread(seconds):
             self.on_held(_step(step[_LENGTH.size :]), seconds)
 
@@ -248,6 +251,14 @@ class RecordedCoroutine(Coroutine[Any, Any, T]):
         self._record = record
         self._step = step
 
+    def __next__(self) -> Any:
+        # `await` and tasks come here, for each step.
+        self._record.begin(self._step or self._named())
+        try:
+            return self._coroutine.send(None)
+        finally:
+            self._record.end()
+
     def send(self, value: Any) -> Any:
         self._record.begin(self._step or self._named())
         try:
@@ -279,9 +290,6 @@ class RecordedCoroutine(Coroutine[Any, Any, T]):
 
     def __iter__(self) -> RecordedCoroutine[T]:
         return self
-
-    def __next__(self) -> Any:
-        return self.send(None)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._coroutine, name)  # what debuggers and `Task.get_stack` read

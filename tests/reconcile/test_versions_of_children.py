@@ -18,7 +18,7 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.reconcile.field_conflicts.rules import ConflictPolicy
+from ssa_operator.reconcile.field_conflicts.history import ConflictPolicy
 from tests.cli.process import run
 from tests.operator.harness import (
     ECHOES,

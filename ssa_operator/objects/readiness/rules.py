@@ -99,14 +99,15 @@ def _judged(body: Body, now: float, reports_status: bool, ready_when: Predicate 
         return "its deletion", Readiness(ReadinessState.TERMINATING, "is being deleted")
     if ready_when is not None:
         return f"ready-when {ready_when.text}", _by_predicate(body, ready_when)
-    observed = _status(body).get("observedGeneration")
+    status = _status(body)
+    observed = status.get("observedGeneration")
     if isinstance(observed, int) and observed != metadata.get("generation", observed):
         return "status.observedGeneration", _in_progress(_OUTDATED)
-    if (reconciling := _condition(body, "Reconciling")) and reconciling.get("status") == "True":
+    if status and (reconciling := _condition(body, "Reconciling")) and reconciling.get("status") == "True":
         return "its condition Reconciling", _in_progress(_condition_text(reconciling))
-    if (stalled := _condition(body, "Stalled")) and stalled.get("status") == "True":
+    if status and (stalled := _condition(body, "Stalled")) and stalled.get("status") == "True":
         return "its condition Stalled", _failed(_condition_text(stalled))
-    if reports_status and not _status(body):
+    if reports_status and not status:
         return "its first status", _without_status(metadata, now)
     if reports_status and _is_outdated(body):
         return "observedGeneration of its condition Ready", _in_progress(_OUTDATED)

@@ -17,22 +17,20 @@ does the same in util/csaupgrade.
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ssa_operator.objects.annotations import LAST_APPLIED, ApplyPolicy
 from ssa_operator.objects.identity import Identity, split_api_version
 from ssa_operator.objects.json_codec import decode_text, encode
 from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, OwnerReference
-from ssa_operator.objects.managed_fields import managed_entries, managed_fields_patch
+from ssa_operator.objects.managed_fields import managed_entries, managed_fields_patch, union_of_fields
 from ssa_operator.objects.manifest import Manifest, may_own
 from ssa_operator.objects.merge_keys import ListIndex, selected
 from ssa_operator.objects.parent_settings import AdoptPolicy
-
-if TYPE_CHECKING:
-    from ssa_operator.reconcile.child_case import ChildCase
-    from ssa_operator.reconcile.step import Step
+from ssa_operator.reconcile.child_case import ChildCase
+from ssa_operator.reconcile.step import Step
 
 KUBECTL = frozenset({"kubectl-client-side-apply", "kubectl-create", "kubectl-replace"})
 """The managers that write whole manifests by Update: `kubectl apply`, `create` and `replace`. The others
@@ -297,14 +295,6 @@ def _split(fields: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[s
             if outer:
                 others[name] = outer
     return within, others
-
-
-def union_of_fields(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The fieldsV1 tree with the fields of all these trees, whose parts it shares."""
-    if len(fields) == 1:
-        return {**fields[0]}
-    names = dict.fromkeys(name for tree in fields for name in tree)
-    return {name: union_of_fields([tree[name] for tree in fields if name in tree]) for name in names}
 
 
 # Rows of the tables in reconcile.decide.

@@ -17,7 +17,6 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,6 +27,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.objects.render_result import Document
 from ssa_operator.reconcile.adoption.rules import belongs_to_former_parent
+from ssa_operator.reconcile.child_case import ChildCase
 from ssa_operator.reconcile.parent_records.rules import (
     HOOK,
     ONCE_ANNOTATION,
@@ -35,10 +35,7 @@ from ssa_operator.reconcile.parent_records.rules import (
     identity_from_key,
     identity_key,
 )
-
-if TYPE_CHECKING:
-    from ssa_operator.reconcile.child_case import ChildCase
-    from ssa_operator.reconcile.step import Step
+from ssa_operator.reconcile.step import Step
 
 UNRENDERED_LIMIT = 100
 """Records of manifests that are no longer rendered, which the operator keeps in case they are rendered again. The

@@ -16,13 +16,8 @@ from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.reconcile.child_history import CarriedOut, NoMemory, Observation
-from ssa_operator.reconcile.feedback_loops.rules import (
-    Changes,
-    FeedbackLoop,
-    follows_others,
-    with_changes,
-    without_settled,
-)
+from ssa_operator.reconcile.feedback_loops.rules import Changes, follows_others, with_changes, without_settled
+from ssa_operator.reconcile.feedback_loops.series import FeedbackLoop
 from ssa_operator.reconcile.ordering import CHANGED
 from ssa_operator.reconcile.resync.memory import ApplyRecords
 

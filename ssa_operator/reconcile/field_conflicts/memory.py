@@ -17,13 +17,8 @@ from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.reconcile.child_history import CarriedOut, ChildHistory, NoMemory
-from ssa_operator.reconcile.field_conflicts.rules import (
-    AppliedChildren,
-    ConflictHistory,
-    ConflictPolicy,
-    update_histories,
-    with_revert,
-)
+from ssa_operator.reconcile.field_conflicts.history import ConflictHistory, ConflictPolicy
+from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren, update_histories, with_revert
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.step import Action

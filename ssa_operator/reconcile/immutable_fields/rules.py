@@ -112,9 +112,9 @@ def immutable_fields(
         if schema is not None:
             field = _immutable_by_rule(refusal, schema)
         elif _is_custom(kind):
-            field = refusal.field if _mentions_immutable(refusal) else ""
+            field = refusal.field if _mentions_immutable(refusal) else None
         else:
-            field = refusal.field if _immutable_by_kubernetes(kind, refusal) else ""
+            field = refusal.field if _immutable_by_kubernetes(kind, refusal) else None
         if field:
             found.append(field)
     return tuple(dict.fromkeys(found))
@@ -170,12 +170,12 @@ def _immutable_by_kubernetes(kind: GroupKind, refusal: FieldRefusal) -> bool:
     return any(refusal.has_detail(message) for message in _GENERAL)
 
 
-def _immutable_by_rule(refusal: FieldRefusal, schema: Mapping[str, Any]) -> str:
+def _immutable_by_rule(refusal: FieldRefusal, schema: Mapping[str, Any]) -> str | None:
     rules = _failed_rules(refusal, schema)
     if not rules:
-        return refusal.field if _mentions_immutable(refusal) else ""
+        return refusal.field if _mentions_immutable(refusal) else None
     if not all(rule.is_transition_rule for rule in rules):
-        return ""
+        return None
     paths = {rule.old_field for rule in rules}
     if len(paths) == 1 and (path := paths.pop()):
         return field_text(path)

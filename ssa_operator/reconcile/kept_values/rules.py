@@ -29,7 +29,7 @@ from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, owner_reference
 from ssa_operator.reconcile.parent_records.rules import identity_key
-from ssa_operator.reconcile.recreate.rules import Recreation
+from ssa_operator.reconcile.recreate.recreation import Recreation
 
 TYPE = "ssa-operator.dev/generated-values"
 """The type of the Secret."""

@@ -37,16 +37,18 @@ class _AskedOnce:
     """A question that is sent once. All callers get its answer, or its error."""
 
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _asked: bool = False
     _answer: str | ApiError | None = None
 
-    async def answer(self, ask: Callable[[], Awaitable[str]]) -> str:
+    async def answer(self, ask: Callable[[], Awaitable[str | None]]) -> str | None:
         """The answer of the first `ask`. Raises ApiError."""
         async with self._lock:
-            if self._answer is None:
+            if not self._asked:
                 try:
                     self._answer = await ask()
                 except ApiError as error:
                     self._answer = error
+                self._asked = True
         if isinstance(self._answer, ApiError):
             raise self._answer
         return self._answer
@@ -66,14 +68,14 @@ class ViewCheck:
         """Why the operator's view is outdated, so that it must not delete; None if it is current. Raises ApiError."""
         return await self._everything.answer(self._why_parent_or_read)
 
-    async def why_parent_outdated(self) -> str:
+    async def why_parent_outdated(self) -> str | None:
         """As `why_outdated`, of the parent alone."""
         return await self._parent.answer(self._why_parent)
 
-    async def _why_parent_or_read(self) -> str:
+    async def _why_parent_or_read(self) -> str | None:
         return await self.why_parent_outdated() or await self._why_read()
 
-    async def _why_parent(self) -> str:
+    async def _why_parent(self) -> str | None:
         parent = self.reconcile.parent
         identity = parent.live.identity
         current = await self.reconcile.cluster.operator_client.find(parent.resource, identity.name, identity.namespace)
@@ -82,14 +84,14 @@ class ViewCheck:
         rendered = self.plan.observed.parent
         if is_outdated_but_for_records(rendered, parent.live) or is_outdated(parent.live, current):
             return f"{identity} has changed, and its watch is behind"
-        return ""
+        return None
 
-    async def _why_read(self) -> str:
+    async def _why_read(self) -> str | None:
         asked = self.plan.rendered.queries
         outdated = await asyncio.gather(*(self._is_outdated(query) for query in asked))
         found = next((query for query, is_old in zip(asked, outdated, strict=True) if is_old), None)
         if found is None:
-            return ""
+            return None
         name = "an object" if self.reconcile.state.secrets.name_objects else str(found)
         return f"{name} has changed since the templates read it"
 

@@ -16,7 +16,7 @@ from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.child_history import NoMemory
 from ssa_operator.reconcile.outcome import Outcome
-from ssa_operator.reconcile.recreate.rules import Recreation
+from ssa_operator.reconcile.recreate.recreation import Recreation
 
 
 class Recreations(NoMemory, frozen=True):

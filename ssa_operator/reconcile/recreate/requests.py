@@ -41,11 +41,11 @@ from ssa_operator.reconcile.failures import (
 )
 from ssa_operator.reconcile.immutable_fields.rules import changed_field, immutable_fields
 from ssa_operator.reconcile.outcome import Outcome, Result, waiting_outcome
+from ssa_operator.reconcile.recreate.recreation import Recreation
 from ssa_operator.reconcile.recreate.rules import (
     ANNOTATION,
     CLAIM,
     Growth,
-    Recreation,
     deletion_message,
     grown_templates,
     growths,

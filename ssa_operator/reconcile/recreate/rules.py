@@ -21,8 +21,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -34,11 +33,10 @@ from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.manifest import NEVER_RECREATED, Manifest
 from ssa_operator.objects.scalars import amount
 from ssa_operator.reconcile.adoption.rules import was_left_by_former
+from ssa_operator.reconcile.child_case import ChildCase
 from ssa_operator.reconcile.immutable_fields.rules import is_about_name
-
-if TYPE_CHECKING:
-    from ssa_operator.reconcile.child_case import ChildCase
-    from ssa_operator.reconcile.step import Step
+from ssa_operator.reconcile.recreate.recreation import Recreation
+from ssa_operator.reconcile.step import Step
 
 ANNOTATION = f"{PREFIX}recreate"
 CLAIM = GroupKind("", "PersistentVolumeClaim")
@@ -51,22 +49,6 @@ _WORKLOADS = frozenset(
 )
 _SERVICE = GroupKind("", "Service")
 _PRIORITY_CLASS = GroupKind("scheduling.k8s.io", "PriorityClass")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recreation:
-    """The deletion of an object that the operator recreates."""
-
-    digest: bytes
-    """The digest of the manifest that needs the new object."""
-    created: bool
-    """Whether the new object was created."""
-    deleted_uid: str = ""
-    """The uid of the deleted object."""
-    why: str = ""
-    """The reason, for messages."""
-    old: LiveObject | None = field(default=None, compare=False, repr=False)
-    """The deleted object, if it held generated values: the new object gets them."""
 
 
 def is_refused_again(recreation: Recreation | None, manifest: Manifest, live: LiveObject | None) -> bool:

@@ -15,13 +15,18 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.live_object import MANAGER, LiveObject
-from ssa_operator.objects.managed_fields import Path, Tree, managed_entries, managed_fields_patch
+from ssa_operator.objects.managed_fields import (
+    FieldOwner,
+    Path,
+    Tree,
+    managed_entries,
+    managed_fields_patch,
+    union_of_fields,
+)
 from ssa_operator.objects.merge_keys import keys_of
-from ssa_operator.reconcile.adoption.rules import union_of_fields
-from ssa_operator.reconcile.field_changes import ChangedFieldOwner
 
 
-def gives_up(owner: ChangedFieldOwner, former: AbstractSet[str]) -> bool:
+def gives_up(owner: FieldOwner, former: AbstractSet[str]) -> bool:
     """Whether a manager's field may be taken over: it is a former manager's, was written by a person with kubectl, or
     by admission within an apply of the operator.
     """
@@ -48,8 +53,8 @@ def claim(live: LiveObject, api_version: str, fields: Sequence[Path], former: Ab
     own: dict[str, Any] | None = None
     kept: list[dict[str, Any]] = []
     for entry in managed_entries(live):
-        owner = ChangedFieldOwner(entry.get("manager", ""), entry.get("operation", ""), entry.get("subresource", ""))
-        if owner == ChangedFieldOwner(MANAGER, "Apply"):
+        owner = FieldOwner(entry.get("manager", ""), entry.get("operation", ""), entry.get("subresource", ""))
+        if owner == FieldOwner(MANAGER, "Apply"):
             own = entry
             continue
         tree = entry["fieldsV1"]

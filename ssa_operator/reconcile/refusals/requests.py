@@ -89,7 +89,7 @@ async def answer_refusal(
 
 async def _answer_denial(
     step: Step, manifest: Manifest, resource: Resource, error: ApiError, cluster: ClusterAccess
-) -> Step | Outcome | str:
+) -> Step | Outcome | None:
     """The step to apply instead, where a webhook or a policy denies the way back of values that others moved."""
     assert step.live is not None
     refused = RefusedApply(
@@ -99,9 +99,9 @@ async def _answer_denial(
     trials = _Trials(refused=refused, resource=resource, schema=None, cluster=cluster, denial=denial)
     moved = moved_values(refused)
     if not moved or (await trials.fresh())[0] is None:
-        return ""
+        return None
     chosen = await trials.choose(moved)
-    return "" if chosen is None else await _carry_out(step, trials, *chosen)
+    return None if chosen is None else await _carry_out(step, trials, *chosen)
 
 
 class _Trials(Struct, frozen=True, kw_only=True):

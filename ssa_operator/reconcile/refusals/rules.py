@@ -28,12 +28,12 @@ from msgspec import Struct
 from ssa_operator.objects.field_refusal import FieldRefusal
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.managed_fields import FieldTrees, Path, is_in_version
+from ssa_operator.objects.managed_fields import FieldOwner, FieldTrees, Path, is_in_version
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.objects.scalars import amounts, is_percentage
 from ssa_operator.objects.source_location import FieldPath, parse_field
-from ssa_operator.reconcile.field_changes import ChangedFieldOwner, Others, covers, differences, other_entries, owned_by
+from ssa_operator.reconcile.field_changes import Others, covers, differences, other_entries, owned_by
 from ssa_operator.reconcile.immutable_fields.rules import ROOT, immutable_fields, mutable_fields, spelled
 from ssa_operator.reconcile.merged_outcomes import merged
 from ssa_operator.reconcile.refusals.field_claims import gives_up
@@ -73,7 +73,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     """A field that may make way for the manifest (`kept` is None), or a value that may stay."""
 
     steps: Path
-    owners: tuple[ChangedFieldOwner, ...] = ()
+    owners: tuple[FieldOwner, ...] = ()
     kept: KeptValue | None = None
     live: Any = None
     """The live value of one that may stay."""

@@ -16,7 +16,8 @@ from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.reconcile.child_history import CarriedOut, NoMemory, Observation
 from ssa_operator.reconcile.outcome import Result
-from ssa_operator.reconcile.renames.rules import RenameSeries, with_created, without_settled_names
+from ssa_operator.reconcile.renames.rename_series import RenameSeries
+from ssa_operator.reconcile.renames.rules import with_created, without_settled_names
 from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.step import Action
 

@@ -13,31 +13,13 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.reconcile.feedback_loops.rules import ChangeSeries
-
-if TYPE_CHECKING:
-    from ssa_operator.reconcile.child_case import ChildCase
-    from ssa_operator.reconcile.step import Step
-
-
-class RenameSeries(ChangeSeries, frozen=True, kw_only=True):
-    """The successive new names of a parent's children of one kind."""
-
-    newest: Identity
-    """The child that was created last."""
-
-    @property
-    def text(self) -> str:
-        """The message about the series."""
-        return (
-            f"the templates give a {self.newest.kind} a new name each time, last {self.newest}, without a change of "
-            "the parent or its templates; the operator creates the next one with backoff"
-        )
+from ssa_operator.reconcile.child_case import ChildCase
+from ssa_operator.reconcile.renames.rename_series import RenameSeries
+from ssa_operator.reconcile.step import Step
 
 
 def without_settled_names(series: Mapping[GroupKind, RenameSeries], now: float) -> Mapping[GroupKind, RenameSeries]:

@@ -30,10 +30,9 @@ from msgspec.structs import replace
 from ssa_operator.objects.identity import split_api_version
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import HANDOVER_MANAGER, MANAGER, LiveObject
-from ssa_operator.objects.managed_fields import Path, Tree, is_owned, managed_entries
+from ssa_operator.objects.managed_fields import Path, Tree, is_owned, managed_entries, union_of_fields
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.source_location import FieldPath, value_at
-from ssa_operator.reconcile.adoption.rules import union_of_fields
 
 SPEC_REPLICAS: FieldPath = ("spec", "replicas")
 """The field that the subresource `scale` of built-in kinds writes."""

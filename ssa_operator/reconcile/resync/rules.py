@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from ssa_operator.reconcile.child_case import ChildCase
 from ssa_operator.reconcile.observed import ApplyScope
 from ssa_operator.reconcile.resync.unchanged import is_counted_in_vain, is_unchanged
-
-if TYPE_CHECKING:
-    from ssa_operator.reconcile.child_case import ChildCase
-    from ssa_operator.reconcile.step import Step
+from ssa_operator.reconcile.step import Step
 
 Key = TypeVar("Key", bound=Hashable)
 

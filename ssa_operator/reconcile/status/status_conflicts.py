@@ -16,15 +16,13 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.objects.status_diff import differs
-from ssa_operator.reconcile.field_conflicts.rules import (
+from ssa_operator.reconcile.field_conflicts.history import (
     DIVIDE_PARENTS,
     ConflictHistory,
     ConflictPolicy,
     ForeignChange,
-    find_field_changes,
-    is_relevant,
-    with_foreign_change,
 )
+from ssa_operator.reconcile.field_conflicts.rules import find_field_changes, is_relevant, with_foreign_change
 
 
 class WrittenStatus(Struct, frozen=True):

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.json_codec import encoded_once
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.reconcile.field_conflicts.rules import ConflictHistory, ConflictPolicy, with_revert
+from ssa_operator.reconcile.field_conflicts.history import ConflictHistory, ConflictPolicy
+from ssa_operator.reconcile.field_conflicts.rules import with_revert
 from ssa_operator.reconcile.status.report import Report
 from ssa_operator.reconcile.status.status_conflicts import WrittenStatus, update_status_history
 from ssa_operator.reconcile.status.truncated_status import Truncation

@@ -19,10 +19,11 @@ from msgspec.structs import asdict
 from rich.console import Console
 from rich.text import Text
 
+from ssa_operator.objects.managed_fields import FieldOwner
 from ssa_operator.objects.source_location import location_data
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process.connection import Target
-from ssa_operator.reconcile.field_changes import ChangeCause, ChangedFieldOwner, content
+from ssa_operator.reconcile.field_changes import ChangeCause, content
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.resync.unchanged import is_same_content
 from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, hidden_in_live
@@ -246,7 +247,7 @@ def _field_note(changed: ChangedField) -> str:
             return f"{changed.field} is changed by the API server"
 
 
-def _names(owners: Sequence[ChangedFieldOwner]) -> str:
+def _names(owners: Sequence[FieldOwner]) -> str:
     return " and ".join(map(str, owners)) or "the API server"
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject
-from ssa_operator.objects.managed_fields import Path, path_text
+from ssa_operator.objects.managed_fields import FieldOwner, Path, path_text
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.merge_keys import IndexedBody
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
@@ -24,7 +24,6 @@ from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.adoption.rules import former_managers
 from ssa_operator.reconcile.field_changes import (
     ChangeCause,
-    ChangedFieldOwner,
     FieldChange,
     content,
     field_changes,
@@ -56,7 +55,7 @@ class ChangedField(Struct, frozen=True, kw_only=True):
     """Its value, None if the object lacks it."""
     after: Any
     cause: ChangeCause
-    owners: tuple[ChangedFieldOwner, ...] = ()
+    owners: tuple[FieldOwner, ...] = ()
     """The other managers that own it now."""
     location: SourceLocation | None = None
     """The template line that renders it."""
@@ -67,7 +66,7 @@ class LeftValue(Struct, frozen=True, kw_only=True):
 
     field: str
     value: Any
-    owners: tuple[ChangedFieldOwner, ...]
+    owners: tuple[FieldOwner, ...]
     """The managers that own it then."""
     handed_over: bool = False
     """Whether the operator hands it over to them."""

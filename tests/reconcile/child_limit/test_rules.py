@@ -6,7 +6,7 @@ from typing import Any
 
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.reconcile.plan import make_plan
-from ssa_operator.reconcile.renames.rules import RenameSeries
+from ssa_operator.reconcile.renames.rename_series import RenameSeries
 from ssa_operator.reconcile.step import Action, FailureReason
 from tests.objects.example_objects import actions, child, config_map, config_map_identity, observed, rendered
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ssa_operator.reconcile.feedback_loops.rules import ALLOWED_CHANGES
+from ssa_operator.reconcile.feedback_loops.series import ALLOWED_CHANGES
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.step import Action
 from tests.operator.harness import (

@@ -17,7 +17,7 @@ import pytest
 from ssa_operator.kube.api import request as calls
 from ssa_operator.kube.api.request import DeleteOptions
 from ssa_operator.objects.json_codec import encode
-from ssa_operator.reconcile.field_conflicts.rules import ConflictPolicy
+from ssa_operator.reconcile.field_conflicts.history import ConflictPolicy
 from tests.operator.harness import (
     ECHOES,
     PATIENCE,

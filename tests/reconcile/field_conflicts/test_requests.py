@@ -10,9 +10,10 @@ import pytest
 
 from ssa_operator.objects.live_object import MANAGER, LiveObject
 from ssa_operator.reconcile.child_history import ChildHistory
+from ssa_operator.reconcile.field_conflicts.history import ConflictPolicy
 from ssa_operator.reconcile.field_conflicts.memory import Conflicts, observe_conflicts
 from ssa_operator.reconcile.field_conflicts.requests import ATTEMPTS, LARGE, observe_foreign_changes
-from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren, ConflictPolicy
+from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren
 from ssa_operator.reconcile.render_turns import RenderTurns
 from ssa_operator.reconcile.resync.memory import ApplyRecords
 from ssa_operator.reconcile.resync.unchanged import ApplyRecord

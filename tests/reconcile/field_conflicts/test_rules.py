@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.managed_fields import lost_fields, path_text
 from ssa_operator.objects.merge_keys import IndexedBody
-from ssa_operator.reconcile.field_conflicts.rules import (
-    RECORDED_FIELDS,
-    AppliedChildren,
+from ssa_operator.reconcile.field_conflicts.history import (
     ConflictHistory,
     ConflictingChange,
     ConflictPolicy,
     ForeignChange,
+)
+from ssa_operator.reconcile.field_conflicts.rules import (
+    RECORDED_FIELDS,
+    AppliedChildren,
     find_field_changes,
     find_foreign_change,
     is_relevant,

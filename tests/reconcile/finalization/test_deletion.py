@@ -17,7 +17,7 @@ from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.reconcile.feedback_loops.memory import FeedbackLoops
-from ssa_operator.reconcile.feedback_loops.rules import FeedbackLoop
+from ssa_operator.reconcile.feedback_loops.series import FeedbackLoop
 from tests.operator.harness import (
     ECHOES,
     ROLE,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import StatusFields
 from ssa_operator.objects.secret_fields import ParentSecrets, SecretFields
-from ssa_operator.reconcile.field_conflicts.rules import ConflictingChange, ForeignChange
+from ssa_operator.reconcile.field_conflicts.history import ConflictingChange, ForeignChange
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan, make_plan
 from ssa_operator.reconcile.secrets.redacted_report import NOT_SHOWN, redacted_outcomes

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ssa_operator.objects.identity import GroupKind, Identity
-from ssa_operator.reconcile.field_changes import ChangeCause, ChangedFieldOwner
+from ssa_operator.objects.managed_fields import FieldOwner
+from ssa_operator.reconcile.field_changes import ChangeCause
 from ssa_operator.reconcile.outcome import Result
 from ssa_operator.tools.plan.object_changes import ChangedField, ObjectChange
 from ssa_operator.tools.plan.plan_summary import NAMES, PlanSummary, data, markdown, styled_lines, table, text
@@ -12,7 +13,7 @@ PARENT = Identity("example.com", "Echo", "default", "web")
 
 
 def changed(name: str, after: str = "b", cause: ChangeCause = ChangeCause.TEMPLATE) -> ObjectChange:
-    owners = (ChangedFieldOwner("kubectl", "Update", "scale"),) if cause is ChangeCause.TAKEN else ()
+    owners = (FieldOwner("kubectl", "Update", "scale"),) if cause is ChangeCause.TAKEN else ()
     field = ChangedField(field="data.a", before="a", after=after, cause=cause, owners=owners)
     identity = Identity("", "ConfigMap", "default", name)
     return ObjectChange(identity=identity, result=Result.CONFIGURED, fields=(field,))
