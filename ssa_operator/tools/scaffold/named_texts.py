@@ -82,9 +82,10 @@ class NamedTexts:
         return _TOKEN.sub(lambda found: self._account(found) if found[1] else self._token(found, text), text)
 
     def _account(self, found: re.Match[str]) -> str:
-        if found[2] != self.namespace or found[3] not in self.accounts:
+        name = found[3]
+        if found[2] != self.namespace or name not in {*self.accounts, "default"}:
             return found[0]
-        return f"{found[1]}{self.namespace_mark}:{self.names.get(found[3], found[3])}"
+        return f"{found[1]}{self.namespace_mark}:{self.names[name] if name in self.accounts else name}"
 
     def _token(self, found: re.Match[str], text: str) -> str:
         token = found[0]
