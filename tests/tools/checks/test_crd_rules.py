@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from ssa_operator.rendering.folder.object_files import load_objects, objects
 from ssa_operator.tools.checks.crd_rules import check_crds
