@@ -112,7 +112,8 @@ class InstanceNames:
         self._remaining = re.compile(rf"(?<![A-Za-z0-9_.-]){name}-[A-Za-z0-9]{word}")
         self._labels = frozenset(pair for body in self.bodies for pair in _labels_in(body))
         for body in (*self.bodies, *self.absent):
-            self._add(body["kind"], body["metadata"]["name"], body["metadata"].get("namespace") or "")
+            namespace = body["metadata"].get("namespace") or ""
+            self._add(body["kind"], body["metadata"]["name"], "" if namespace == self.namespace else namespace)
             produced = value_at(body, _PRODUCED.get(body["kind"], ("",)))
             if isinstance(produced, str):
                 self._add("Secret", produced, "")
@@ -136,6 +137,7 @@ class InstanceNames:
             namespace=self.namespace or "default",
             namespace_mark=self.text.mark("namespace"),
             ordinary=cache(self._is_ordinary),
+            of_instance=self.remains_in,
         )
 
     def _add(self, kind: str, name: str, namespace: str) -> None:

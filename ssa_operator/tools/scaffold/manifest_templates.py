@@ -80,7 +80,7 @@ def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, si
         parameters.wire(wired, component)
         merged = _merged(written, wired, text)
         head = ""
-        if body["kind"] == "Secret" and "stringData" in merged:
+        if body["kind"] == "Secret" and merged.get("stringData"):
             words = body["stringData"]
             head = "".join(f"{{% set {_variable(key)} = generated() %}}\n" for key in words if _is_read(key, words))
             for key in words:

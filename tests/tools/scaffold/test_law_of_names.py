@@ -65,6 +65,8 @@ def follows(body: dict[str, Any]) -> dict[str, Any]:
         ("kubectl get pods -l release=shop,app==shop-db", "kubectl get pods -l release=two,app==two-db"),
         ('{"release": "shop"} release=shop-2 tier=shop', '{"release": "two"} release=shop-2 tier=shop'),
         ("selector: release=shop selector=release=shop", "selector: release=two selector=release=two"),
+        ("web/shop-ca-made-later web/shops", "here/shop-ca-made-later web/shops"),
+        ("/api/v1/namespaces/web/secrets namespaces/website", "/api/v1/namespaces/here/secrets namespaces/website"),
         ("system:serviceaccount:other:shop-sa", "system:serviceaccount:other:shop-sa"),
         ("prometheus.web.svc", "prometheus.web.svc"),
         ("shop-web.other.svc", "shop-web.other.svc"),
@@ -427,12 +429,15 @@ def test_a_name_of_the_instance_that_no_manifest_has_stays_and_is_named() -> Non
 
 
 def test_a_secret_that_each_object_needs_for_itself_follows() -> None:
-    tls = of("v1", "Secret", "shop-tls", type="kubernetes.io/tls", data={"tls.key": "a2V5"})
+    tls = of(
+        "v1", "Secret", "shop-tls", type="kubernetes.io/tls", data={"tls.key": "a2V5"}, metadata={"namespace": "web"}
+    )
     pull = of("v1", "Secret", "registry", type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": "e30="})
     token = of("v1", "Secret", "shop-token", type="kubernetes.io/service-account-token")
     volumes = [{"name": "tls", "secret": {"secretName": "shop-tls"}}]
     web = pods({"app": "x"}, "shop-web", volumes=volumes, imagePullSecrets=[{"name": "registry"}])
     web["spec"]["template"]["metadata"]["name"] = "shop-web"
+    web["metadata"]["namespace"] = "web"
     found = made(tls, pull, token, web, instance="shop")
     rendered = {key[1]: (key[3], body) for key, body in renders(found, "two", "here").items()}
     template = rendered["Deployment"][1]["spec"]["template"]
