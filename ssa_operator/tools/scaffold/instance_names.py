@@ -230,7 +230,7 @@ class _Renaming:
             elif key == "values" and "operator" in value and isinstance(item, list):
                 result[key] = [self.names.label(str(value.get("key")), each) for each in item]
             elif key == "resourceNames" and isinstance(item, list):
-                result[key] = [self._resource(each, value) for each in item]
+                result[key] = [self._resource(each, value, (*path, key, at)) for at, each in enumerate(item)]
             elif isinstance(item, str):
                 result[key] = self._field(key, item, value, place, (*path, key))
             else:
@@ -284,13 +284,13 @@ class _Renaming:
         namespace = given if isinstance(given, str) else own
         return self.names.has(kind, name, namespace) or (not given and self.names.has(kind, name, ""))
 
-    def _resource(self, name: Any, rule: Mapping[str, Any]) -> Any:
+    def _resource(self, name: Any, rule: Mapping[str, Any], path: FieldPath) -> Any:
         """The name of an object in a rule of a role."""
         resources = {str(each).partition("/")[0] for each in rule.get("resources") or ()}
         if isinstance(name, str) and resources & {"pods", "persistentvolumeclaims"} and self.names.pod(name) != name:
             return self.names.pod(name)
         own = self.body["metadata"].get("namespace") or ""
-        for kind in {body["kind"] for body in self.names.bodies}:
+        for kind in {body["kind"] for body in (*self.names.bodies, *self.names.absent)}:
             is_meant = resources & {*possible_plurals(kind), "*"}
             if (
                 is_meant
@@ -298,6 +298,11 @@ class _Renaming:
                 and (self.names.has(kind, name, own) or self.names.has(kind, name, ""))
             ):
                 return self.names.renamed(name)
+        if isinstance(name, str) and ":" in name and "services" in resources:
+            # A proxied Service has its scheme and port in the name: http:shop-web:80.
+            return self._free(name, path)
+        if isinstance(name, str) and not self.names.has_name(name) and self.names.remains_in(name):
+            self.names.shared.append(path)
         return name
 
     def _free(self, text: str, path: FieldPath, before: str = "") -> str:

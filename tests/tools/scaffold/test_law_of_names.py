@@ -108,10 +108,15 @@ def test_roles_and_subjects_follow() -> None:
     ]
     rules = [
         {"apiGroups": [""], "resources": ["services"], "resourceNames": ["shop-web", "other"]},
+        {"apiGroups": [""], "resources": ["services/proxy"], "resourceNames": ["http:shop-web:80"]},
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["shop-web"]},
     ]
     role = follows(of(RBAC, "Role", "shop-test", rules=rules))
-    assert [rule["resourceNames"] for rule in role["rules"]] == [["two-web", "other"], ["shop-web"]]
+    assert [rule["resourceNames"] for rule in role["rules"]] == [
+        ["two-web", "other"],
+        ["http:two-web:80"],
+        ["shop-web"],
+    ]
 
 
 def test_webhooks_and_targets_follow() -> None:
