@@ -77,6 +77,7 @@ _FREE: Mapping[str, tuple[str, ...]] = {
     "ExecAction": ("command",),
     "HTTPGetAction": ("host",),
     "HTTPHeader": ("value",),
+    "HostPathVolumeSource": ("path",),
     "ObjectMeta": ("annotations",),
     "rbac.v1.Subject": ("name",),
     "ServiceSpec": ("externalName",),

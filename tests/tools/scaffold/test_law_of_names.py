@@ -422,14 +422,18 @@ def test_the_namespace_of_references_follows_even_if_no_manifest_names_it() -> N
 def test_a_name_of_the_instance_that_no_manifest_has_stays_and_is_named() -> None:
     environment = [{"name": "A", "value": text} for text in ("shop-leader", "my-shop-x", "http://shop-web", "shop")]
     container = {"name": "shop", "image": "a:1", "env": environment, "args": ["--id=shop-lock"]}
-    volume = {"name": "tls", "secret": {"secretName": "shop-cert"}}
-    web = pods({"app": "x"}, "shop-web", containers=[container], volumes=[volume])
+    volumes = [
+        {"name": "tls", "secret": {"secretName": "shop-cert"}},
+        {"name": "cache", "hostPath": {"path": "/var/lib/shop-cache"}},
+    ]
+    web = pods({"app": "x"}, "shop-web", containers=[container], volumes=volumes)
     found = made(web, of("v1", "Service", "shop-web"), instance="shop")
     (note,) = (note for note in found.notes if "have shop in names that no manifest has" in note)
     assert sorted(part.split(" (")[1] for part in note.split(": ", 1)[1].split(", ")) == [
         "spec.template.spec.containers[0].args[0] of Deployment shop-web)",
         "spec.template.spec.containers[0].env[0].value of Deployment shop-web)",
         "spec.template.spec.volumes[0].secret.secretName of Deployment shop-web)",
+        "spec.template.spec.volumes[1].hostPath.path of Deployment shop-web)",
     ]
 
 
