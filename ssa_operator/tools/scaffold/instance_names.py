@@ -119,9 +119,10 @@ class InstanceNames:
                 self._add("Secret", produced, "")
         sets = {body["metadata"]["name"]: body for body in self.bodies if body["kind"] == "StatefulSet"}
         claims = {
-            f"{each['metadata']['name']}-{name}"
+            f"{claim}-{name}"
             for name, body in sets.items()
             for each in (body.get("spec") or {}).get("volumeClaimTemplates") or ()
+            if isinstance(claim := value_at(each, ("metadata", "name")), str)
         }
         self._texts = NamedTexts(
             names=self._names,
@@ -177,7 +178,7 @@ class InstanceNames:
         """
         if not isinstance(value, str) or key in _FIXED_LABELS:
             return value
-        if key == NAMESPACE_LABEL:
+        if key == NAMESPACE_LABEL or key.endswith("/namespace"):
             return self.text.mark("namespace") if value == self.namespace else value
         if key == _POD_LABEL:
             return self._texts.pod(value)
@@ -253,8 +254,10 @@ class _Renaming:
         if path[:-1] == ("metadata",) and key in (_NAME, "namespace"):
             is_own = key == _NAME and not self.names.is_identity(self.body)
             return self.names.rename(text) if is_own else text
-        if key == _NAME and path[-3:-1] == ("template", "metadata") and self.names.has_name(text):
+        if path[-3:-1] == ("template", "metadata") and key == _NAME and self.names.has_name(text):
             return self.names.renamed(text)
+        if path[-3:-1] == ("template", "metadata") and key == "namespace" and text == self.names.namespace:
+            return self.names.text.mark("namespace")
         if key == "namespace" and self._follows(text, holder, place):
             return self.names.text.mark("namespace")
         kind = place.kind_named_by(key, holder)

@@ -445,12 +445,14 @@ def test_a_secret_that_each_object_needs_for_itself_follows() -> None:
     token = of("v1", "Secret", "shop-token", type="kubernetes.io/service-account-token")
     volumes = [{"name": "tls", "secret": {"secretName": "shop-tls"}}]
     web = pods({"app": "x"}, "shop-web", volumes=volumes, imagePullSecrets=[{"name": "registry"}])
-    web["spec"]["template"]["metadata"]["name"] = "shop-web"
+    web["spec"]["template"]["metadata"] |= {"name": "shop-web", "namespace": "web"}
+    web["metadata"]["labels"] = {"example.com/namespace": "web", "tier": "web"}
     web["metadata"]["namespace"] = "web"
     found = made(tls, pull, token, web, instance="shop")
     rendered = {key[1]: (key[3], body) for key, body in renders(found, "two", "here").items()}
     template = rendered["Deployment"][1]["spec"]["template"]
-    assert template["metadata"]["name"] == "two-web"
+    assert (template["metadata"]["name"], template["metadata"]["namespace"]) == ("two-web", "here")
+    assert rendered["Deployment"][1]["metadata"]["labels"] == {"example.com/namespace": "here", "tier": "web"}
     assert template["spec"]["volumes"][0]["secret"]["secretName"] == "two-tls"
     assert template["spec"]["imagePullSecrets"] == [{"name": "registry"}]
     assert rendered["Secret"][0] == "two-token"
