@@ -30,7 +30,7 @@ _NAME = "name"
 _FIXED_LABELS = frozenset({
     "app.kubernetes.io/component", "app.kubernetes.io/name", "app.kubernetes.io/part-of", "app.kubernetes.io/version",
 })  # fmt: skip
-"""Labels that are the same for all instances."""
+"""Labels that are the same for all instances, if the name of the instance is not in them."""
 
 _LABEL_FIELDS = frozenset({"labels", "matchLabels", "selector"})
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
@@ -96,6 +96,8 @@ class InstanceNames:
     """Texts of the last manifest with the instance in a name that no manifest has."""
     _instance: re.Pattern[str] = field(init=False)
     _remaining: re.Pattern[str] = field(init=False)
+    _is_word: bool = field(init=False)
+    """Whether other things than the instance have its name."""
     _bounded: re.Pattern[str] = field(init=False)
     _objects: dict[tuple[str, str], set[str]] = field(init=False, default_factory=dict)
     """The namespaces of the objects by kind and name, '' for that of the manifests."""
@@ -108,7 +110,8 @@ class InstanceNames:
         name = re.escape(self.instance or "\0")
         self._instance = re.compile(rf"(?<![A-Za-z0-9]){name}(?![A-Za-z0-9])")
         self._bounded = re.compile(rf"(?<![A-Za-z0-9_.-]){name}(?![A-Za-z0-9_])")
-        word = rf"|\A{name}\Z" if not any(_means_otherwise(body, self.instance) for body in self.bodies) else ""
+        self._is_word = any(_means_otherwise(body, self.instance) for body in self.bodies)
+        word = "" if self._is_word else rf"|(?:\A|=){name}\Z"
         self._remaining = re.compile(rf"(?<![A-Za-z0-9_.-]){name}-[A-Za-z0-9]{word}")
         self._labels = frozenset(pair for body in self.bodies for pair in _labels_in(body))
         for body in (*self.bodies, *self.absent):
@@ -176,7 +179,7 @@ class InstanceNames:
         """The value of a label, in an object or a selector. A selector of labels that nothing in the set has stays,
         unless it names an object of the set.
         """
-        if not isinstance(value, str) or key in _FIXED_LABELS:
+        if not isinstance(value, str) or (key in _FIXED_LABELS and (self._is_word or not self.remains_in(value))):
             return value
         if key == NAMESPACE_LABEL or key.endswith("/namespace"):
             return self.text.mark("namespace") if value == self.namespace else value

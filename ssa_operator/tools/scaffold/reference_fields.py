@@ -79,6 +79,7 @@ _FREE: Mapping[str, tuple[str, ...]] = {
     "HTTPHeader": ("value",),
     "HostPathVolumeSource": ("path",),
     "ObjectMeta": ("annotations",),
+    "PodSpec": ("hostname", "schedulerName"),
     "rbac.v1.Subject": ("name",),
     "ServiceSpec": ("externalName",),
     "WebhookClientConfig": ("url",),

@@ -476,3 +476,14 @@ def test_a_namespace_of_a_cluster_scoped_object_means_nothing() -> None:
     role = of(RBAC, "ClusterRole", "shop", metadata={"namespace": "kube-system"}, rules=[])
     found = renders(made(role, of("v1", "Service", "shop-web", metadata={"namespace": "web"}), instance="shop"), "two")
     assert [key[2:] for key in found if key[1] == "ClusterRole"] == [("", "two")]
+
+
+def test_what_no_two_objects_share_follows_in_schedulers_and_labels() -> None:
+    part = {"app.kubernetes.io/part-of": "shop-core", "app.kubernetes.io/name": "core"}
+    containers = [{"name": "a", "image": "a:1"}]
+    web = pods(part, "shop-core", containers=containers, schedulerName="shop-core", hostname="other")
+    found = renders(made(web, instance="shop"), "two")
+    (result,) = found.values()
+    template = result["spec"]["template"]
+    assert template["spec"]["schedulerName"] == "two-core"
+    assert template["metadata"]["labels"] == {**part, "app.kubernetes.io/part-of": "two-core"}
