@@ -62,6 +62,7 @@ _WORDS = {
 _CORE_TAG = "tag:yaml.org,2002:"
 
 
+_MERGE = f"{_CORE_TAG}merge"
 _NODES_BETWEEN_CHECKS = 256
 
 
@@ -177,7 +178,7 @@ class _YamlParser:
         seen: dict[str, SourceLocation] = {}
         while not isinstance(event := self._parser.get_event(), yaml.MappingEndEvent):
             at = self._location(event)
-            is_merge = isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]
+            is_merge = _is_merge(event)
             key = "<<" if is_merge else self._name(self._node(event, depth + 1), event, at)
             value = self._node(self._parser.get_event(), depth + 1)
             if is_merge:
@@ -263,6 +264,13 @@ def _integer(text: str, base: int, location: SourceLocation) -> int:
     if len(text) > len(str(2**64)) + 3 or (number := int(text, base)) not in INTEGERS:
         raise DocumentError("the number does not fit into 64 bits; for the text, write it in quotes", location)
     return number
+
+
+def _is_merge(event: Any) -> bool:
+    """Whether a key puts the fields of other mappings into its own: `<<`, or as some write it, `!!merge <<`."""
+    if not isinstance(event, yaml.ScalarEvent) or event.value != "<<":
+        return False
+    return event.tag == _MERGE or (event.tag is None and bool(event.implicit[0]))
 
 
 def _tag(tag: str) -> str:

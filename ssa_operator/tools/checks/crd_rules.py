@@ -141,7 +141,8 @@ def _never_set(
 ) -> Iterator[tuple[FieldPath, FieldPath, Sequence[str]]]:
     """The required fields that are pruned: the place in the CRD, the field, and those that are declared beside it."""
     properties = schema.get("properties") or {}
-    if not schema.get("additionalProperties") and not schema.get(_PRESERVED):
+    # The API server looks at the required fields of objects only.
+    if schema.get("type") == "object" and not schema.get("additionalProperties") and not schema.get(_PRESERVED):
         for position, name in enumerate(schema.get("required") or ()):
             # Those of the object itself are there, and those of embedded resources, too.
             if name not in properties and field and not schema.get("x-kubernetes-embedded-resource"):

@@ -5,7 +5,8 @@ Promises:
 - An object of a cluster loses what the API server and its controllers wrote: status, identity, history, defaults.
 - A label goes only if no selector of the set needs it, and a selector never changes.
 - Objects that controllers create are left out, because their owners recreate them.
-- A Secret's content is never kept. Its values are drawn for each parent, or the Secret is left out.
+- A Secret's content is never kept. Its values are drawn for each parent, or the Secret is left out. A Secret without
+  content stays.
 - Each change is a note, one for many alike.
 """
 
@@ -22,6 +23,7 @@ from ssa_operator.objects.annotations import LAST_APPLIED
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.manifest import MANAGED_BY_LABEL, POD_SPECS
 from ssa_operator.objects.source_location import value_at
+from ssa_operator.tools.offline.template_folders import cluster_scoped
 from ssa_operator.tools.scaffold.helm_hooks import replace_hooks, without_event
 from ssa_operator.tools.scaffold.notes import Notes
 from ssa_operator.tools.scaffold.secret_values import DRAWN, GIVEN, is_drawable
@@ -56,8 +58,9 @@ def clean(bodies: Sequence[Mapping[str, Any]], namespace: str, notes: Notes) -> 
         result = without_server_fields(body) if live else copy.deepcopy(dict(body))
         result.pop("status", None)
         metadata = result["metadata"]
-        if metadata.get("namespace") in ("", namespace):
-            del metadata["namespace"]
+        if metadata.get("namespace") in ("", namespace) or _is_cluster_scoped(body):
+            # The API server ignores the namespace of what is in none.
+            metadata.pop("namespace", None)
         if live and any(port.get("nodePort") for port in (body.get("spec") or {}).get("ports") or ()):
             notes.add("without nodePort: the API server chooses one for each object", body)
         if body["kind"] == "Secret":
@@ -66,6 +69,24 @@ def clean(bodies: Sequence[Mapping[str, Any]], namespace: str, notes: Notes) -> 
     replace_hooks(kept, notes)
     _remove_labels(kept, notes)
     return kept
+
+
+def absent_secrets(
+    given: Sequence[Mapping[str, Any]], kept: Sequence[Mapping[str, Any]], instance: str
+) -> list[Mapping[str, Any]]:
+    """The Secrets of the instance that are left out. Each object needs its own one, so references follow the name."""
+    found = {body["metadata"]["name"] for body in kept if body["kind"] == "Secret"}
+    secrets = [body for body in given if body["kind"] == "Secret" and _unfit_secret(body)]
+    own = re.compile(rf"{re.escape(instance)}(?![A-Za-z0-9])")
+    return [
+        body
+        for body in secrets
+        if instance and body["metadata"]["name"] not in found and own.match(body["metadata"]["name"])
+    ]
+
+
+def _is_cluster_scoped(body: Mapping[str, Any]) -> bool:
+    return GroupKind.of(body["apiVersion"], body["kind"]) in cluster_scoped({})
 
 
 def _selects_pods(body: Mapping[str, Any]) -> bool:
@@ -98,18 +119,20 @@ def _made_by_kubernetes(body: Mapping[str, Any], selecting: frozenset[str]) -> b
 
 def _unfit_secret(secret: Mapping[str, Any]) -> str | None:
     kind = str(secret.get("type") or "Opaque")
+    if not shows_cluster(secret) and not secret.get("data") and not secret.get("stringData"):
+        return None
     if kind.startswith(_SECRET_TYPES):
         return "Kubernetes or Helm makes it"
     if kind != "Opaque":
-        return f"the values of a Secret of type {kind} can't be drawn; create it, and name it in the templates"
+        return f"the values of a Secret of type {kind} can't be drawn; create it for each object"
     values = [str(value) for value in (secret.get("stringData") or {}).values()]
     for value in (secret.get("data") or {}).values():
         try:
             values.append(base64.b64decode(str(value)).decode())
         except (binascii.Error, UnicodeDecodeError):
-            return "it has binary values; create it, and name it in the templates"
+            return "it has binary values; create it for each object"
     if any("\n" in value.strip() or len(value) > _SECRET_LENGTH_LIMIT for value in values):
-        return "it has values of several lines; create it, and name it in the templates"
+        return "it has values of several lines; create it for each object"
     return None
 
 

@@ -117,12 +117,14 @@ def _spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {**spec} if spec.get("required") else {**spec, "default": {}}
 
 
-def example(names: ResourceNames, spec: Mapping[str, Any], name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def example(
+    names: ResourceNames, spec: Mapping[str, Any], name: str, values: Mapping[str, Any], namespace: str = "default"
+) -> dict[str, Any]:
     """An object with every field of the spec. `values` are samples of fields by name."""
     return {
         "apiVersion": names.api_version,
         "kind": names.kind,
-        "metadata": {"name": name, "namespace": "default"},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": Sampler(whole=True, words=values).value({**spec, "default": None}, "spec"),
     }
 

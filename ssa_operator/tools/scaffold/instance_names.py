@@ -4,7 +4,8 @@ Promises:
 - Two parents render objects with different names: if a manifest's name doesn't contain the instance, it gets the
   parent's name as a prefix. A name that is an identity, as that of an APIService, stays.
 - References follow the names and namespaces: those that Kubernetes' schema has, and whole names and hosts in free text.
-- A reference to an object that is not among the manifests stays, and so does all other text.
+- A reference to an object that is not among the manifests stays, and so does all other text. Where it has the name of
+  the instance in it, it is named.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _NAME = "name"
 _FIXED_LABELS = frozenset({
     "app.kubernetes.io/component", "app.kubernetes.io/name", "app.kubernetes.io/part-of", "app.kubernetes.io/version",
 })  # fmt: skip
-"""Labels that are the same for all instances."""
+"""Labels that are the same for all instances, if the name of the instance is not in them."""
 
 _LABEL_FIELDS = frozenset({"labels", "matchLabels", "selector"})
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
@@ -62,10 +63,13 @@ def find_instance(bodies: Sequence[Mapping[str, Any]]) -> str:
 
 
 def find_namespace(bodies: Sequence[Mapping[str, Any]]) -> str:
-    """The namespace of most manifests. If none names one, that of the hosts of their Services, because Helm leaves it
-    to kubectl; '' if there is none.
+    """The namespace of most manifests. If none names one, because Helm leaves it to kubectl, that of the references to
+    their accounts and Services, and of these Services' hosts; '' if there is none.
     """
     found = Counter(str(value) for body in bodies if (value := body["metadata"].get("namespace")))
+    if not found:
+        own = [body["metadata"]["name"] for body in bodies if body["kind"] in ("Service", "ServiceAccount")]
+        found = Counter(namespace for name, namespace in _named_in(bodies) if name in own)
     if not found:
         services = [body["metadata"]["name"] for body in bodies if body["kind"] == "Service"]
         names = "|".join(map(re.escape, services)) or "$^"
@@ -84,9 +88,16 @@ class InstanceNames:
     """The namespace of the manifests, '' if they name none."""
     bodies: Sequence[Mapping[str, Any]]
     text: TemplateText
+    absent: Sequence[Mapping[str, Any]] = ()
+    """Manifests that have no template, and whose names follow all the same."""
     kept: list[FieldPath] = field(default_factory=list)
     """Texts of the last manifest in which the name of an object stayed, because it is an ordinary word."""
+    shared: list[FieldPath] = field(default_factory=list)
+    """Texts of the last manifest with the instance in a name that no manifest has."""
     _instance: re.Pattern[str] = field(init=False)
+    _remaining: re.Pattern[str] = field(init=False)
+    _is_word: bool = field(init=False)
+    """Whether other things than the instance have its name."""
     _bounded: re.Pattern[str] = field(init=False)
     _objects: dict[tuple[str, str], set[str]] = field(init=False, default_factory=dict)
     """The namespaces of the objects by kind and name, '' for that of the manifests."""
@@ -99,17 +110,22 @@ class InstanceNames:
         name = re.escape(self.instance or "\0")
         self._instance = re.compile(rf"(?<![A-Za-z0-9]){name}(?![A-Za-z0-9])")
         self._bounded = re.compile(rf"(?<![A-Za-z0-9_.-]){name}(?![A-Za-z0-9_])")
+        self._is_word = any(_means_otherwise(body, self.instance) for body in self.bodies)
+        word = "" if self._is_word else rf"|(?:\A|=){name}\Z"
+        self._remaining = re.compile(rf"(?<![A-Za-z0-9_.-]){name}-[A-Za-z0-9]{word}")
         self._labels = frozenset(pair for body in self.bodies for pair in _labels_in(body))
-        for body in self.bodies:
-            self._add(body["kind"], body["metadata"]["name"], body["metadata"].get("namespace") or "")
+        for body in (*self.bodies, *self.absent):
+            namespace = body["metadata"].get("namespace") or ""
+            self._add(body["kind"], body["metadata"]["name"], "" if namespace == self.namespace else namespace)
             produced = value_at(body, _PRODUCED.get(body["kind"], ("",)))
             if isinstance(produced, str):
                 self._add("Secret", produced, "")
         sets = {body["metadata"]["name"]: body for body in self.bodies if body["kind"] == "StatefulSet"}
         claims = {
-            f"{each['metadata']['name']}-{name}"
+            f"{claim}-{name}"
             for name, body in sets.items()
             for each in (body.get("spec") or {}).get("volumeClaimTemplates") or ()
+            if isinstance(claim := value_at(each, ("metadata", "name")), str)
         }
         self._texts = NamedTexts(
             names=self._names,
@@ -125,6 +141,7 @@ class InstanceNames:
             namespace=self.namespace or "default",
             namespace_mark=self.text.mark("namespace"),
             ordinary=cache(self._is_ordinary),
+            of_instance=self.remains_in,
         )
 
     def _add(self, kind: str, name: str, namespace: str) -> None:
@@ -155,16 +172,16 @@ class InstanceNames:
 
     def replaced(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """A manifest with all names replaced."""
-        self.kept = []
+        self.kept, self.shared = [], []
         return _Renaming(self, body).mapping(body, place_of(body), ())
 
     def label(self, key: str, value: Any) -> Any:
         """The value of a label, in an object or a selector. A selector of labels that nothing in the set has stays,
         unless it names an object of the set.
         """
-        if not isinstance(value, str) or key in _FIXED_LABELS:
+        if not isinstance(value, str) or (key in _FIXED_LABELS and (self._is_word or not self.remains_in(value))):
             return value
-        if key == NAMESPACE_LABEL:
+        if key == NAMESPACE_LABEL or key.endswith("/namespace"):
             return self.text.mark("namespace") if value == self.namespace else value
         if key == _POD_LABEL:
             return self._texts.pod(value)
@@ -191,6 +208,10 @@ class InstanceNames:
         """The new name of a pod of a StatefulSet of the set, or of its claim; the name itself for any other."""
         return self._texts.pod(name)
 
+    def remains_in(self, text: str) -> bool:
+        """Whether a text with new names still has the instance in a name."""
+        return self._remaining.search(text) is not None
+
     def in_text(self, value: str, before: str = "") -> tuple[str, bool]:
         """A free text with new names, and whether a name stayed in it. `before` names the value."""
         found = self._texts.replaced(value, before)
@@ -213,7 +234,7 @@ class _Renaming:
             elif key == "values" and "operator" in value and isinstance(item, list):
                 result[key] = [self.names.label(str(value.get("key")), each) for each in item]
             elif key == "resourceNames" and isinstance(item, list):
-                result[key] = [self._resource(each, value) for each in item]
+                result[key] = [self._resource(each, value, (*path, key, at)) for at, each in enumerate(item)]
             elif isinstance(item, str):
                 result[key] = self._field(key, item, value, place, (*path, key))
             else:
@@ -236,6 +257,10 @@ class _Renaming:
         if path[:-1] == ("metadata",) and key in (_NAME, "namespace"):
             is_own = key == _NAME and not self.names.is_identity(self.body)
             return self.names.rename(text) if is_own else text
+        if path[-3:-1] == ("template", "metadata") and key == _NAME and self.names.has_name(text):
+            return self.names.renamed(text)
+        if path[-3:-1] == ("template", "metadata") and key == "namespace" and text == self.names.namespace:
+            return self.names.text.mark("namespace")
         if key == "namespace" and self._follows(text, holder, place):
             return self.names.text.mark("namespace")
         kind = place.kind_named_by(key, holder)
@@ -243,6 +268,8 @@ class _Renaming:
             return self.names.renamed(text)
         if kind in _OF_SETS:
             return self.names.pod(text)
+        if kind is not None and self.names.remains_in(text):
+            self.names.shared.append(path)
         if not place.below(key).free or (kind is not None and self.names.has_name(text)):
             return text
         name = holder.get(_NAME)
@@ -253,7 +280,8 @@ class _Renaming:
         name = holder.get(_NAME)
         kind = place.kind_named_by(_NAME, holder)
         if isinstance(name, str) and kind is not None:
-            return namespace == (self.names.namespace or "default") and self.names.has(kind, name, namespace)
+            is_there = (kind, name) == ("ServiceAccount", "default") or self.names.has(kind, name, namespace)
+            return is_there and namespace == (self.names.namespace or "default")
         return place.custom and bool(namespace) and namespace == self.names.namespace
 
     def _is_in_set(self, kind: str, name: str, holder: Mapping[str, Any]) -> bool:
@@ -262,13 +290,13 @@ class _Renaming:
         namespace = given if isinstance(given, str) else own
         return self.names.has(kind, name, namespace) or (not given and self.names.has(kind, name, ""))
 
-    def _resource(self, name: Any, rule: Mapping[str, Any]) -> Any:
+    def _resource(self, name: Any, rule: Mapping[str, Any], path: FieldPath) -> Any:
         """The name of an object in a rule of a role."""
         resources = {str(each).partition("/")[0] for each in rule.get("resources") or ()}
         if isinstance(name, str) and resources & {"pods", "persistentvolumeclaims"} and self.names.pod(name) != name:
             return self.names.pod(name)
         own = self.body["metadata"].get("namespace") or ""
-        for kind in {body["kind"] for body in self.names.bodies}:
+        for kind in {body["kind"] for body in (*self.names.bodies, *self.names.absent)}:
             is_meant = resources & {*possible_plurals(kind), "*"}
             if (
                 is_meant
@@ -276,13 +304,33 @@ class _Renaming:
                 and (self.names.has(kind, name, own) or self.names.has(kind, name, ""))
             ):
                 return self.names.renamed(name)
+        if isinstance(name, str) and ":" in name and "services" in resources:
+            # A proxied Service has its scheme and port in the name: http:shop-web:80.
+            return self._free(name, path)
+        if isinstance(name, str) and not self.names.has_name(name) and self.names.remains_in(name):
+            self.names.shared.append(path)
         return name
 
     def _free(self, text: str, path: FieldPath, before: str = "") -> str:
         found, kept = self.names.in_text(text, before)
         if kept:
             self.names.kept.append(path)
+        if self.names.remains_in(found) and path not in self.names.shared:
+            self.names.shared.append(path)
         return found
+
+
+def _named_in(value: Any) -> Iterator[tuple[str, str]]:
+    """The names that have a namespace beside them: those of accounts in bindings, and of Services in webhooks."""
+    if isinstance(value, Mapping):
+        name, namespace = value.get(_NAME), value.get("namespace")
+        if isinstance(name, str) and isinstance(namespace, str) and namespace:
+            yield name, namespace
+        for item in value.values():
+            yield from _named_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _named_in(item)
 
 
 def _labels_in(value: Any) -> Iterator[tuple[str, str]]:

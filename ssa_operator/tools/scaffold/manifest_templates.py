@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.source_location import field_text
-from ssa_operator.tools.scaffold.cleaning import clean
+from ssa_operator.tools.scaffold.cleaning import absent_secrets, clean
 from ssa_operator.tools.scaffold.escaped_text import TemplateText
 from ssa_operator.tools.scaffold.exclusive_values import note_exclusive_values
 from ssa_operator.tools.scaffold.given_crds import given_crds, scopes_of
@@ -35,6 +35,8 @@ class ManifestTemplates(Struct, frozen=True, kw_only=True):
     """The text of each file by its name."""
     name: str
     """The name of the example."""
+    namespace: str
+    """The namespace of the example. No manifest names it, because the example's own objects are there."""
     parameters: Sequence[Parameter]
     """The values that became fields."""
     crds: Mapping[str, Mapping[str, Any]]
@@ -61,6 +63,7 @@ def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, si
         instance=instance,
         namespace=namespace,
         bodies=bodies,
+        absent=absent_secrets(given, bodies, instance),
         text=text,
     )
     add_instance_labels(bodies, renamed, notes)
@@ -68,6 +71,7 @@ def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, si
     parameters = Parameters(text, instance)
     files: dict[str, str] = {}
     kept: list[str] = []
+    shared: list[str] = []
     for body in bodies:
         component = component_of(body, instance, bodies)
         written = renamed.replaced(body)
@@ -76,23 +80,28 @@ def manifest_templates(manifests: Sequence[Mapping[str, Any]], instance: str, si
         parameters.wire(wired, component)
         merged = _merged(written, wired, text)
         head = ""
-        if body["kind"] == "Secret" and "stringData" in merged:
+        if body["kind"] == "Secret" and merged.get("stringData"):
             words = body["stringData"]
             head = "".join(f"{{% set {_variable(key)} = generated() %}}\n" for key in words if _is_read(key, words))
             for key in words:
                 merged["stringData"][key] = _secret_value(key, words, renamed, text) or merged["stringData"][key]
         name = _file_name(body, instance, bodies, files)
         files[name] = head + text.write(merged)
-        kept += [f"{name}:{text.line(merged, path)} ({field_text(path)} of {title(body)})" for path in renamed.kept]
+        for places, paths in ((kept, renamed.kept), (shared, renamed.shared)):
+            places += [f"{name}:{text.line(merged, path)} ({field_text(path)} of {title(body)})" for path in paths]
     _refuse_equal_names(bodies, renamed)
     _note_names(bodies, renamed, notes)
     note_exclusive_values(bodies, notes)
     if kept:
         notes.say(f"these texts have names of objects that are ordinary words, too, and stay: {', '.join(kept)}")
+    if shared:
+        reason = f"have {instance} in names that no manifest has, and stay, so all objects share them"
+        notes.say(f"these texts {reason}: {', '.join(shared)}")
     files |= _settings(bodies, crds, notes)
     return ManifestTemplates(
         files=files,
         name=instance or singular,
+        namespace=namespace if any(body["metadata"].get("namespace") == "default" for body in bodies) else "default",
         parameters=tuple(parameters.found.values()),
         crds={crd["metadata"]["name"]: crd for crd in crds},
         notes=list(notes),

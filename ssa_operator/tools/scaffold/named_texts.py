@@ -5,7 +5,7 @@ Promises:
 - The host of a Service, or of a pod of a StatefulSet, follows with its namespace. Hosts of other Services stay.
 - A name that is an ordinary word is one only within a host or an address.
 - The namespace of the manifests follows where a word says that it is one: `--namespace=web`, `kubectl -n web`; or
-  where an object of the set is after it: `web/shop-cert`.
+  where an object of the set, or of its name, is after it: `web/shop-cert`.
 - A label of the set follows where a text selects by it: `app.kubernetes.io/instance=shop`.
 - How the names of a workload's pods begin follows: `shop-web-.*`.
 """
@@ -21,7 +21,7 @@ _TOKEN = re.compile(r"(system:serviceaccount:)([a-z0-9-]+):([a-z0-9.-]+)|[A-Za-z
 
 _VARIABLE = re.compile(r"[A-Za-z0-9_]*", re.ASCII)
 _POD = re.compile(r"(.+)-([0-9]+)", re.ASCII)
-_NAMESPACE = r"""((?i:namespaces?)["']?(?:[ \t]?[=:][ \t]?|[ \t])["']?){0}(?![\w.-])"""
+_NAMESPACE = r"""((?i:namespaces?)["']?(?:[ \t]?[=:][ \t]?|[ \t/])["']?){0}(?![\w.-])"""
 _SHORT_OPTION = r"((?<![\w-])-n[ =]){0}(?![\w.-])"
 _BEFORE_NAME = r"(?<![\w./@-]){0}/([A-Za-z0-9._-]+)"
 _LABEL = re.compile(
@@ -54,6 +54,8 @@ class NamedTexts:
     """What takes its place."""
     ordinary: Callable[[str], bool]
     """Whether a name is an ordinary word, too."""
+    of_instance: Callable[[str], bool]
+    """Whether a name that no object has is one of the instance all the same."""
     kept: set[str] = field(default_factory=set)
     """Names that the last text has, and that stayed."""
     _namespaces: tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]] = field(init=False)
@@ -74,17 +76,21 @@ class NamedTexts:
         after_word, after_option, before_name = self._namespaces
         text = _LABEL.sub(lambda found: f"{found[1]}{found[2]}{self.label(found[1], found[3])}", text)
         text = before_name.sub(
-            lambda found: f"{self.namespace_mark}/{found[1]}" if found[1].strip(".") in self.names else found[0], text
+            lambda found: f"{self.namespace_mark}/{found[1]}" if self._is_own(found[1].strip(".")) else found[0], text
         )
         text = after_word.sub(lambda found: f"{found[1]}{self.namespace_mark}", text)
         if any(each in text for each in _CLIENTS):
             text = after_option.sub(lambda found: f"{found[1]}{self.namespace_mark}", text)
         return _TOKEN.sub(lambda found: self._account(found) if found[1] else self._token(found, text), text)
 
+    def _is_own(self, name: str) -> bool:
+        return name in self.names or self.of_instance(name)
+
     def _account(self, found: re.Match[str]) -> str:
-        if found[2] != self.namespace or found[3] not in self.accounts:
+        name = found[3]
+        if found[2] != self.namespace or name not in {*self.accounts, "default"}:
             return found[0]
-        return f"{found[1]}{self.namespace_mark}:{self.names.get(found[3], found[3])}"
+        return f"{found[1]}{self.namespace_mark}:{self.names[name] if name in self.accounts else name}"
 
     def _token(self, found: re.Match[str], text: str) -> str:
         token = found[0]

@@ -91,7 +91,7 @@ class Parameters:
             return
         main = pod.get("containers") or []
         for container in (*main, *(pod.get("initContainers") or ())):
-            own = prefix if container is main[0] else (*prefix, _camel(str(container.get("name"))))
+            own = prefix if container in main[:1] else (*prefix, _camel(str(container.get("name"))))
             if isinstance(container.get("image"), str):
                 container["image"] = self._add((*own, "image"), {"type": "string"}, container["image"], title)
             resources = container.get("resources")

@@ -198,7 +198,7 @@ def _of_manifests(request: NewRequest, manifests: Sequence[Mapping[str, Any]]) -
     if given:
         secrets["required"] = given
     content = {"secrets": dict.fromkeys(given, "change-me")} if given else {}
-    parent = {**example(names, {"type": "object"}, made.name, {}), "spec": content}
+    parent = {**example(names, {"type": "object"}, made.name, {}, made.namespace), "spec": content}
     return Parts(
         names=names,
         crd=definition(names, complete(spec), ready_replicas=False),

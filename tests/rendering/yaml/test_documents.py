@@ -112,7 +112,7 @@ def test_an_alias_bomb_is_refused() -> None:
 def test_anchors_aliases_and_merges_work() -> None:
     text = (
         "base: &base\n  a: 1\n  b: {{ spec.b }}\nv:\n  <<: *base\n  b: 3\nw: *base\n"
-        "x:\n  <<: [{a: 9}, *base]\n  c: 1\n'y':\n  '<<': 1\n"
+        "x:\n  !!merge <<: [{a: 9}, *base]\n  c: 1\n'y':\n  '<<': 1\n"
     )
     body = document(HEAD + text, {"b": ": "}).body
     assert body["v"] == {"a": 1, "b": 3}

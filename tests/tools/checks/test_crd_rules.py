@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from ssa_operator.rendering.folder.object_files import load_objects, objects
 from ssa_operator.tools.checks.crd_rules import check_crds
@@ -121,3 +122,11 @@ def test_a_required_field_that_is_not_declared_is_found_with_the_one_that_is_mea
     (found,) = [each for each in check(text) if each.code == "crd-undeclared-required"]
     assert "requires spec.replcas in v1, and doesn't declare it" in found.message
     assert found.fix == "did you mean replicas?"
+
+
+def test_required_fields_of_a_list_mean_nothing() -> None:
+    definition = yaml.safe_load(CRD)
+    (version,) = definition["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"]["ports"] = {"type": "array", "items": {"type": "object"}, "required": ["port"]}
+    assert "crd-undeclared-required" not in {each.code for each in check(yaml.safe_dump(definition))}

@@ -83,6 +83,13 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
     "labels without a value": [
         of("v1", "ConfigMap", "rel", metadata={"labels": None, "annotations": {"a": None, "b": "c"}}, data=None)
     ],
+    "Secrets without a value": [
+        of("v1", "Secret", "rel-a", type="Opaque", stringData=None), of("v1", "Secret", "rel-b", data=None)
+    ],
+    "what the API server refuses later": [
+        pods({"app": "x"}, containers=[], initContainers=[{"name": "a", "image": "a:1"}]),
+        of("apps/v1", "StatefulSet", "rel", spec={"volumeClaimTemplates": [{"spec": {}}]}),
+    ],
     "a Lease": [
         of("coordination.k8s.io/v1", "Lease", "rel-lock", spec={"holderIdentity": "x"}),
     ],

@@ -65,6 +65,8 @@ def follows(body: dict[str, Any]) -> dict[str, Any]:
         ("kubectl get pods -l release=shop,app==shop-db", "kubectl get pods -l release=two,app==two-db"),
         ('{"release": "shop"} release=shop-2 tier=shop', '{"release": "two"} release=shop-2 tier=shop'),
         ("selector: release=shop selector=release=shop", "selector: release=two selector=release=two"),
+        ("web/shop-ca-made-later web/shops", "here/shop-ca-made-later web/shops"),
+        ("/api/v1/namespaces/web/secrets namespaces/website", "/api/v1/namespaces/here/secrets namespaces/website"),
         ("system:serviceaccount:other:shop-sa", "system:serviceaccount:other:shop-sa"),
         ("prometheus.web.svc", "prometheus.web.svc"),
         ("shop-web.other.svc", "shop-web.other.svc"),
@@ -106,10 +108,15 @@ def test_roles_and_subjects_follow() -> None:
     ]
     rules = [
         {"apiGroups": [""], "resources": ["services"], "resourceNames": ["shop-web", "other"]},
+        {"apiGroups": [""], "resources": ["services/proxy"], "resourceNames": ["http:shop-web:80"]},
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["shop-web"]},
     ]
     role = follows(of(RBAC, "Role", "shop-test", rules=rules))
-    assert [rule["resourceNames"] for rule in role["rules"]] == [["two-web", "other"], ["shop-web"]]
+    assert [rule["resourceNames"] for rule in role["rules"]] == [
+        ["two-web", "other"],
+        ["http:two-web:80"],
+        ["shop-web"],
+    ]
 
 
 def test_webhooks_and_targets_follow() -> None:
@@ -390,3 +397,93 @@ def test_what_only_one_object_can_have_is_named() -> None:
         "ConfigMap shop-e is in two namespaces, so no object can be in the namespace kube-system",
     }
     assert not [note for note in notes if "shop-b" in note]
+
+
+def test_the_namespace_of_references_follows_even_if_no_manifest_names_it() -> None:
+    account, service = of("v1", "ServiceAccount", "shop-sa"), of("v1", "Service", "shop-hook")
+    subjects = [
+        {"kind": "ServiceAccount", "name": "shop-sa", "namespace": "web"},
+        {"kind": "ServiceAccount", "name": "default", "namespace": "web"},
+        {"kind": "User", "name": "system:serviceaccount:web:default"},
+        {"kind": "ServiceAccount", "name": "default", "namespace": "other"},
+    ]
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    binding = of(RBAC, "ClusterRoleBinding", "shop", subjects=subjects, roleRef=role)
+    found = renders(made(account, service, binding, instance="shop"), "two", "here")
+    (result,) = (body for key, body in found.items() if key[1] == "ClusterRoleBinding")
+    assert [(each["name"], each.get("namespace")) for each in result["subjects"]] == [
+        ("two-sa", "here"),
+        ("default", "here"),
+        ("system:serviceaccount:here:default", None),
+        ("default", "other"),
+    ]
+
+
+def test_a_name_of_the_instance_that_no_manifest_has_stays_and_is_named() -> None:
+    environment = [{"name": "A", "value": text} for text in ("shop-leader", "my-shop-x", "http://shop-web", "shop")]
+    container = {"name": "shop", "image": "a:1", "env": environment, "args": ["--id=shop-lock"]}
+    volumes = [
+        {"name": "tls", "secret": {"secretName": "shop-cert"}},
+        {"name": "cache", "hostPath": {"path": "/var/lib/shop-cache"}},
+    ]
+    web = pods({"app": "x"}, "shop-web", containers=[container], volumes=volumes)
+    found = made(web, of("v1", "Service", "shop-web"), instance="shop")
+    (note,) = (note for note in found.notes if "have shop in names that no manifest has" in note)
+    assert sorted(part.split(" (")[1] for part in note.split(": ", 1)[1].split(", ")) == [
+        "spec.template.spec.containers[0].args[0] of Deployment shop-web)",
+        "spec.template.spec.containers[0].env[0].value of Deployment shop-web)",
+        "spec.template.spec.volumes[0].secret.secretName of Deployment shop-web)",
+        "spec.template.spec.volumes[1].hostPath.path of Deployment shop-web)",
+    ]
+
+
+def test_a_secret_that_each_object_needs_for_itself_follows() -> None:
+    tls = of(
+        "v1", "Secret", "shop-tls", type="kubernetes.io/tls", data={"tls.key": "a2V5"}, metadata={"namespace": "web"}
+    )
+    pull = of("v1", "Secret", "registry", type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": "e30="})
+    token = of("v1", "Secret", "shop-token", type="kubernetes.io/service-account-token")
+    volumes = [{"name": "tls", "secret": {"secretName": "shop-tls"}}]
+    web = pods({"app": "x"}, "shop-web", volumes=volumes, imagePullSecrets=[{"name": "registry"}])
+    web["spec"]["template"]["metadata"] |= {"name": "shop-web", "namespace": "web"}
+    web["metadata"]["labels"] = {"example.com/namespace": "web", "tier": "web"}
+    web["metadata"]["namespace"] = "web"
+    found = made(tls, pull, token, web, instance="shop")
+    rendered = {key[1]: (key[3], body) for key, body in renders(found, "two", "here").items()}
+    template = rendered["Deployment"][1]["spec"]["template"]
+    assert (template["metadata"]["name"], template["metadata"]["namespace"]) == ("two-web", "here")
+    assert rendered["Deployment"][1]["metadata"]["labels"] == {"example.com/namespace": "here", "tier": "web"}
+    assert template["spec"]["volumes"][0]["secret"]["secretName"] == "two-tls"
+    assert template["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+    assert rendered["Secret"][0] == "two-token"
+    assert any(note.startswith("Secret shop-tls is left out: ") for note in found.notes)
+
+
+def test_the_example_is_in_no_namespace_that_manifests_name() -> None:
+    spaces = ("web", "web", "default")
+    bodies = [
+        of(RBAC, "Role", name, metadata={"namespace": space}, rules=[])
+        for name, space in zip(("shop", "shop-b", "shop"), spaces, strict=True)
+    ]
+    found = made(*bodies, instance="shop")
+    assert found.example["metadata"] == {"name": "shop", "namespace": "web"}
+    assert sorted(key[2:] for key in renders(found, namespace="web")) == [
+        ("default", "shop"), ("web", "shop"), ("web", "shop-b")
+    ]  # fmt: skip
+
+
+def test_a_namespace_of_a_cluster_scoped_object_means_nothing() -> None:
+    role = of(RBAC, "ClusterRole", "shop", metadata={"namespace": "kube-system"}, rules=[])
+    found = renders(made(role, of("v1", "Service", "shop-web", metadata={"namespace": "web"}), instance="shop"), "two")
+    assert [key[2:] for key in found if key[1] == "ClusterRole"] == [("", "two")]
+
+
+def test_what_no_two_objects_share_follows_in_schedulers_and_labels() -> None:
+    part = {"app.kubernetes.io/part-of": "shop-core", "app.kubernetes.io/name": "core"}
+    containers = [{"name": "a", "image": "a:1"}]
+    web = pods(part, "shop-core", containers=containers, schedulerName="shop-core", hostname="other")
+    found = renders(made(web, instance="shop"), "two")
+    (result,) = found.values()
+    template = result["spec"]["template"]
+    assert template["spec"]["schedulerName"] == "two-core"
+    assert template["metadata"]["labels"] == {**part, "app.kubernetes.io/part-of": "two-core"}
