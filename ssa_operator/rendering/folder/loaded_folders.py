@@ -131,7 +131,7 @@ def _load_roots(roots: Sequence[Path], previous: Sources | None, given: _Given) 
     problems: list[RenderProblem] = []
     for root in dict.fromkeys(roots):
         found = _load(root, previous, given)
-        problems += [RenderProblem(f"{root}: {problem}") for problem in found.problems]
+        problems += [RenderProblem(f"{root}: {problem.message}", problem.location) for problem in found.problems]
         for name, folder in found.folders.items():
             known = folders.get(name)
             folders[name] = folder if known is None else _with_conflict(known, folder, previous)
@@ -166,7 +166,10 @@ def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
         problem for path, problem in snapshot.problems.items() if "/" not in path and path not in snapshot.folders
     ]
     problems += [
-        RenderProblem(f"{visible_line(path)} is in no resource's folder; move it to <plural>.<group>/ or to {SHARED}/")
+        RenderProblem(
+            f"{visible_line(path)} is in no resource's folder; move it to <plural>.<group>/ or to {SHARED}/",
+            SourceLocation(path, 1),
+        )
         for path in snapshot.files
         if "/" not in path
     ]
@@ -178,7 +181,10 @@ def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
             folders[name] = _load_folder(name, root, _Read(snapshot, given), old.get(name))
         else:
             problems.append(
-                RenderProblem(f"{visible_line(name)} is not the name of a resource; call the folder <plural>.<group>")
+                RenderProblem(
+                    f"{visible_line(name)} is not the name of a resource; call the folder <plural>.<group>",
+                    SourceLocation(next((path for path in sorted(snapshot.files) if _is_in(name, path)), name), 1),
+                )
             )
     return Sources(folders=folders, problems=tuple(problems))
 

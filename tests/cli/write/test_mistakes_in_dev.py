@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.terminal import terminal
-from tests.cli.write.test_mistakes import FILES, MISTAKES, NAMES, Mistake, write
+from tests.cli.write.test_mistakes import FILES, MISTAKES, MORE_MISTAKES, NAMES, Mistake, write
 
 pytestmark = [pytest.mark.cluster, pytest.mark.exhaustive]
 
-ALL = tuple((f"m{number:02}", mistake) for number, mistake in enumerate(MISTAKES))
+ALL = tuple((f"m{number:03}", mistake) for number, mistake in enumerate((*MISTAKES, *MORE_MISTAKES)))
 OF_KINDS = tuple(each for each in ALL if each[1].file == "crd" or each[1].what == "an example of a kind with a typo")
 OTHERS = tuple(each for each in ALL if each not in OF_KINDS)
 
@@ -40,7 +40,7 @@ def files(key: str, mistake: Mistake) -> dict[str, str]:
 
 def without_key(line: str) -> str:
     """A line as it is in a project that has this mistake alone."""
-    return re.sub(r"(?<![a-z])m\d\d[.-]|-m\d\d\b", "", line)
+    return re.sub(r"(?<![a-z])m\d{3}[.-]|-m\d{3}\b", "", line)
 
 
 def shown_lines(text: str, folder: Path) -> list[str]:
@@ -79,7 +79,7 @@ async def test_the_first_line_on_the_screen_is_enough_to_correct_a_mistake(
             if (missing := [each for each in mistake.words if each not in line])
         }
 
-    async with terminal("dev", *arguments, "--listen=", columns=200, lines=320, SSA_OPERATOR_STATE_DIR=state) as shown:
+    async with terminal("dev", *arguments, "--listen=", columns=200, lines=600, SSA_OPERATOR_STATE_DIR=state) as shown:
         await shown.shows(" errors", ": error: ")
         shown.press("v")
         await shown.shows("Errors and Events, newest first", "q back")
