@@ -165,9 +165,13 @@ def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
     problems += [
         problem for path, problem in snapshot.problems.items() if "/" not in path and path not in snapshot.folders
     ]
+    is_resource = "." in root.name and RESOURCE_NAME.fullmatch(root.name)
+    what_to_do = f"move it to <plural>.<group>/ or to {SHARED}/"
+    if is_resource:  # the folder of a resource is given in place of the one above it
+        what_to_do = f"name the folder that has {root.name} as the templates folder"
     problems += [
         RenderProblem(
-            f"{visible_line(path)} is in no resource's folder; move it to <plural>.<group>/ or to {SHARED}/",
+            f"{visible_line(path)} is in no resource's folder; {what_to_do}",
             SourceLocation(path, 1),
         )
         for path in snapshot.files

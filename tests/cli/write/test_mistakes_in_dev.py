@@ -21,6 +21,13 @@ ALL = tuple((f"m{number:03}", mistake) for number, mistake in enumerate((*MISTAK
 OF_KINDS = tuple(each for each in ALL if each[1].file == "crd" or each[1].what == "an example of a kind with a typo")
 OTHERS = tuple(each for each in ALL if each not in OF_KINDS)
 
+WITHOUT_KEY = {
+    "a folder without a group": "templates/sites;",
+    "a folder with the name of the kind": "templates/Site;",
+    "a manifest in no folder": "is in no resource's folder",
+}
+"""Files and folders whose names have no key, by words of their lines."""
+
 
 def files(key: str, mistake: Mistake) -> dict[str, str]:
     """The project with a mistake, whose names have the key."""
@@ -55,8 +62,7 @@ def shown_lines(text: str, folder: Path) -> list[str]:
 
 
 def first_about(key: str, mistake: Mistake, lines: Sequence[str]) -> str:
-    # The name of a folder without a group has no key.
-    words = "templates/sites;" if mistake.what == "a folder without a group" else rf"\b{key}\b"
+    words = WITHOUT_KEY.get(mistake.what, rf"\b{key}\b")
     return next((without_key(line) for line in lines if re.search(words, line)), "")
 
 
