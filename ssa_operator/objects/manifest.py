@@ -371,8 +371,11 @@ def _fold_string_data(body: dict[str, Any]) -> None:
     plain = body.pop("stringData", None)
     if plain is None:
         return
-    if not isinstance(plain, dict) or not all(isinstance(text, str) for text in plain.values()):
+    if not isinstance(plain, dict):
         raise ManifestError("has stringData that does not map names to strings")
+    for name, text in plain.items():
+        if not isinstance(text, str):
+            raise ManifestError(f"has stringData.{name} that is no string; write it in quotes")
     data = body.setdefault("data", {})
     if not isinstance(data, dict):
         raise ManifestError("has data that is no mapping")

@@ -65,7 +65,6 @@ def _of_definition(body: Mapping[str, Any]) -> list[FieldError]:
         return nulls
     errors = validate_crd(body)
     for at, version in enumerate(spec.get("versions") or ()):
-        errors += _of_columns(version, ("spec", "versions", at))
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         path: FieldPath = ("spec", "versions", at, "schema", "openAPIV3Schema")
         if isinstance(schema, Mapping):
@@ -100,16 +99,7 @@ _ANY_TYPE = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields
 
 
 def _of_structure(schema: Schema, path: FieldPath, words: str) -> Iterator[FieldError]:
-    """The errors of a schema that isn't structural: each field has a type, and no part of another dialect."""
-    for name in _FORBIDDEN:
-        if schema.get(name) not in (None, "", *_EMPTY_ALLOWED.get(name, ())):
-            yield error_at((*path, name), detail=f"{name} is not supported", kind=ErrorType.FORBIDDEN)
-    if schema.get("uniqueItems") is True:
-        detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield error_at((*path, "uniqueItems"), detail=detail, kind=ErrorType.FORBIDDEN)
-    if schema.get("properties") and schema.get("additionalProperties") not in (None, False):
-        detail = "additionalProperties and properties are mutual exclusive"
-        yield error_at((*path, "additionalProperties"), detail=detail, kind=ErrorType.FORBIDDEN)
+    """The errors of a schema that isn't structural: each field has a type."""
     if not schema.get("type") and not any(schema.get(name) for name in _ANY_TYPE):
         yield error_at((*path, "type"), detail=words, kind=ErrorType.REQUIRED)
     for inner, at, _ in _inner(schema, path, ()):
@@ -166,8 +156,10 @@ def validate_crd(definition: Mapping[str, Any]) -> list[FieldError]:
     versions: Sequence[Mapping[str, Any]] = spec.get("versions") or ()
     errors = [*_of_names(spec), *_of_crd_name(definition), *_of_versions(versions)]
     for at, version in enumerate(versions):
+        errors += _of_columns(version, ("spec", "versions", at))
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if schema is not None:
+            errors += _of_object_metadata(schema, ("spec", "versions", at, "schema", "openAPIV3Schema"))
             errors += _of_schema(schema, ("spec", "versions", at, "schema", "openAPIV3Schema"), ())
     return errors
 
@@ -219,6 +211,28 @@ def _of_versions(versions: Sequence[Mapping[str, Any]]) -> Iterator[FieldError]:
         yield error_at(("spec", "versions"), names, "must have exactly one version marked as storage version")
 
 
+def _of_object_metadata(schema: Schema, at: FieldPath) -> Iterator[FieldError]:
+    """The error of a schema that says more of the object's metadata than what its name is."""
+    metadata = (schema.get("properties") or {}).get("metadata")
+    declared = metadata.get("properties") if isinstance(metadata, Mapping) else None
+    if declared and not {*declared} <= {"name", "generateName"}:
+        words = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        yield error_at((*at, "properties", "metadata"), kind=ErrorType.FORBIDDEN, detail=words)
+
+
+def _of_dialect(schema: Schema, path: FieldPath) -> Iterator[FieldError]:
+    """The errors of a schema that uses parts of JSON Schema which no CRD may have."""
+    for name in _FORBIDDEN:
+        if schema.get(name) not in (None, "", *_EMPTY_ALLOWED.get(name, ())):
+            yield error_at((*path, name), detail=f"{name} is not supported", kind=ErrorType.FORBIDDEN)
+    if schema.get("uniqueItems") is True:
+        detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield error_at((*path, "uniqueItems"), detail=detail, kind=ErrorType.FORBIDDEN)
+    if schema.get("properties") and schema.get("additionalProperties") is not None:
+        detail = "additionalProperties and properties are mutual exclusive"
+        yield error_at((*path, "additionalProperties"), detail=detail, kind=ErrorType.FORBIDDEN)
+
+
 def _of_schema(schema: Schema, at: FieldPath, field: FieldPath) -> Iterator[FieldError]:
     """The errors of a schema at a path of the CRD; `field` is what it describes."""
     declared = schema.get("type")
@@ -230,6 +244,11 @@ def _of_schema(schema: Schema, at: FieldPath, field: FieldPath) -> Iterator[Fiel
         return
     if declared == "array" and not isinstance(schema.get("items"), Mapping):
         yield error_at((*at, "items"), kind=ErrorType.REQUIRED, detail="must be specified")
+    yield from _of_dialect(schema, at)
+    items = schema.get("items")
+    keys = schema.get("x-kubernetes-list-map-keys")
+    if keys and isinstance(items, Mapping) and not {*keys} <= {*(items.get("properties") or ())}:
+        yield error_at((*at, "x-kubernetes-list-map-keys"), keys, "entries must all be names of item properties")
     pattern = schema.get("pattern")
     if pattern and go_pattern(pattern) is None:
         yield error_at((*at, "pattern"), pattern, "must be a valid regular expression, but isn't")

@@ -124,6 +124,8 @@ def crd(path: tuple[str | int, ...] = (), value: Any = None) -> dict[str, Any]:
     return found
 
 
+COLUMNS = ("spec", "versions", 0, "additionalPrinterColumns")
+METADATA = ("spec", "versions", 0, "schema", "openAPIV3Schema", "properties", "metadata")
 CRD_CHANGES: tuple[tuple[tuple[str | int, ...], Any], ...] = (
     ((), None),
     (("metadata", "name"), "site.mistakes.example.com"),
@@ -165,6 +167,23 @@ CRD_CHANGES: tuple[tuple[tuple[str | int, ...], Any], ...] = (
     (A, {"type": "object", "additionalProperties": {"type": "string", "default": 2}}),
     (A, {"x-kubernetes-int-or-string": True, "default": "50%"}),
     ((*SPEC, "required"), ["b"]),
+    ((*SPEC, "additionalProperties"), False),
+    ((*SPEC, "additionalProperties"), {"type": "string"}),
+    (
+        A,
+        {
+            "type": "array",
+            "items": {"type": "object"},
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["b"],
+        },
+    ),
+    (A, {"type": "string", "$ref": "#/b"}),
+    (A, {"type": "array", "items": {"type": "string"}, "uniqueItems": True}),
+    (COLUMNS, [{"name": "A", "type": "str", "jsonPath": ".spec.a"}]),
+    (COLUMNS, [{"name": "A", "type": "string", "jsonPath": "spec.a"}]),
+    (METADATA, {"type": "object", "properties": {"labels": {"type": "object"}}}),
+    (METADATA, {"type": "object", "properties": {"name": {"type": "string", "maxLength": 10}}}),
 )
 
 
@@ -190,5 +209,8 @@ async def test_a_crd_is_refused_as_by_the_api_server(client: Client, path: tuple
 
 def _field(field: str) -> str:
     """A field in the words of `v1`: where all versions have one schema, the API server names that of `v1beta1`."""
-    field = field.replace("spec.validation.", "spec.versions[0].schema.").replace(".[", "[")
+    field = field.replace("spec.additionalPrinterColumns", "spec.versions[0].additionalPrinterColumns")
+    field = (
+        field.replace("JSONPath", "jsonPath").replace("spec.validation.", "spec.versions[0].schema.").replace(".[", "[")
+    )
     return re.sub(r"\[(\D[^]]*)]", r".\1", field)

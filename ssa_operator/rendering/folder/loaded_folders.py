@@ -131,7 +131,7 @@ def _load_roots(roots: Sequence[Path], previous: Sources | None, given: _Given) 
     problems: list[RenderProblem] = []
     for root in dict.fromkeys(roots):
         found = _load(root, previous, given)
-        problems += [RenderProblem(f"{root}: {problem}") for problem in found.problems]
+        problems += [RenderProblem(f"{root}: {problem.message}", problem.location) for problem in found.problems]
         for name, folder in found.folders.items():
             known = folders.get(name)
             folders[name] = folder if known is None else _with_conflict(known, folder, previous)
@@ -165,8 +165,15 @@ def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
     problems += [
         problem for path, problem in snapshot.problems.items() if "/" not in path and path not in snapshot.folders
     ]
+    is_resource = "." in root.name and RESOURCE_NAME.fullmatch(root.name)
+    what_to_do = f"move it to <plural>.<group>/ or to {SHARED}/"
+    if is_resource:  # the folder of a resource is given in place of the one above it
+        what_to_do = f"name the folder that has {root.name} as the templates folder"
     problems += [
-        RenderProblem(f"{visible_line(path)} is in no resource's folder; move it to <plural>.<group>/ or to {SHARED}/")
+        RenderProblem(
+            f"{visible_line(path)} is in no resource's folder; {what_to_do}",
+            SourceLocation(path, 1),
+        )
         for path in snapshot.files
         if "/" not in path
     ]
@@ -178,7 +185,10 @@ def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
             folders[name] = _load_folder(name, root, _Read(snapshot, given), old.get(name))
         else:
             problems.append(
-                RenderProblem(f"{visible_line(name)} is not the name of a resource; call the folder <plural>.<group>")
+                RenderProblem(
+                    f"{visible_line(name)} is not the name of a resource; call the folder <plural>.<group>",
+                    SourceLocation(next((path for path in sorted(snapshot.files) if _is_in(name, path)), name), 1),
+                )
             )
     return Sources(folders=folders, problems=tuple(problems))
 

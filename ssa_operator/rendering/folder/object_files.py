@@ -73,7 +73,7 @@ def load_objects(paths: Iterable[Path], within: Path | None = None) -> list[Docu
         except FileError as error:
             problems.extend(error.problems)
         except UnicodeDecodeError:
-            problems.append(RenderProblem("is not UTF-8 text", SourceLocation(str(path), 1)))
+            problems.append(RenderProblem("is not UTF-8 text; save it as UTF-8", SourceLocation(str(path), 1)))
         except OSError as error:
             problems.append(RenderProblem(f"{path} can't be read: {error.strerror}"))
     if problems:

@@ -32,6 +32,7 @@ _REPLACEMENTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\{\{-?\s*quote\b"), suggest_name("quote", ()).text),
     (re.compile(r"\{\{[^{}]*?\blookup\s+[\"$.]"), "call lookup(apiVersion, kind, name, namespace='...')"),
     (re.compile(r"\{\{[^{}]*?\bprintf\s+\""), suggest_name("printf", ()).text),
+    (re.compile(r"\{\{-?\s*default\s+[\"'\w]"), suggest_name("default", ()).text),
     (re.compile(r"\{\{-?\s*toYaml\s+\S"), suggest_name("toYaml", ()).text),
     (re.compile(r"\{\{-?\s*toJson\s+\S"), suggest_name("toJson", ()).text),
     (re.compile(r"\{\{-?\s*\.[A-Za-z]?"), "write the name without a dot: {{ item.name }}"),

@@ -2,6 +2,7 @@
 
 Promises:
 - A block without an end is reported where it begins.
+- A tag that doesn't exist is reported where it is, with the one that is meant.
 - An end that closes another block names the line of the block that is open.
 """
 
@@ -12,7 +13,15 @@ from collections.abc import Iterable, Iterator
 
 from jinja2 import TemplateSyntaxError
 
+from ssa_operator.objects.messages import did_you_mean
+
 _OPEN = re.compile(r"The innermost block that needs to be closed is '(\w+)'")
+_UNKNOWN = re.compile(r"Encountered unknown tag '(\w+)'")
+_EXPECTED = re.compile(r"'(\w+)'")
+_TAGS = ("do", "extends", "filter", "for", "from", "if", "import", "include", "macro", "set", "with")
+_OTHERS = {"elseif": "elif", "elsif": "elif", "loop": "for"}
+"""Tags of other languages."""
+
 _END = re.compile(r"Encountered unknown tag '(end\w+)'")
 
 
@@ -21,6 +30,9 @@ def block_error(error: TemplateSyntaxError, tokens: Iterable[tuple[int, str, str
     `tokens` are those of the template: line, type and text.
     """
     message = error.message or ""
+    unknown = _UNKNOWN.search(message)
+    if unknown is not None and (unknown[1] == "end" or not unknown[1].startswith("end")):
+        return TemplateSyntaxError(_no_tag(unknown[1], message), error.lineno)
     end, found = _END.search(message), _OPEN.search(message)
     if found is None:
         if end is None:
@@ -34,6 +46,15 @@ def block_error(error: TemplateSyntaxError, tokens: Iterable[tuple[int, str, str
         return TemplateSyntaxError(f"{{% {tag} %}} has no {{% end{tag} %}}", line)
     words = f"{{% {end[1]} %}} is here before {{% end{tag} %}}, which closes the {{% {tag} %}} of line {line}"
     return TemplateSyntaxError(words, error.lineno)
+
+
+def _no_tag(name: str, message: str) -> str:
+    """The message about a tag that doesn't exist. Jinja's own one names those that may be here, which end a block."""
+    expected = _EXPECTED.findall(message.partition("following tags: ")[2].partition(". ")[0])
+    known = [*expected, *_TAGS]
+    other = _OTHERS.get(name, "")
+    what_to_do = f"write {{% {other} %}}" if other in known else did_you_mean(name, known)
+    return f"there is no tag {{% {name} %}}" + (f"; {what_to_do}" if what_to_do else "")
 
 
 def _last_open(tag: str, tokens: Iterable[tuple[int, str, str]], last: int) -> int:

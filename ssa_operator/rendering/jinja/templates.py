@@ -43,6 +43,7 @@ _CLUSTER_CALL = re.compile(rf"\b(?:{'|'.join(sorted(CLUSTER_FUNCTIONS | CLUSTER_
 
 _VERSION = re.compile(r"\bkubernetes_version\b")
 
+_OFFSET = re.compile(r"(?<=['\"]) at [0-9]+$")
 _UNKNOWN = re.compile(r"No (filter|test) named '([^']+)'")
 
 _CACHED_TEXTS = 256
@@ -225,7 +226,7 @@ class Templates:
             location = SourceLocation(error.name or name, found.lineno)
             lines = self._files.get(location.file, "").split("\n")
             line = lines[location.line - 1] if location.line <= len(lines) else ""
-            self._problems.append(RenderProblem(with_go_hint(_syntax_message(found), line), location))
+            self._problems.append(RenderProblem(_with_hint(_syntax_message(found), line), location))
             self._faulty.add(name)
             return []
         return references
@@ -256,8 +257,16 @@ def _missing_reason(name: str) -> str:
     return f"does not exist; names start at the folder, or with {SHARED}/"
 
 
+def _with_hint(message: str, line: str) -> str:
+    """The message about a line that Jinja can't read, with what to write where the line shows it."""
+    if message == "unexpected '}'" and "{%" in line.rpartition("%}")[2]:
+        return f"{message}; close a tag with %}}"
+    return with_go_hint(message, line)
+
+
 def _syntax_message(error: TemplateSyntaxError) -> str:
-    message = error.message or "syntax error"
+    # Jinja counts its characters from the beginning of the file.
+    message = _OFFSET.sub("", error.message or "syntax error")
     reason = next((reason for name, reason in REMOVED.items() if f"'{name}'" in message), "")
     unknown = _UNKNOWN.match(message)
     if reason or unknown is None:

@@ -116,6 +116,10 @@ class _YamlParser:
         mark = error.problem_mark or error.context_mark
         location = self._source(mark.index if mark else 0)
         message = error.problem or "this is no YAML"
+        if mark is not None and message.startswith("found character that cannot start"):
+            character = self._source.text[mark.index : mark.index + 1]
+            tab = character == "\t"
+            message = message.replace("character", "a tab character" if tab else f"the character {character}", 1)
         if error.context:
             began = self._source(error.context_mark.index) if error.context_mark else location
             message += f" ({error.context})" if began == location else f" ({error.context} that begins at {began})"

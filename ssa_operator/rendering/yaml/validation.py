@@ -275,7 +275,8 @@ def _first_fault(body: Any) -> tuple[FieldPath, str] | None:
         return (), f"a manifest must be a mapping, and this is {kind_of(body)}"
     for field in ("apiVersion", "kind"):
         if not isinstance(body.get(field), str) or not body[field]:
-            return (field,), _not_a_string(field, body.get(field))
+            both = field == "apiVersion" and body.get(field) is None and body.get("kind") is None
+            return (field,), _not_a_string(field, body.get(field)) + (", and so is kind" if both else "")
     metadata = body.get("metadata")
     if not isinstance(metadata, dict):
         return ("metadata",), f"metadata must be a mapping, and this is {kind_of(metadata)}"

@@ -29,6 +29,9 @@ class CheckedProject(Struct, frozen=True, kw_only=True):
     schemas: KubernetesSchemas
     """The schemas of the targeted Kubernetes, with the CRDs."""
 
+    unclear_crds: frozenset[str] = frozenset()
+    """The names of the CRDs with fields that no CRD has."""
+
     @property
     def not_awaited(self) -> frozenset[GroupKind]:
         """The kinds whose CRD declares no status that is awaited, and those whose status the operator writes."""
@@ -41,7 +44,11 @@ class CheckedProject(Struct, frozen=True, kw_only=True):
     @property
     def refused(self) -> frozenset[GroupKind]:
         """The kinds whose CRD the API server refuses, or whose objects it all refuses."""
-        return frozenset(found for found, kind in self.kinds.items() if accepts_no_object(kind.definition))
+        return frozenset(
+            found
+            for found, kind in self.kinds.items()
+            if accepts_no_object(kind.definition) or kind.definition["metadata"]["name"] in self.unclear_crds
+        )
 
     @property
     def scale_paths(self) -> Mapping[GroupKind, FieldPath]:

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.schemas.schema_rules import NO_FIELD
 
 _OF_LINE: Mapping[str, frozenset[str]] = {
     "undeclared-field": frozenset({"render-error"}),
     "unknown-field": frozenset({"render-error"}),
     "unknown-kind": frozenset({"render-error"}),
+    "unknown-resource": frozenset({"template-error"}),
     "invalid-name": frozenset({"invalid-manifest"}),
     # A namespace outside of the parent's.
     "invalid-manifest": frozenset({"invalid-value"}),
@@ -53,12 +55,17 @@ def without_repeated(refusals: Iterable[Finding], known: Sequence[Finding]) -> l
     same = {(each.code, each.location) for each in known}
     meant = {each.fix for each in known if each.code == "unknown-field"}
     mismatched = {each.subject for each in known if each.code == "selector-mismatch"}
+    # A mapping that lacks what it needs, because a field of it has another name.
+    with_unknown = {
+        each.message.removeprefix(NO_FIELD).rpartition(".")[0] for each in known if each.code == "unknown-field"
+    }
     refused = [each.message for each in known if each.code == "invalid-manifest"]
 
     def is_known(refusal: Finding) -> bool:
         field = refusal.message.partition(" ")[0]
         return (
             (refusal.code, refusal.location) in same
+            or field in with_unknown
             or (refusal.code == "missing-field" and f"did you mean {field.rpartition('.')[2]}?" in meant)
             or (refusal.subject in mismatched and "`selector` does not match" in refusal.message)
             or any(f" has {field} " in message for message in refused)

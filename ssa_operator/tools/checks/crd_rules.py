@@ -9,30 +9,49 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.schema.crd_schema import replicas_path, status_schema, unreported
+from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.schema.manifest_validation import validate_crd
 from ssa_operator.tools.findings.field_findings import short_words
 from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.schemas.schema_rules import check_schemas
 
 _PRESERVED = "x-kubernetes-preserve-unknown-fields"
 
 
-def check_crds(definitions: Sequence[Document]) -> list[Finding]:
-    """The findings in CRDs."""
-    refused = [finding for definition in definitions for finding in _refusals(definition)]
-    return refused + [
+def check_crds(definitions: Sequence[Document], schemas: KubernetesSchemas | None = None) -> list[Finding]:
+    """The findings in CRDs, with those about fields that the `schemas` of Kubernetes don't have."""
+    unknown = {} if schemas is None else unknown_fields(definitions, schemas)
+    # What else is wrong may follow from a field that has another name.
+    clear = [each for each in definitions if each.body["metadata"]["name"] not in unknown]
+    refused = [finding for definition in clear for finding in _refusals(definition)]
+    return [*(each for found in unknown.values() for each in found), *refused] + [
         finding
-        for definition in definitions
+        for definition in clear
         for position, version in enumerate(definition.body["spec"].get("versions", ()))
         if version.get("served")
         for rule in _RULES
         for finding in rule(definition, ("spec", "versions", position), version)
     ]
+
+
+def unknown_fields(definitions: Sequence[Document], schemas: KubernetesSchemas) -> dict[str, list[Finding]]:
+    """The findings about fields that CRDs don't have, by the names of the CRDs that have such fields: the API server
+    refuses them, or drops those below `items`.
+    """
+    found: dict[str, list[Finding]] = {}
+    for each in definitions:
+        for finding in check_schemas([each], schemas):
+            if finding.code in ("unknown-field", "unknown-kind"):
+                name = each.body["metadata"]["name"]
+                found.setdefault(name, []).append(replace(finding, subject=_name(each)))
+    return found
 
 
 def _refusals(definition: Document) -> Iterator[Finding]:
@@ -59,7 +78,11 @@ def _place(path: FieldPath) -> str:
         else:
             keyword = str(part)
             break
-    return f"{keyword} of {'.'.join(described) or 'the object'}"
+    if not keyword and path[-1] in ("items", "additionalProperties"):  # of a list that has none
+        keyword = str(path[-1])
+        del described[-1]
+    field = ".".join(described) or "the object"
+    return f"{keyword} of {field}" if keyword else field
 
 
 def accepts_no_object(definition: Mapping[str, Any]) -> bool:
@@ -91,7 +114,11 @@ def _untyped(schema: Mapping[str, Any], at: FieldPath, field: FieldPath = ()) ->
     The rules are those of a structural schema:
     https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema
     """
-    if not schema.get("type") and not schema.get("x-kubernetes-int-or-string") and not schema.get(_PRESERVED):
+    if (
+        not any(schema.get(each) for each in ("type", "$ref"))
+        and not schema.get("x-kubernetes-int-or-string")
+        and not schema.get(_PRESERVED)
+    ):
         yield field, at
     for name, each in (schema.get("properties") or {}).items():
         if isinstance(each, Mapping):

@@ -3,6 +3,7 @@
 Promises:
 - A file of another ending that looks like a template is found, with the name that the operator reads.
 - An expression in a plain `.yaml` file is found where it is certainly meant: the file is no YAML, or it reads `spec`.
+- A file whose name is nearly that of the settings or of the status is found where no other file includes it.
 - A folder whose resource no CRD defines is found where its name is near to one of a CRD.
 """
 
@@ -15,8 +16,10 @@ from pathlib import Path
 
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.rendering.folder.folder_settings import SETTINGS
 from ssa_operator.rendering.folder.folder_snapshot import SUFFIXES
 from ssa_operator.rendering.jinja.folder_files import FILES
+from ssa_operator.rendering.jinja.templates import STATUS
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.template_folders import possible_plurals
 
@@ -31,7 +34,7 @@ def check_files(root: Path, files: Mapping[str, str], broken: Iterable[str]) -> 
     """The findings in one templates folder. `files` are those that the operator reads, `broken` those among them that
     don't load.
     """
-    return [*_ignored_files(root), *_plain_files(files, frozenset(broken))]
+    return [*_ignored_files(root), *_plain_files(files, frozenset(broken)), *_misnamed_files(files)]
 
 
 def _ignored_files(root: Path) -> Iterator[Finding]:
@@ -79,15 +82,31 @@ def _plain_files(files: Mapping[str, str], broken: frozenset[str]) -> Iterator[F
             )
 
 
-def check_folder_names(folders: Iterable[str], known: Sequence[str]) -> list[Finding]:
-    """The findings about folders of which no CRD is known. `known` are the folders of CRDs."""
+def _misnamed_files(files: Mapping[str, str]) -> Iterator[Finding]:
+    """The files whose name is nearly one that the operator reads by its name. No other file may include them."""
+    for file in files:
+        folder, _, name = file.partition("/")
+        stem = name.partition(".")[0]
+        near = near_names(name, (SETTINGS, STATUS), likeness=0.8)
+        if not name.startswith("_") or name in (SETTINGS, STATUS) or not near or f"{folder}/{near[0]}" in files:
+            continue
+        if not any(stem in text for other, text in files.items() if other != file):
+            message = f"{name} is not read: no file includes it"
+            location = SourceLocation(file, 1)
+            yield Finding(code="ignored-file", message=message, location=location, fix=f"rename it to {near[0]}")
+
+
+def check_folder_names(folders: Mapping[str, Iterable[str]], known: Sequence[str]) -> list[Finding]:
+    """The findings about folders, with their files, of which no CRD is known. `known` are the folders of CRDs."""
     found = []
     for name in sorted(set(folders) - set(known)):
         plural, _, group = name.partition(".")
-        same = [each for each in known if each.partition(".")[0] in (plural, *possible_plurals(plural)) and not group]
-        near = same or (near_names(name, known) if group else [])
+        plurals = {plural, plural.lower(), *possible_plurals(plural)}
+        same = [each for each in known if each.partition(".")[0] in plurals and not group]
+        near = same or (near_names(name.lower(), known) if group else [])
         if near:
             message = f"no CRD defines {name}, so the operator never reads templates/{name}"
             fix = f"rename the folder to {near[0]}"
-            found.append(Finding(code="unknown-resource", message=message, location=None, fix=fix, about=name))
+            location = next((SourceLocation(f"{name}/{file}", 1) for file in sorted(folders[name])), None)
+            found.append(Finding(code="unknown-resource", message=message, location=location, fix=fix, about=name))
     return found

@@ -99,6 +99,16 @@ def _latest_images(documents: Sequence[Document]) -> Iterable[Finding]:
                 yield image.finding("latest-image", f"is {image.value}", "name a version or a digest")
 
 
+def check_image_names(documents: Sequence[Document]) -> Iterable[Finding]:
+    """The findings about names of images that no kubelet takes: a blank is in them."""
+    for pod in _pods(documents):
+        for container in _containers(pod):
+            image = container["image"]
+            if isinstance(image.value, str) and len(image.value.split()) > 1:
+                fix = f"write {''.join(image.value.split())}"
+                yield image.finding("invalid-value", f"is {image.value}, and no image has a blank in its name", fix)
+
+
 def has_fixed_version(image: str) -> bool:
     """Whether the reference of an image has a digest, or a tag other than `latest`.
 

@@ -12,6 +12,7 @@ Promises:
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import time
 from collections.abc import Iterable, Sequence
@@ -29,7 +30,7 @@ from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.loaded_folders import load_all
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.checked_project import CheckedProject
-from ssa_operator.tools.checks.crd_rules import check_crds
+from ssa_operator.tools.checks.crd_rules import check_crds, unknown_fields
 from ssa_operator.tools.checks.template_checks import check_templates
 from ssa_operator.tools.findings.codes import CODES
 from ssa_operator.tools.findings.findings import Finding
@@ -104,10 +105,11 @@ def find_problems(files: CheckedFiles) -> list[Finding]:
         kinds=crd_kinds(definitions),
         examples=read_objects(list(files.examples)),
         now=time.time(),
+        unclear_crds=frozenset(unknown_fields(definitions, files.schemas)),
         schemas=files.schemas.with_crds(definition.body for definition in definitions),
     )
     findings = [_with_path(finding, files.templates) for finding in check_templates(files.templates, project)]
-    found = [each for each in (*check_crds(definitions), *findings) if _is_within(each, files.only)]
+    found = [each for each in (*check_crds(definitions, files.schemas), *findings) if _is_within(each, files.only)]
     return sorted(found, key=_place)
 
 
@@ -140,7 +142,7 @@ def _with_path(finding: Finding, templates: Sequence[Path]) -> Finding:
     if finding.location is None:
         return finding
     paths = (folder / finding.location.file for folder in templates)
-    path = next((path for path in paths if path.exists()), Path(finding.location.file))
+    path = next((path for path in paths if os.path.lexists(path)), Path(finding.location.file))
     return dataclasses.replace(finding, location=replace(finding.location, file=str(path)))
 
 

@@ -62,6 +62,10 @@ def _finding(document: Document, error: FieldError) -> Finding:
         near = near or near_names(str(error.value), allowed)
         fix = f"did you mean {near[0]}?" if near and shows_values(document) else ""
         return field_finding(document, "invalid-value", path, f"{shown}{words}", fix)
+    if error.detail.startswith("may not be ") and error.value in ("", None, [], {}):
+        return field_finding(
+            document, "invalid-value", path, f"must not be set: it {error.detail}", "remove one of both"
+        )
     is_name = (bool(path) and path[-1] == "name") or any(part in _NAMES for part in path)
     words = short_words(error.detail)
     message = f"is {shown_value(error.value)}: {words}" if shows_values(document) else f"is refused: {words}"

@@ -21,6 +21,7 @@ from typing import Any
 from msgspec import DecodeError
 
 from ssa_operator.objects.annotations import PREFIX
+from ssa_operator.objects.built_in_kinds import BUILT_IN_KINDS
 from ssa_operator.objects.dependency_graph import graph_of
 from ssa_operator.objects.identity import Identity, is_built_in, split_api_version
 from ssa_operator.objects.live_object import LiveObject
@@ -46,7 +47,7 @@ from ssa_operator.tools.checks.consequences import without_consequences, without
 from ssa_operator.tools.checks.field_rules import check_empty_values
 from ssa_operator.tools.checks.file_rules import check_files, check_folder_names
 from ssa_operator.tools.checks.lookup_rules import check_lookups, check_manifest_choices
-from ssa_operator.tools.checks.manifest_rules import check_manifests
+from ssa_operator.tools.checks.manifest_rules import check_image_names, check_manifests
 from ssa_operator.tools.checks.name_rules import check_names, parse_files
 from ssa_operator.tools.checks.parent_choices import check_nesting
 from ssa_operator.tools.checks.password_rules import check_passwords
@@ -71,6 +72,9 @@ from ssa_operator.tools.schemas.schema_rules import check_schemas
 
 ROUNDS = 100
 """A chain of more manifests than this is not followed to its end."""
+
+_GROUPS = frozenset(each.api_version.rpartition("/")[0] for each in BUILT_IN_KINDS) - {""}
+"""The groups of Kubernetes. The folder of a group that has no dot and isn't one of them has a wrong name."""
 
 SHOWN_IN_VARIANTS = frozenset(
     {"aggregated-rules", "autoscaled-replicas", "server-field", "injected-ca-bundle", "repeated-change"}
@@ -115,7 +119,15 @@ def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Find
         finding for root, each in zip(roots, parsed, strict=True) for finding in check_files(root, each.files, broken)
     ]
     known = [kind.folder for kind in project.kinds.values()]
-    custom = [each.name for each in folders if not is_built_in(each.group) or not each.group]
+    custom: dict[str, Iterable[str]] = {
+        each.name: each.files for each in folders if not is_built_in(each.group) or each.group not in _GROUPS
+    }
+    custom |= {
+        name: [file.removeprefix(f"{name}/") for file in snapshot.files if file.startswith(f"{name}/")]
+        for snapshot in map(read_snapshot, roots)
+        for name in snapshot.folders
+        if name not in project.sources.folders and not name.startswith("_")
+    }
     # A refused CRD may have the folder under another name.
     unknown = check_folder_names(custom, known) if not project.refused else []
     names = [with_field(each, folders, project.kinds) for each in names]
@@ -306,9 +318,19 @@ def _findings_of(parent: OfflineParent, project: CheckedProject) -> Iterator[Fin
         if not problem.outdated and problem not in known
     )
     unread = any(each.location and each.location.file.startswith(_settings(parent.folder)) for each in known)
+    # What a broken document would have is not missing.
+    broken = {each.location.file for each in parent.problems if each.location}
+    schema = [
+        each
+        for each in check_schemas(parent.rendered.documents, project.schemas)
+        if not (each.code == "missing-field" and each.location and each.location.file in broken)
+    ]
+    wrong = [each.message.partition(" ")[0] for each in schema if each.code == "invalid-value"]
     outside = {} if parent.folder.settings.cluster_scope else _namespace_lines(parent)
     for step in parent.steps:
-        if step.action is Action.REFUSE and not unread:  # the settings may allow it
+        # The settings may allow it; and of a field of a wrong type, the schema says which line has it.
+        shown = any(f"has {field} " in step.reason for field in wrong)
+        if step.action is Action.REFUSE and not unread and not shown:
             message = f"{step.identity} {step.reason}"
             location = outside.get(step.identity, step.location)
             yield Finding(code="invalid-manifest", message=message, location=location)
@@ -317,7 +339,7 @@ def _findings_of(parent: OfflineParent, project: CheckedProject) -> Iterator[Fin
             fix = f'set the annotation {PREFIX}prune: "false" to say so'
             yield Finding(code="never-deleted", message=message, location=step.location, fix=fix)
     yield from _cycles(parent)
-    yield from check_schemas(parent.rendered.documents, project.schemas)
+    yield from schema
     # A rule reads what has the types of its kind; of what has not, the schema's finding says what to correct.
     sound = _sound(parent, project)
     yield from check_manifests(sound, project.not_awaited)
@@ -347,6 +369,7 @@ def _of_values(parent: OfflineParent, project: CheckedProject) -> Iterator[Findi
     """The findings about values that an author of a parent chooses, so that no variant is asked for them."""
     sound = _sound(parent, project)
     yield from check_refusals(sound)
+    yield from check_image_names(sound)
     files = {f"{parent.folder.name}/{name}": text for name, text in parent.folder.files.items()}
     yield from check_passwords(sound, files)
     yield from check_scalars(parent.rendered.documents, files)
@@ -394,7 +417,8 @@ def _dropped(parent: OfflineParent, project: CheckedProject) -> Iterable[Finding
     schema = None if kind is None else status_schema(kind.definition, live.version)
     own = author_status(live, parent.status)
     for each in (*own.dropped, *undeclared_fields(own, parent.status, schema)):
-        yield Finding(code="dropped-status-field", message=each.message, location=each.location)
+        fix = "write what is below it without the line status:" if each.path == ("status",) else ""
+        yield Finding(code="dropped-status-field", message=each.message, location=each.location, fix=fix)
 
 
 def _cycles(parent: OfflineParent) -> Iterable[Finding]:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from jinja2 import TemplateSyntaxError, nodes
 
-from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.identity import GroupKind, is_built_in
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document
@@ -83,6 +83,15 @@ def with_field(finding: Finding, folders: Sequence[Folder], kinds: _Kinds) -> Fi
 def misnamed_example(example: Document, kinds: _Kinds) -> Finding | None:
     """The finding about an example of a kind that no CRD of its group defines, if one has a similar name."""
     kind = group_kind(example)
+    elsewhere = [each.group for each in kinds if each.kind == kind.kind]
+    api_version = str(example.body["apiVersion"])
+    if elsewhere and kind not in kinds and (not is_built_in(kind.group) or "." in api_version):
+        return Finding(
+            code="unknown-kind",
+            message=f"no CRD defines the kind {kind.kind} in {api_version}",
+            location=example.location_of(("apiVersion",)),
+            fix=f"write {elsewhere[0]}/{_version(kinds, GroupKind(elsewhere[0], kind.kind))}",
+        )
     known = [each.kind for each in kinds if each.group == kind.group]
     near = [] if kind in kinds else near_names(kind.kind, known)
     if not near:
@@ -91,6 +100,12 @@ def misnamed_example(example: Document, kinds: _Kinds) -> Finding | None:
     return Finding(
         code="unknown-kind", message=message, location=example.location_of(("kind",)), fix=f"did you mean {near[0]}?"
     )
+
+
+def _version(kinds: _Kinds, kind: GroupKind) -> str:
+    """The version of a kind that its CRD stores."""
+    versions = kinds[kind].definition["spec"].get("versions", ())
+    return next((str(each["name"]) for each in versions if each.get("storage")), "v1")
 
 
 def may_apply_elsewhere(folder: Folder, kinds: Iterable[CRDKind]) -> bool:

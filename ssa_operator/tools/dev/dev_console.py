@@ -3,7 +3,6 @@
 Promises:
 - A key acts on the parent of the selected line. Pausing and re-applying set the annotations that a user would set.
 - `diff` and `blame` run as commands of their own, so the screen goes on.
-- While the screen is shown, log lines are kept for it. Afterwards the terminal is restored.
 - A key arrives without Enter, and is not echoed. Ctrl-C stays a signal.
 - Home and End work as xterm, the Linux console, rxvt, tmux and screen send them.
 - Afterwards the terminal is restored, even after an error.
@@ -39,7 +38,6 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.operator.operator import Operator
-from ssa_operator.operator.process import logging_setup
 from ssa_operator.reconcile.observation import RECONCILE_AT
 from ssa_operator.reconcile.suspension.rules import ANNOTATION as SUSPEND
 from ssa_operator.tools.dev.dev_cluster import AS_DEV, LocalCluster, ProjectFiles
@@ -129,6 +127,9 @@ class DevConsole:
 
     checks: SavedChecks
 
+    log: Sequence[str]
+    """The newest lines of the operator's log."""
+
     _state: ScreenState = field(default_factory=ScreenState)
 
     _command: asyncio.Task[None] | None = None
@@ -136,32 +137,31 @@ class DevConsole:
 
     async def run(self, console: Console, stop: asyncio.Event) -> None:
         """Show the screen until `stop` is set. The key for quitting sets it."""
-        with logging_setup.kept() as log:
-            async with (
-                scene_reader(self.operator, self.client, self.cluster, self.project, self.checks) as reader,
-                keyboard() as keys,
-            ):
-                with Screen(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as screen:
-                    while not stop.is_set():
-                        scene = await reader.read(tuple(log))
-                        rows = scene.rows(time.time())
-                        self._state = replace(self._state, width=console.width)
-                        shown = draw(self._state, scene, rows, (console.width, console.height))
-                        screen.update(Group(*shown), refresh=True)
-                        with contextlib.suppress(TimeoutError):
-                            key = await asyncio.wait_for(keys.get(), REDRAW)
-                            self._state, request = on_key(self._state, key, rows, scene)
-                            if request is KeyRequest.QUIT:
-                                stop.set()
-                            elif request is KeyRequest.COPY:
-                                console.file.write(clipboard_sequence(scene.kubeconfig))
-                                self._state = replace(self._state, notice=f"copied: {scene.kubeconfig}")
-                            elif request is not None:
-                                found = self._state.shown(rows)
-                                await self._do(request, found[self._state.at(found)], console.width)
-            if self._command is not None:
-                self._command.cancel()
-                await asyncio.gather(self._command, return_exceptions=True)
+        async with (
+            scene_reader(self.operator, self.client, self.cluster, self.project, self.checks) as reader,
+            keyboard() as keys,
+        ):
+            with Screen(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as screen:
+                while not stop.is_set():
+                    scene = await reader.read(tuple(self.log))
+                    rows = scene.rows(time.time())
+                    self._state = replace(self._state, width=console.width)
+                    shown = draw(self._state, scene, rows, (console.width, console.height))
+                    screen.update(Group(*shown), refresh=True)
+                    with contextlib.suppress(TimeoutError):
+                        key = await asyncio.wait_for(keys.get(), REDRAW)
+                        self._state, request = on_key(self._state, key, rows, scene)
+                        if request is KeyRequest.QUIT:
+                            stop.set()
+                        elif request is KeyRequest.COPY:
+                            console.file.write(clipboard_sequence(scene.kubeconfig))
+                            self._state = replace(self._state, notice=f"copied: {scene.kubeconfig}")
+                        elif request is not None:
+                            found = self._state.shown(rows)
+                            await self._do(request, found[self._state.at(found)], console.width)
+        if self._command is not None:
+            self._command.cancel()
+            await asyncio.gather(self._command, return_exceptions=True)
 
     async def _do(self, request: KeyRequest, row: Row, width: int) -> None:
         """Carry out a key. The result is the screen's notice, or a text that it opens."""

@@ -189,8 +189,12 @@ def _remarks(scene: Scene, selected: str, size: tuple[int, int]) -> list[Text]:
     return [*texts[max(len(texts) - room + len(shown), 0) :], *shown]
 
 
-def closing(parents: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What remains in the terminal after `dev`: what ran, and what of it is not ready."""
+def closing(parents: Sequence[Mapping[str, Any]], *, outage: bool = False) -> list[str]:
+    """What remains in the terminal after `dev`: what ran, and what of it is not ready. After an outage that is not
+    known.
+    """
+    if outage:
+        return [f"dev ran {counted(len(parents), 'parent')} until the control plane was gone"]
     reasons = totals(parents).partition(": ")[2]
     found = [f"dev ran {counted(len(parents), 'parent')}{f': {reasons}' if reasons else ''}"]
     unready = [parent for parent in sorted(parents, key=urgency) if not _is_ready(parent)]

@@ -2,6 +2,7 @@
 
 Promises:
 - The command stops a cluster that it has started, and leaves one that ran before running.
+- While the screen is shown, and while it ends, log lines are kept for it.
 - The session follows the project: saved CRDs and examples are applied, and new folders start.
 - The operator reconciles as soon as the API server is ready, while the programs that make pods may still be compiled.
 - A terminal shows one screen with keys (`dev_console`). Without a terminal the command prints plain lines.
@@ -32,7 +33,7 @@ from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.objects.manifest import group_kind
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.operator.process import connection, session, streams
+from ssa_operator.operator.process import connection, logging_setup, session, streams
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.tools.dev import dev_screen
@@ -114,7 +115,10 @@ class DevSession(Struct, frozen=True, kw_only=True):
                 crds=installer,
             )
             try:
-                async with asyncio.TaskGroup() as group:
+                # Lines of the log are for the screen. Those of the end are about watches that the end breaks.
+                async with contextlib.AsyncExitStack() as whole:
+                    log = whole.enter_context(logging_setup.kept()) if console.is_terminal else ()
+                    group = await whole.enter_async_context(asyncio.TaskGroup())
                     group.create_task(session.serve(operator, stop, self.pages))
                     others = [group.create_task(project.follow()), group.create_task(local.complete())]
                     if console.is_terminal:
@@ -126,6 +130,7 @@ class DevSession(Struct, frozen=True, kw_only=True):
                             cluster=local,
                             project=project,
                             checks=checks,
+                            log=log,
                         )
                         others.append(group.create_task(_check(operator, checks)))
                         group.create_task(dev_console.run(console, stop))
@@ -134,13 +139,13 @@ class DevSession(Struct, frozen=True, kw_only=True):
                     if self.until_ready is not None:
                         group.create_task(_stop_when_ready(operator, project, self.until_ready, stop))
                     await stop.wait()
-                    closing += dev_screen.closing(parent_entries(operator))
+                    closing += dev_screen.closing(parent_entries(operator), outage=bool(local.outage))
                     for task in others:
                         task.cancel()
                 if local.outage:
                     raise CommandError(f"the control plane is gone: {local.outage}")
             except* CommandError as errors:
-                closing[:] = closing or dev_screen.closing(parent_entries(operator))
+                closing[:] = closing or dev_screen.closing(parent_entries(operator), outage=bool(local.outage))
                 raise errors.exceptions[0] from None
 
 

@@ -130,6 +130,9 @@ class Scene(Struct, frozen=True, kw_only=True):
     errors: Sequence[str] = ()
     """The errors that last of templates, CRDs and examples, each with its file and line."""
 
+    refused_crds: Mapping[str, str] = field(default_factory=dict)
+    """Why CRDs are not applied, by their names, each with its file and line."""
+
     findings: Sequence[CheckFinding] = ()
     """The findings of `check` in the files as they were saved last."""
 
@@ -151,7 +154,12 @@ class Scene(Struct, frozen=True, kw_only=True):
     @property
     def problems(self) -> list[str]:
         """The errors, those of `check` included, each once. The words of `check` win, because they say what to do."""
-        return distinct([*self._found_errors, *self.errors])
+        found = self._found_errors
+        # A CRD's refusal names another line than `check`, or none.
+        refused = [
+            text for name, text in self.refused_crds.items() if not any(f"CRD {name}: " in each for each in found)
+        ]
+        return distinct([*found, *refused, *self.errors])
 
     @property
     def warnings(self) -> list[str]:
@@ -284,13 +292,13 @@ class SceneReader:
             parents=sorted(parents, key=urgency),
             waiting=dict(self.operator.missing),
             errors=tuple(self._errors(parents)),
+            refused_crds=dict(self.operator.controllers.refused_crds),
             events=sorted(about, key=event_time)[-EVENTS_LIMIT:],
         )
 
     def _errors(self, parents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         """The errors that last, each once."""
-        found = dict.fromkeys(self.operator.controllers.refused_crds.values())
-        found |= dict.fromkeys(problem.text for problem in self.project.problems)
+        found = dict.fromkeys(problem.text for problem in self.project.problems)
         for informer in self.operator.folders.values():
             found |= dict.fromkeys(map(str, informer.folder.problems))
         for parent in parents:

@@ -164,6 +164,27 @@ https://kubernetes.io/docs/reference/using-api/deprecation-guide/
 """
 
 
+_OR_OTHERS = ("JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool")
+
+
+def _of_schema(schema: Schema, value: Any) -> Schema:
+    """The schema of a mapping that `items` and the like of a CRD's schema have: it is a schema itself."""
+    name = schema.get("$ref", "")
+    return {"$ref": name.rpartition("Or")[0]} if isinstance(value, Mapping) and name.endswith(_OR_OTHERS) else schema
+
+
+_FOREIGN_SPACE = re.compile("[\u00a0\u2000-\u200f\u202f\u2060\u3000\ufeff]")
+_WITH_UNIT = re.compile(r"[0-9]+(?:ms|s|m|h|d)")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def check_schemas(documents: Iterable[Document], schemas: KubernetesSchemas) -> list[Finding]:
     """The findings in manifests by the schemas of their kinds."""
     return [finding for document in documents for finding in _check(document, schemas)]
@@ -221,7 +242,7 @@ class _SchemaWalk:
         yield self.finding("unknown-kind", ("kind",), message, hint)
 
     def value(self, value: Any, schema: Schema, path: FieldPath) -> Iterator[Finding]:
-        type_name, schema = schema.get("$ref", ""), self._schemas.resolved(schema)
+        type_name, schema = schema.get("$ref", ""), self._schemas.resolved(_of_schema(schema, value))
         wanted = str(schema.get("type"))
         if value is None:
             return
@@ -276,7 +297,11 @@ class _SchemaWalk:
         name = str(path[-1])
         same = next((each for each in properties if each.lower() == name.lower()), "")
         edits = (Edit(column=None, old=name, new=same),) if same else ()
-        fix = did_you_mean(same or name, properties) or self._other_level(path, properties)
+        foreign = _FOREIGN_SPACE.search(name)
+        # A field of that very name elsewhere is more likely than another name here.
+        fix = did_you_mean(same, properties) if same else self._other_level(path, properties)
+        fix = fix or did_you_mean(name, properties)
+        fix = f"remove the character U+{ord(foreign[0]):04X} from it" if foreign else fix
         return self.finding("unknown-field", path, _no_field(path), fix, edits)
 
     def _other_level(self, path: FieldPath, properties: Mapping[str, Any]) -> str:
@@ -287,8 +312,17 @@ class _SchemaWalk:
             for each, schema in properties.items()
             if each != "metadata" and name in (self._schemas.resolved(schema).get("properties") or {})
         ]
+        if path[-2:-1] == ("selector",) and "matchLabels" in properties:
+            return f"it belongs into {field_text((*path[:-1], 'matchLabels'))}"
         if len(inner) == 1:
             return f"it belongs into {field_text(inner[0])}"
+        in_items = [
+            each
+            for each, schema in properties.items()
+            if name in (self._schemas.resolved(schema.get("items", {})).get("properties") or {})
+        ]
+        if in_items == ["containers"] or {*in_items} > {"containers", "initContainers"}:
+            return f"it belongs into an item of {field_text((*path[:-1], 'containers'))}"
         schema = self._schemas.schema(self._document.body["apiVersion"], self._document.body["kind"]) or {}
         outer = [path[:0]] if name in (schema.get("properties") or {}) else []
         for length, part in enumerate(path[:-2], 1):
@@ -307,11 +341,17 @@ class _SchemaWalk:
         if wanted == _TYPES["string"] and isinstance(value, (bool, int, float)):
             fix = "write it in quotes, or with the filter string"
         elif isinstance(value, str) and wanted in (_TYPES["integer"], _TYPES["number"], _TYPES["boolean"]):
-            fix = (
-                "write it without quotes, or with the filter int"
-                if wanted != _TYPES["boolean"]
-                else "remove the quotes"
-            )
+            if wanted == _TYPES["boolean"]:
+                fix = "remove the quotes" if value in ("true", "false") else "write true or false"
+            else:
+                fix = "write it without quotes, or with the filter int" if _is_number(value) else "write a number"
+                fix = "write the number alone, without a unit" if _WITH_UNIT.fullmatch(value) else fix
+        elif isinstance(value, str) and wanted == _TYPES["array"]:
+            fix = "write a list: in brackets, or each item behind a dash"
+        elif isinstance(value, str) and wanted == _TYPES["object"]:
+            # `key:value` is a text.
+            fix = "write a blank behind the colon" if ":" in value and " " not in value else ""
+            fix = "write name: and value:" if path[-2:-1] == ("env",) else fix
         elif isinstance(value, Mapping) and len(value) == 1 and [*value.values()] == [None]:
             fix = f"write {{{{ {next(iter(value))} }}}}"  # { name }
         message = f"{field_text(path)} must be {wanted}, and this is {kind_of(value)}"
@@ -362,8 +402,12 @@ class _SchemaWalk:
             seen.add(key)
 
 
+NO_FIELD = "there is no field "
+"""How the message about an unknown field begins, which goes on with the field."""
+
+
 def _no_field(path: FieldPath) -> str:
-    return f"there is no field {field_text(path)}"
+    return f"{NO_FIELD}{field_text(path)}"
 
 
 _TYPES: Mapping[str, str] = {

@@ -294,3 +294,5 @@ async def test_a_control_plane_that_dies_is_the_title_of_the_screen(tmp_path: Pa
         shown.press("q")
         assert await shown.ended() == 1
         assert "ssa-operator: the control plane is gone: etcd ended by itself with code -9" in shown.text
+        assert "dev ran 1 parent until the control plane was gone" in shown.text
+        assert "watch of" not in shown.text

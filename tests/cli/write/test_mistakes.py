@@ -796,8 +796,316 @@ MISTAKES = (
     Mistake("no examples", "example", EXAMPLE, "", 0, ("no example", "sites.example.com")),
 )
 
+MORE_MISTAKES = (
+    # Words and signs of other languages, and YAML that isn't one.
+    Mistake("a tab before a dash", "deployment", "        - name: web", "\t- name: web", 18, ("a tab", "with spaces")),
+    Mistake(
+        "a key without a colon", "settings", "metadata:\n", "metadata\n", 4, ("expected ':'", "write `key: value`")
+    ),
+    Mistake(
+        "a text that isn't indented",
+        "settings",
+        "  greeting: hello",
+        "  greeting: |\nhello",
+        7,
+        ("hello", "indent the lines of a text"),
+    ),
+    Mistake("a value that begins with %", "settings", "hello", "%d", 6, ("the character %", "into quotes")),
+    Mistake("a value that begins with @", "settings", "hello", "@x", 6, ("the character @", "into quotes")),
+    Mistake("a value that begins with *", "settings", "hello", "*x", 6, ("*x", "into quotes")),
+    Mistake("a quote that isn't closed", "settings", "hello", '"hello', 6, ("close the quote",)),
+    Mistake("a bracket that isn't closed", "settings", "hello", "[x", 6, ("close the bracket",)),
+    Mistake(
+        "no blank behind a colon",
+        "settings",
+        "greeting: hello",
+        "greeting:hello",
+        5,
+        ("data must be", "a blank behind"),
+    ),
+    Mistake(
+        "a no-break space", "settings", "  greeting: hello", "\u00a0\u00a0greeting: hello", 6, ("remove", "U+00A0")
+    ),
+    Mistake(
+        "a separator in a manifest",
+        "settings",
+        "data:\n  greeting",
+        "---\ndata:\n  greeting",
+        6,
+        ("apiVersion is missing, and so is kind", "a --- too many"),
+    ),
+    Mistake(
+        "a tag of another language",
+        "service",
+        "spec:\n",
+        "{% if name %}\n{% elseif a %}\nspec:\n{% endif %}\n",
+        6,
+        ("{% elseif %}", "{% elif %}"),
+    ),
+    Mistake(
+        "an end without the name of its block",
+        "service",
+        "spec:\n",
+        "{% if name %}\nspec:\n{% end %}\n",
+        7,
+        ("{% end %}", "did you mean endif?"),
+    ),
+    Mistake(
+        "else if", "service", "spec:\n", "{% if name %}\n{% else if a %}\nspec:\n{% endif %}\n", 6, ("{% elif ... %}",)
+    ),
+    Mistake(
+        "one equals sign", "service", "spec:\n", "{% if name = 'a' %}{% endif %}\nspec:\n", 5, ("compare with ==",)
+    ),
+    Mistake("and as two signs", "service", "spec:\n", "{% if name && spec %}{% endif %}\nspec:\n", 5, ("'&'", "`and`")),
+    Mistake("null", "service", "spec:\n", "{% if name == null %}{% endif %}\nspec:\n", 5, ("null", "write none")),
+    Mistake(
+        "a tag that is closed by a brace", "service", "spec:\n", "{% set a = 1 }\nspec:\n", 5, ("close a tag with %}",)
+    ),
+    Mistake("a comment that isn't closed", "service", "spec:\n", "{# note\nspec:\n", 5, ("#}",)),
+    Mistake(
+        "a quote that isn't closed in an expression",
+        "deployment",
+        "{{ spec.image }}",
+        "{{ spec.image | default('a) }}",
+        19,
+        ("close the quote",),
+    ),
+    Mistake(
+        "curly quotes",
+        "deployment",
+        "{{ spec.size }}",
+        "{{ spec.size | default(\u201cs\u201d) }}",
+        25,
+        ("straight quotes",),
+    ),
+    Mistake(
+        "Helm's default",
+        "deployment",
+        "{{ spec.image }}",
+        '{{ default "nginx:1.27" spec.image }}',
+        19,
+        ("Go template", "value | default(other)"),
+    ),
+    Mistake(
+        "the parent as a variable",
+        "deployment",
+        "{{ spec.size }}",
+        "{{ parent.spec.size }}",
+        25,
+        ("parent", "use spec"),
+    ),
+    # Fields that people know from elsewhere.
+    Mistake(
+        "a field of a container in the pod",
+        "deployment",
+        "          env:\n            - name: SIZE\n              value: {{ spec.size }}\n",
+        "      env:\n        - name: SIZE\n          value: {{ spec.size }}\n",
+        23,
+        ("no field spec.template.spec.env", "into an item of spec.template.spec.containers"),
+    ),
+    Mistake(
+        "an environment as KEY=VALUE",
+        "deployment",
+        "- name: SIZE\n              value: {{ spec.size }}\n",
+        "- SIZE=1\n",
+        24,
+        ("must be a mapping", "write name: and value:"),
+    ),
+    Mistake(
+        "a command as a text",
+        "deployment",
+        "image: {{ spec.image }}\n",
+        "image: {{ spec.image }}\n          command: nginx -g daemon\n",
+        20,
+        ("command must be a list", "in brackets"),
+    ),
+    Mistake(
+        "seconds with a unit",
+        "deployment",
+        "image: {{ spec.image }}\n",
+        "image: {{ spec.image }}\n          livenessProbe: {periodSeconds: 5s, httpGet: {path: /, port: http}}\n",
+        20,
+        ("periodSeconds must be a whole number", "without a unit"),
+    ),
+    Mistake(
+        "a blank in an image", "deployment", "{{ spec.image }}", "'nginx: 1.27'", 19, ("a blank", "write nginx:1.27")
+    ),
+    Mistake(
+        "a value that is there in two ways",
+        "deployment",
+        "value: {{ spec.size }}\n",
+        "value: {{ spec.size }}\n              valueFrom: {configMapKeyRef: {name: hello, key: greeting}}\n",
+        26,
+        ("valueFrom must not be set", "`value` is not empty"),
+    ),
+    Mistake(
+        "a selector without matchLabels",
+        "deployment",
+        "    matchLabels:\n      app: {{ name }}\n",
+        "    app: {{ name }}\n",
+        10,
+        ("no field spec.selector.app", "it belongs into spec.selector.matchLabels"),
+    ),
+    Mistake(
+        "a number in a Secret",
+        f"{FOLDER}/extra.yaml.j2",
+        "",
+        secret("stringData:\n  port: 5432\n"),
+        6,
+        ("stringData.port must be a string", "in quotes"),
+    ),
+    Mistake(
+        "a status below status",
+        "status",
+        STATUS,
+        "status:\n  address: {{ name }}\n",
+        1,
+        ("status.status", "without the line status:"),
+    ),
+    # Files and folders.
+    Mistake(
+        "a file of Kustomize",
+        f"{FOLDER}/kustomization.yaml",
+        "",
+        "resources: [a.yaml]\n",
+        1,
+        ("no manifest", "elsewhere"),
+    ),
+    Mistake(
+        "a misspelt file of settings",
+        f"{FOLDER}/_setings.yaml",
+        "",
+        "interval: 5m\n",
+        1,
+        ("is not read", "_settings.yaml"),
+    ),
+    Mistake(
+        "a manifest in no folder", "templates/extra.yaml.j2", "", SERVICE, 1, ("in no resource's folder", "move it")
+    ),
+    Mistake(
+        "a folder with the name of the kind",
+        "templates/Site/a.yaml.j2",
+        "",
+        SERVICE,
+        1,
+        ("templates/Site", "sites.example.com"),
+    ),
+    Mistake(
+        "a folder in a folder of the group",
+        "templates/example.com/sites/a.yaml.j2",
+        "",
+        SERVICE,
+        1,
+        ("sites.example.com",),
+    ),
+    # CRDs of other times, and of other words.
+    Mistake(
+        "a CRD of an old version",
+        "crd",
+        "apiextensions.k8s.io/v1",
+        "apiextensions.k8s.io/v1beta1",
+        1,
+        ("removed", "write apiextensions.k8s.io/v1"),
+    ),
+    Mistake(
+        "the version of an old CRD",
+        "crd",
+        "  scope: Namespaced\n",
+        "  scope: Namespaced\n  version: v1\n",
+        11,
+        ("no field spec.version", "versions"),
+    ),
+    Mistake(
+        "no openAPIV3Schema",
+        "crd",
+        "        openAPIV3Schema:\n          type: object\n          properties:\n",
+        "        properties:\n",
+        20,
+        ("no field spec.versions[0].schema.properties", "into spec.versions[0].schema.openAPIV3Schema"),
+    ),
+    Mistake(
+        "a typo in a field of a schema",
+        "crd",
+        "                    x-kubernetes-preserve-unknown-fields",
+        "                    x-kubernetes-preserve-unknown-field",
+        47,
+        ("did you mean x-kubernetes-preserve-unknown-fields?",),
+    ),
+    Mistake(
+        "a rule with a typo",
+        "crd",
+        "required: [image]\n",
+        "required: [image]\n              x-kubernetes-validations: [{ruel: 'true'}]\n",
+        26,
+        ("ruel", "did you mean rule?"),
+    ),
+    Mistake(
+        "a column of a type that doesn't exist",
+        "crd",
+        "type: string, jsonPath",
+        "type: str, jsonPath",
+        18,
+        ('"str"', "string"),
+    ),
+    Mistake(
+        "a column whose path has no dot", "crd", "'.status.cond", "'status.cond", 18, ("jsonPath", "starting with .")
+    ),
+    Mistake(
+        "no other fields",
+        "crd",
+        "required: [image]\n",
+        "required: [image]\n              additionalProperties: false\n",
+        26,
+        ("additionalProperties of spec", "mutual exclusive"),
+    ),
+    Mistake(
+        "a list without items",
+        "crd",
+        "                size:\n",
+        "                hosts: {type: array}\n                size:\n",
+        32,
+        ("items of spec.hosts", "must be specified"),
+    ),
+    Mistake(
+        "the metadata in a schema",
+        "crd",
+        "            spec:\n",
+        "            metadata: {type: object, properties: {labels: {type: object}}}\n            spec:\n",
+        23,
+        ("metadata", "implicitly specified"),
+    ),
+    Mistake(
+        "a definition elsewhere",
+        "crd",
+        "                size:\n",
+        "                a: {$ref: '#/x'}\n                size:\n",
+        32,
+        ("$ref is not supported",),
+    ),
+    # Examples of something else.
+    Mistake(
+        "an example of another group",
+        "example",
+        "example.com/v1",
+        "example.org/v1",
+        1,
+        ("Site", "write example.com/v1"),
+    ),
+    Mistake(
+        "an example without version", "example", "example.com/v1", "example.com", 1, ("Site", "write example.com/v1")
+    ),
+    Mistake("an example with a tab", "example", "  image", "\timage", 6, ("a tab", "with spaces")),
+)
+"""Those of people who know other tools."""
 
-@pytest.mark.parametrize("mistake", MISTAKES, ids=[each.what for each in MISTAKES])
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        *(pytest.param(each, id=each.what) for each in MISTAKES),
+        *(pytest.param(each, id=each.what, marks=pytest.mark.exhaustive) for each in MORE_MISTAKES),
+    ],
+)
 def test_the_first_line_is_enough_to_correct_a_mistake(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], mistake: Mistake
 ) -> None:

@@ -68,11 +68,19 @@ def test_the_name_of_a_folder_says_which_resource_it_is_for(tmp_path: Path) -> N
     assert sources.problems == ()
 
 
+def test_the_folder_of_a_resource_is_no_templates_folder(tmp_path: Path) -> None:
+    write(tmp_path / ECHOES, {"a.yaml.j2": "{}"})
+    words = (
+        f"a.yaml.j2:1: a.yaml.j2 is in no resource's folder; name the folder that has {ECHOES} as the templates folder"
+    )
+    assert problems(load_all([tmp_path / ECHOES])) == [words]
+
+
 def test_names_that_mean_nothing_are_problems_that_say_what_to_do(tmp_path: Path) -> None:
     write(tmp_path, {"Echo/a.yaml": HEAD, "lost.yaml.j2": HEAD, "README.md": "x", f"{ECHOES}/a.yaml": HEAD})
     assert problems(load(tmp_path)) == [
-        "lost.yaml.j2 is in no resource's folder; move it to <plural>.<group>/ or to _shared/",
-        "Echo is not the name of a resource; call the folder <plural>.<group>",
+        "lost.yaml.j2:1: lost.yaml.j2 is in no resource's folder; move it to <plural>.<group>/ or to _shared/",
+        "Echo/a.yaml:1: Echo is not the name of a resource; call the folder <plural>.<group>",
     ]
 
 
@@ -363,7 +371,7 @@ def test_several_templates_folders_make_one_operator(tmp_path: Path) -> None:
         "gadgets": ["other"],
     }
     (problem,) = problems(sources)
-    assert problem.startswith(f"{other}: stray.yaml is in no resource's folder")
+    assert problem.startswith(f"stray.yaml:1: {other}: stray.yaml is in no resource's folder")
     (other / "gadgets" / "a.yaml.j2").write_text(HEAD + "v: 2\n")
     again = load_all([one, other], sources)
     assert echoes(again) is echoes(sources)

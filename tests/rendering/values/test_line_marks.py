@@ -166,7 +166,7 @@ def test_yaml_that_a_macro_breaks_names_the_caller() -> None:
         ),
         ({"a.yaml.j2": "a: {{ x | nope }}\n"}, "a.yaml.j2:1: No filter named 'nope'"),
         ({"a.yaml.j2": "\na: {{ x is nope }}\n"}, "a.yaml.j2:2: No test named 'nope'"),
-        ({"a.yaml.j2": "\n{% nope %}\n"}, "a.yaml.j2:2: Encountered unknown tag 'nope'"),
+        ({"a.yaml.j2": "\n{% nope %}\n"}, "a.yaml.j2:2: there is no tag {% nope %}"),
         ({"a.yaml": "a: 1\nb: [\n"}, "a.yaml:2: did not find expected node content"),
         ({"a.yaml.j2": "\n{% include '_no.yaml.j2' %}"}, "a.yaml.j2:2: echoes.example.com/_no.yaml.j2 does not exist"),
         (

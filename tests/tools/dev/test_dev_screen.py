@@ -199,6 +199,16 @@ def test_a_control_plane_that_is_gone_is_the_title_and_no_error_of_a_template() 
     assert not colours & {"green", "yellow", "red", "bold"}
 
 
+def test_a_refused_crd_is_one_error_in_the_words_of_check() -> None:
+    words = "type of spec.replicas: Unsupported value"
+    finding = CheckFinding(
+        severity="error", code="crd-refused", message=f"CRD a.b.c: {words}", file="crds/a.yaml", line=9
+    )
+    refused = {"a.b.c": "crds/a.yaml:12: apply failed", "d.b.c": "crds/d.yaml:1: apply failed"}
+    problems = Scene(refused_crds=refused, findings=[finding]).problems
+    assert problems == [str(finding), "crds/d.yaml:1: apply failed"]
+
+
 def test_the_closing_says_what_ran_and_what_is_left() -> None:
     message = f"{PLACE}: spec.replicas is missing"
     failed = parent("web", "RenderFailed", stalled=True)
@@ -212,6 +222,7 @@ def test_the_closing_says_what_ran_and_what_is_left() -> None:
     assert len(closing(many)) == 7
     assert closing(many)[-1] == "and 4 others that are not ready"
     assert closing([]) == ["dev ran 0 parents"]
+    assert closing(many, outage=True) == [f"dev ran {len(many)} parents until the control plane was gone"]
 
 
 def test_the_next_free_port_takes_the_place_of_a_busy_one_unless_the_user_names_it() -> None:
