@@ -87,6 +87,8 @@ def new(
         raise CommandError(f"{' and '.join(given)} both say which fields the resource has; use one of them", code=2)
     if instance and from_manifests is None:
         raise CommandError("--instance names what --from-manifests replaces; use it with that option", code=2)
+    if project is not None and str(project).startswith("-"):
+        raise CommandError(f"--project needs a folder before {project}, as in --project shop", code=2)
     if project is not None and (templates or crds or examples):
         raise CommandError("--project has its own folders; leave out --templates, --crds and --examples", code=2)
     request = NewRequest(

@@ -60,10 +60,16 @@ def _with_stored_metadata(document: Document) -> Document:
 
 
 def load_objects(paths: Iterable[Path], within: Path | None = None) -> list[Document]:
-    """The objects of files, and of the YAML files directly in folders, in the order of their names. Links may not leave
-    the folder `within`, by default the project of a file.
+    """The objects of `read_objects`. Raises FileError with every fault."""
+    documents, problems = read_objects(paths, within)
+    if problems:
+        raise FileError(problems)
+    return documents
 
-    Raises FileError with every fault.
+
+def read_objects(paths: Iterable[Path], within: Path | None = None) -> tuple[list[Document], list[RenderProblem]]:
+    """The objects of files, and of the YAML files directly in folders, in the order of their names, and the faults of
+    the files that can't be read. Links may not leave the folder `within`, by default the project of a file.
     """
     documents: list[Document] = []
     problems: list[RenderProblem] = []
@@ -76,9 +82,7 @@ def load_objects(paths: Iterable[Path], within: Path | None = None) -> list[Docu
             problems.append(RenderProblem("is not UTF-8 text; save it as UTF-8", SourceLocation(str(path), 1)))
         except OSError as error:
             problems.append(RenderProblem(f"{path} can't be read: {error.strerror}"))
-    if problems:
-        raise FileError(problems)
-    return documents
+    return documents, problems
 
 
 def _files(paths: Iterable[Path], within: Path | None) -> Iterator[tuple[Path, Path | None]]:

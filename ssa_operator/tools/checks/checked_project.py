@@ -24,6 +24,8 @@ class CheckedProject(Struct, frozen=True, kw_only=True):
     kinds: Mapping[GroupKind, CRDKind]
     examples: Sequence[Document]
     """Objects of files. Those without a template folder are objects that `lookup` finds."""
+    unread_examples: bool = False
+    """Whether a file of examples can't be read, so that what it has is not known."""
     now: float
     """Seconds since the epoch."""
     schemas: KubernetesSchemas

@@ -28,13 +28,13 @@ from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.rendering.folder.contained_files import read_given, write_bytes
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.loaded_folders import load_all
+from ssa_operator.rendering.folder.object_files import read_objects
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.crd_rules import check_crds, unknown_fields
 from ssa_operator.tools.checks.template_checks import check_templates
 from ssa_operator.tools.findings.codes import CODES
 from ssa_operator.tools.findings.findings import Finding
-from ssa_operator.tools.offline.parent_documents import read_objects
 from ssa_operator.tools.offline.template_folders import crd_kinds, read_crds
 
 if TYPE_CHECKING:
@@ -98,18 +98,25 @@ class CheckedFiles:
 
 
 def find_problems(files: CheckedFiles) -> list[Finding]:
-    """All findings, in the order of files and lines. Raises CommandError for a file that is no object."""
+    """All findings, in the order of files and lines. Raises CommandError for a CRD that is no object: it decides what
+    the other files mean.
+    """
     definitions = read_crds(files.crds)
+    examples, faults = read_objects(files.examples)
     project = CheckedProject(
         sources=load_all(files.templates, installation=files.installation, partial=True),
         kinds=crd_kinds(definitions),
-        examples=read_objects(list(files.examples)),
+        examples=examples,
+        unread_examples=bool(faults),
         now=time.time(),
         unclear_crds=frozenset(unknown_fields(definitions, files.schemas)),
         schemas=files.schemas.with_crds(definition.body for definition in definitions),
     )
+    unread = [Finding(code="invalid-example", message=each.message, location=each.location) for each in faults]
     findings = [_with_path(finding, files.templates) for finding in check_templates(files.templates, project)]
-    found = [each for each in (*check_crds(definitions, files.schemas), *findings) if _is_within(each, files.only)]
+    found = [
+        each for each in (*unread, *check_crds(definitions, files.schemas), *findings) if _is_within(each, files.only)
+    ]
     return sorted(found, key=_place)
 
 

@@ -196,7 +196,8 @@ def check_examples(project: CheckedProject) -> list[Finding]:
         findings += names.findings(rendered_kinds(project.sources.folders[name]))
     with_example = {find_folder(each.body, project.sources, project.kinds).name for each in parents}
     # A refused CRD may have the folder under another name.
-    for name in sorted(project.sources.folders.keys() - with_example) if not (refused_kinds or misnamed) else ():
+    unclear = refused_kinds or misnamed or project.unread_examples
+    for name in sorted(project.sources.folders.keys() - with_example) if not unclear else ():
         message = f"there is no example for templates/{name}"
         findings.append(Finding(code="folder-without-example", message=message, location=None, about=name))
     # A name that is computed leads to a broken file only in a render.

@@ -70,8 +70,9 @@ CODES: Mapping[str, Code] = {
         severity=Severity.ERROR,
         title="an example that the API server refuses",
         explanation=(
-            "The example breaks the schema of its CRD or one of its validation rules (CEL). The message has the API "
-            "server's words. The example is not rendered. Correct the example, or the CRD."
+            "The example breaks the schema of its CRD or one of its validation rules (CEL): the message has the API "
+            "server's words. Or its file is no YAML, or no object. The example is not rendered. Correct the example, "
+            "or the CRD."
         ),
     ),
     "invalid-manifest": Code(

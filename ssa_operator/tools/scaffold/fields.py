@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.scalars import amount
 from ssa_operator.schema.samples import Sampler
 from ssa_operator.schema.string_formats import go_pattern
@@ -156,6 +157,10 @@ def _type(text: str, name: str, field: str) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": _type(found["value"], "", field)}
     known = _ALIASES.get(text.lower(), text.lower())
     if known not in SCALARS:
+        type_name, colon, marker = text.partition(":")
+        if colon and type_name in (*SCALARS, *_ALIASES):
+            hint = did_you_mean(marker, _MARKERS, f"the markers are {', '.join(_MARKERS)}")
+            raise ScaffoldError(f"--field {field}: there is no marker {marker}; {hint}")
         raise ScaffoldError(
             f"--field {field}: there is no type {text}; the types are {', '.join(SCALARS)}, []TYPE for a list and "
             "map[string]TYPE for a mapping"

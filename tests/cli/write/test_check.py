@@ -70,6 +70,21 @@ async def test_a_project_without_faults_has_no_findings(tmp_path: Path) -> None:
     assert await check(project(tmp_path, web=WEB, after=AFTER)) == (0, [], "")
 
 
+async def test_an_example_that_is_no_yaml_is_a_finding_beside_all_others(tmp_path: Path) -> None:
+    folder = project(tmp_path, web=WEB.replace("nginx:1.27", "nginx"), after=AFTER)
+    (folder / "examples" / "broken.yaml").write_text("kind: Echo\nspec: {\n")
+    (folder / "examples" / "latin.yaml").write_bytes(b"kind: Echo # \xe9\n")
+    code, findings, _ = await check(folder)
+    assert code == 1
+    found = {(each["code"], Path(each["file"]).name, each["line"]) for each in findings}
+    assert {("invalid-example", "broken.yaml", 2), ("invalid-example", "latin.yaml", 1)} <= found
+    assert {code for code, *_ in found} == {"invalid-example", "latest-image"}
+    # What the broken file has isn't known, so no folder lacks its example.
+    (folder / "examples" / "echo.yaml").unlink()
+    _, findings, _ = await check(folder)
+    assert {each["code"] for each in findings} == {"invalid-example"}
+
+
 async def test_a_path_says_what_is_checked_and_whose_findings_are_shown(tmp_path: Path) -> None:
     broken = WEB.replace("nginx:1.27", "nginx")
     folder = project(tmp_path, web=broken, after=AFTER.replace("name: after", "name: after, namespace: other"))
