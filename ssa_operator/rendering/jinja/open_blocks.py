@@ -14,11 +14,15 @@ from collections.abc import Iterable, Iterator
 from jinja2 import TemplateSyntaxError
 
 from ssa_operator.objects.messages import did_you_mean
+from ssa_operator.rendering.jinja.functions import REMOVED
 
 _OPEN = re.compile(r"The innermost block that needs to be closed is '(\w+)'")
 _UNKNOWN = re.compile(r"Encountered unknown tag '(\w+)'")
 _EXPECTED = re.compile(r"'(\w+)'")
-_TAGS = ("do", "extends", "filter", "for", "from", "if", "import", "include", "macro", "set", "with")
+_TAGS = (
+    "block", "break", "call", "continue", "extends", "filter", "for", "from", "if", "import", "include", "macro", "raw",
+    "return", "set", "with",
+)  # fmt: skip
 _OTHERS = {"elseif": "elif", "elsif": "elif", "loop": "for"}
 """Tags of other languages."""
 
@@ -31,6 +35,8 @@ def block_error(error: TemplateSyntaxError, tokens: Iterable[tuple[int, str, str
     """
     message = error.message or ""
     unknown = _UNKNOWN.search(message)
+    if unknown is not None and unknown[1] in REMOVED:
+        return error
     if unknown is not None and (unknown[1] == "end" or not unknown[1].startswith("end")):
         return TemplateSyntaxError(_no_tag(unknown[1], message), error.lineno)
     end, found = _END.search(message), _OPEN.search(message)
