@@ -96,6 +96,8 @@ class InstanceNames:
     """Texts of the last manifest with the instance in a name that no manifest has."""
     _instance: re.Pattern[str] = field(init=False)
     _remaining: re.Pattern[str] = field(init=False)
+    _within: re.Pattern[str] | None = field(init=False)
+    """The instance within a name: `web-shop-lock`. None where it is an ordinary word, too."""
     _is_word: bool = field(init=False)
     """Whether other things than the instance have its name."""
     _bounded: re.Pattern[str] = field(init=False)
@@ -113,6 +115,7 @@ class InstanceNames:
         self._is_word = any(_means_otherwise(body, self.instance) for body in self.bodies)
         word = "" if self._is_word else rf"|(?:\A|=){name}\Z"
         self._remaining = re.compile(rf"(?<![A-Za-z0-9_.-]){name}-[A-Za-z0-9]{word}")
+        self._within = None if self._is_word else re.compile(rf"[A-Za-z0-9]-{name}(?![A-Za-z0-9_])")
         self._labels = frozenset(pair for body in self.bodies for pair in _labels_in(body))
         for body in (*self.bodies, *self.absent):
             namespace = body["metadata"].get("namespace") or ""
@@ -211,6 +214,10 @@ class InstanceNames:
     def remains_in(self, text: str) -> bool:
         """Whether a text with new names still has the instance in a name."""
         return self._remaining.search(text) is not None
+
+    def is_shared(self, text: str) -> bool:
+        """Whether a text with new names has the instance in a name that all parents share."""
+        return self.remains_in(text) or (self._within is not None and self._within.search(text) is not None)
 
     def in_text(self, value: str, before: str = "") -> tuple[str, bool]:
         """A free text with new names, and whether a name stayed in it. `before` names the value."""
@@ -315,7 +322,7 @@ class _Renaming:
         found, kept = self.names.in_text(text, before)
         if kept:
             self.names.kept.append(path)
-        if self.names.remains_in(found) and path not in self.names.shared:
+        if self.names.is_shared(found) and path not in self.names.shared:
             self.names.shared.append(path)
         return found
 

@@ -437,6 +437,13 @@ def test_a_name_of_the_instance_that_no_manifest_has_stays_and_is_named() -> Non
     ]
 
 
+def test_a_name_with_the_instance_in_it_is_named_where_nothing_else_has_its_name() -> None:
+    container = {"name": "main", "image": "a:1", "args": ["--lock=web-shop-contour", "--other=workshop-x"]}
+    found = made(pods({"app": "x"}, "shop-web", containers=[container]), instance="shop")
+    (note,) = (note for note in found.notes if "have shop in names that no manifest has" in note)
+    assert note.endswith("(spec.template.spec.containers[0].args[0] of Deployment shop-web)")
+
+
 def test_a_secret_that_each_object_needs_for_itself_follows() -> None:
     tls = of(
         "v1", "Secret", "shop-tls", type="kubernetes.io/tls", data={"tls.key": "a2V5"}, metadata={"namespace": "web"}
