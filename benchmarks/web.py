@@ -275,7 +275,7 @@ def rows_of(parents: int) -> tuple[Operator, ParentRows]:
         missing={},
         leadership=None,
         options=SimpleNamespace(shard=None),
-        controllers=SimpleNamespace(templates=SimpleNamespace(folders={FOLDER: source})),
+        controllers=SimpleNamespace(templates=SimpleNamespace(folders={FOLDER: source}, loaded_at={FOLDER: 0.0})),
     )
     rows = ParentRows(informers)
     rows.follow()
