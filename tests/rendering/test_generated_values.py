@@ -216,6 +216,40 @@ def test_a_parent_expires_at_the_moment_at_which_it_is_rendered_again(
     assert result.again_at == again
 
 
+JOB = live("Job", "j", api_version="batch/v1", metadata={"creationTimestamp": "1970-01-12T13:47:40Z"})
+"""A minute younger than NOW."""
+
+
+@pytest.mark.parametrize(
+    ("since", "expired", "again"),
+    [
+        ("live('Job', 'j')", False, NOW + 120),
+        ("lookup('batch/v1', 'Job', 'j')", False, NOW + 120),
+        ("lookup('batch/v1', 'Job', 'j').metadata.creationTimestamp", False, NOW + 120),
+        ("live('Job', 'none')", False, None),
+        ("lookup('batch/v1', 'Job', 'none', optional=true)", False, None),
+        ("spec.since", True, None),
+        ("object", True, None),
+    ],
+)
+def test_time_can_be_counted_from_another_object_or_a_timestamp(since: str, expired: bool, again: float | None) -> None:
+    text = manifest("ConfigMap", "c", f"v: {{{{ expired('1m', since={since}) }}}}\n")
+    metadata = {"name": "e", "namespace": "n", "creationTimestamp": BORN}
+    cluster = FakeClusterView(now=NOW + 61, children=(JOB,))
+    files = {"a.yaml.j2": text, "b.yaml.j2": manifest("Job", "j", api_version="batch/v1")}
+    result = render_with(files, cluster, spec={"since": BORN}, metadata=metadata)
+    assert not result.problems
+    assert (result.documents[0].body["v"], result.again_at) == (expired, again)
+    later = render_with(files, replace(cluster, now=NOW + 120), spec={"since": BORN}, metadata=metadata)
+    assert later.documents[0].body["v"] is (again is not None or expired)
+
+
+@pytest.mark.parametrize("since", ["'soon'", "1", "{}", "[]", "spec"])
+def test_what_is_no_time_and_no_object_is_a_problem(since: str) -> None:
+    text = manifest("ConfigMap", "c", f"v: {{{{ expired('1m', since={since}) }}}}\n")
+    assert "expired: since must be an object of child, live or lookup, or a timestamp" in problem(text, cluster())
+
+
 def test_the_earliest_moment_is_the_next_one() -> None:
     text = "{% if not expired('7d') and not expired('30s') %}\n" + manifest("ConfigMap", "c") + "{% endif %}\n"
     metadata = {"name": "e", "namespace": "n", "creationTimestamp": BORN}

@@ -399,15 +399,19 @@ class TemplateAPI:
         value = self.generator.value(length, prefix)
         return TrackedValue(value, (self._local_source(Reference("Secret", "generated"), value),))
 
-    def _expired(self, duration: str) -> bool:
-        """Whether the parent is older than the duration (`7d`). It is rendered again at exactly that moment."""
+    def _expired(self, duration: str, since: Any = "parent") -> bool:
+        """Whether the parent is older than the duration (`7d`), or that time has passed `since` an object of `child`,
+        `live` or `lookup` was created, or since a timestamp. It is rendered again at exactly that moment.
+        """
         try:
             seconds = parse_duration(_string_argument("expired", "duration", duration))
         except ValueError as error:
             raise TemplateRuntimeError(f"expired: {error}") from None
-        created = creation_time(self._metadata)
-        ends = (self.cluster.now if created is None else created) + seconds
-        if ends <= self.cluster.now and created is not None:
+        if since is None:
+            return False  # an object that doesn't exist has no age; its creation renders the parent again
+        began = creation_time(self._metadata) if since == "parent" else _moment(since)
+        ends = (self.cluster.now if began is None else began) + seconds
+        if ends <= self.cluster.now and began is not None:
             self.aged = True
             return True
         self._render_again_at(ends)
@@ -487,6 +491,17 @@ setattr(TemplateAPI._ready, ACCEPTS_TRACKED, True)  # noqa: SLF001 - its own mod
 def creation_time(metadata: Mapping[str, Any]) -> float | None:
     """The creation time of an object in seconds since the epoch; None if the object does not exist yet."""
     return seconds_of(metadata.get("creationTimestamp"))
+
+
+def _moment(since: Any) -> float:
+    """The seconds since the epoch of a timestamp, or of an object's creation. Raises TemplateRuntimeError."""
+    is_object = isinstance(since, Mapping) and isinstance(since.get("metadata"), Mapping)
+    found = creation_time(since["metadata"]) if is_object else seconds_of(since)
+    if found is None:
+        raise TemplateRuntimeError(
+            "expired: since must be an object of child, live or lookup, or a timestamp such as 2026-01-31T00:00:00Z"
+        )
+    return found
 
 
 def _parent_query(parent: Mapping[str, Any]) -> Lookup:
