@@ -10,7 +10,7 @@ import re
 import struct
 import sys
 import termios
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import pyte
 
@@ -80,6 +80,11 @@ def _squeezed(text: str) -> str:
     return f"{text}\n{re.sub(' +', ' ', text)}"
 
 
+def _without_size(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without the size of the terminal of the tests, which readline sets and which would win."""
+    return {name: text for name, text in environment.items() if name not in ("COLUMNS", "LINES")}
+
+
 @contextlib.asynccontextmanager
 async def terminal(*arguments: str, columns: int = 80, lines: int = 24, **environment: str) -> AsyncIterator[Terminal]:
     """`ssa-operator` in a terminal of this size, until the block ends."""
@@ -94,7 +99,7 @@ async def terminal(*arguments: str, columns: int = 80, lines: int = 24, **enviro
         stdout=its,
         stderr=its,
         cwd=ROOT,
-        env={**os.environ, "TERM": "xterm-256color", **environment},
+        env={**_without_size(os.environ), "TERM": "xterm-256color", **environment},
         start_new_session=True,
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY),
     )

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ssa_operator.objects.messages import did_you_mean
+from ssa_operator.objects.problem_hints import hint
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.rendering.folder.contained_files import read_given, write_bytes
@@ -112,7 +113,10 @@ def find_problems(files: CheckedFiles) -> list[Finding]:
         unclear_crds=frozenset(unknown_fields(definitions, files.schemas)),
         schemas=files.schemas.with_crds(definition.body for definition in definitions),
     )
-    unread = [Finding(code="invalid-example", message=each.message, location=each.location) for each in faults]
+    unread = [
+        Finding(code="invalid-example", message=each.message, location=each.location, fix=hint(each.message))
+        for each in faults
+    ]
     findings = [_with_path(finding, files.templates) for finding in check_templates(files.templates, project)]
     found = [
         each for each in (*unread, *check_crds(definitions, files.schemas), *findings) if _is_within(each, files.only)
