@@ -108,18 +108,24 @@ def _conditions(live: LiveObject, *, hidden: bool) -> list[dict[str, str]]:
 
 
 async def _events(client: Client, live: LiveObject, *, hidden: bool, allowed: bool) -> dict[str, Any]:
-    if not allowed:
-        return {"events": [], "notes": ["Events are not shown, because you may not list them"]}
     namespace = live.identity.namespace or "default"
     scope = Scope(CORE_EVENTS, namespace, field_selector=f"involvedObject.uid={live.uid}")
+    lives, why_not = await _listed(client, scope, allowed=allowed)
+    found = sorted((_event(each.body, hidden=hidden) for each in lives), key=lambda each: str(each["time"]))
+    return {"events": found[::-1][:MAX_EVENTS], "notes": [why_not] if why_not else []}
+
+
+async def _listed(client: Client, scope: Scope, *, allowed: bool) -> tuple[list[LiveObject], str | None]:
+    """The Events of a scope, and why they are not shown. Raises ApiError."""
+    if not allowed:
+        return [], "Events are not shown, because you may not list them"
     try:
         lives, _ = await client.list_scope(scope)
     except ApiError as error:
         if not error.forbidden:
             raise
-        return {"events": [], "notes": ["Events are not shown, because the operator may not list them"]}
-    found = sorted((_event(each.body, hidden=hidden) for each in lives), key=lambda each: str(each["time"]))
-    return {"events": found[::-1][:MAX_EVENTS], "notes": []}
+        return [], "Events are not shown, because the operator may not list them"
+    return lives, None
 
 
 async def events_of_folder(
@@ -133,29 +139,18 @@ async def events_of_folder(
     namespaces = {each.scope.namespace for each in parents.reflectors} if resource.namespaced else {"default"}
     found: list[dict[str, Any]] = []
     notes: dict[str, None] = {}
-    keys = {live.uid: "/".join(filter(None, (folder, *_place(live.identity)))) for live in parents}
+    places = ((live.uid, live.identity) for live in parents)
+    keys = {uid: "/".join(filter(None, (folder, of.namespace, of.name))) for uid, of in places}
     for namespace in sorted(namespaces):
-        if not await may_list(namespace):
-            notes["Events are not shown, because you may not list them"] = None
-            continue
         scope = Scope(CORE_EVENTS, namespace, field_selector=f"involvedObject.kind={resource.kind}")
-        try:
-            lives, _ = await client.list_scope(scope)
-        except ApiError as error:
-            if not error.forbidden:
-                raise
-            notes["Events are not shown, because the operator may not list them"] = None
-            continue
+        lives, why_not = await _listed(client, scope, allowed=await may_list(namespace))
+        notes |= {why_not: None} if why_not else {}
         about = ((str(_mapping(each.body.get("involvedObject")).get("uid")), each.body) for each in lives)
         found += [
             {**_event(body, hidden=resource.confidential), "parent": keys[uid]} for uid, body in about if uid in keys
         ]
     found.sort(key=lambda each: str(each["time"]), reverse=True)
     return {"events": found[:MAX_FOLDER_EVENTS], "notes": list(notes)}
-
-
-def _place(identity: Identity) -> tuple[str, str]:
-    return identity.namespace, identity.name
 
 
 def _event(body: Mapping[str, Any], *, hidden: bool) -> dict[str, Any]:
