@@ -56,7 +56,7 @@ from ssa_operator.reconcile.secrets.parent_secrets import with_render, with_stat
 from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, UnlabelledObjects, get_unlabelled
 from ssa_operator.reconcile.step_record import StepRecord
 from ssa_operator.reconcile.watched_children import WatchedChildren, own_children
-from ssa_operator.rendering.determinism import verified
+from ssa_operator.rendering.determinism import TrustedTemplates, verified
 from ssa_operator.rendering.jinja.template_api import creation_time
 from ssa_operator.rendering.render import render, render_status, render_traced
 from ssa_operator.rendering.yaml.documents import DEFERRALS, ParsedTexts
@@ -96,6 +96,7 @@ class Renderer:
         self._children = children
         self._now = clock.now
         self.turns = RenderTurns(record)
+        self._trusted = TrustedTemplates()
 
     async def render(self, reconcile: Reconcile, recorded: Mapping[Identity, LiveObject]) -> RenderedObjects:
         """The folder, rendered for the parent. The operator watches every kind that it renders and all that it looks
@@ -152,13 +153,19 @@ class Renderer:
             unlabelled |= more
             if not more.objects:
                 break
-        if reconcile.state.renders.applied_digest != rendered.digest or Cause.PARENT in reconcile.causes:
+        if self._needs_check(reconcile, rendered):
             moment.keep()
             rendered = await self._verify_in_turn(parent, moment, rendered, texts)
             await reconcile.steps.rest()
         reconcile.learn_permissions(view.account)
         self.follow(parent, Cause.TEMPLATE, moment.versions(versions), rendered.apis)
         return RenderedObjects(rendered=rendered, named=named, unlabelled=unlabelled, as_rendered=as_rendered)
+
+    def _needs_check(self, reconcile: Reconcile, rendered: Rendered) -> bool:
+        if reconcile.state.reconciled_before and Cause.PARENT in reconcile.causes:
+            return True
+        is_new = reconcile.state.renders.applied_digest != rendered.digest
+        return is_new and not self._trusted.has(reconcile.parent.folder)
 
     async def _verify_in_turn(
         self, parent: Parent, moment: RenderMoment, rendered: Rendered, texts: ParsedTexts
@@ -169,7 +176,9 @@ class Renderer:
             with texts.used(defer=False):
                 return verified(parent.folder, parent.live.body, seen, rendered)
 
-        return await self.turns.run(parent.live.uid, moment, checked)
+        found = await self.turns.run(parent.live.uid, moment, checked)
+        self._trusted.learn(parent.folder, same=found is rendered)
+        return found
 
     async def render_status(
         self,

@@ -5,7 +5,9 @@ Promises:
   line of the difference. All other documents stay.
 - Generated values don't count as a difference: if they are new, the check compares two renders with the same random
   numbers.
-- The check costs one more render, or three if generated values are new.
+- The check costs one more render, or three if generated values are new. So the operator checks each parent that its
+  user changed, and of new templates `CHECKED_PARENTS` parents: all run the same templates. A difference begins the
+  count again, so that templates with a fault are checked for every parent.
 
 The check can't find values that differ only between processes. Templates can't write such values: they have no clock,
 no randomness and no sets, and a value that only Python's repr() can write is refused.
@@ -41,6 +43,27 @@ if TYPE_CHECKING:
     from ssa_operator.rendering.folder.loaded_folders import Folder
 
 _REMEDY = "a manifest must always be the same; remove the expression whose result varies"
+
+
+CHECKED_PARENTS = 10
+"""The parents in a row without a difference after which the templates of a folder are trusted."""
+
+
+class TrustedTemplates:
+    """The templates that were checked for enough parents since they were loaded."""
+
+    def __init__(self) -> None:
+        self._checked: dict[str, tuple[str, int]] = {}
+
+    def has(self, folder: Folder) -> bool:
+        """Whether no parent of these templates needs a check."""
+        digest, count = self._checked.get(folder.name, ("", 0))
+        return count >= CHECKED_PARENTS and digest == folder.digest
+
+    def learn(self, folder: Folder, *, same: bool) -> None:
+        """A parent was checked, and its renders were the same or not."""
+        digest, count = self._checked.get(folder.name, ("", 0))
+        self._checked[folder.name] = folder.digest, (count + 1 if same and digest == folder.digest else int(same))
 
 
 def verified(

@@ -13,7 +13,8 @@ import pytest
 
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.render_result import Rendered
-from ssa_operator.rendering.determinism import verified
+from ssa_operator.rendering.determinism import CHECKED_PARENTS, TrustedTemplates, verified
+from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.render import render
 from tests.rendering.template_files import FakeClusterView, fault, manifest, parent, templates, value
 
@@ -132,3 +133,19 @@ def test_a_document_that_differs_beside_generated_values_is_found_too() -> None:
     text = manifest("ConfigMap", "c", f"data:\n  n: {{{{ {LOOKUP} }}}}\n")
     _, checked_render = checked({"a.yaml.j2": text, "b.yaml.j2": SECRET}, VaryingClusterView())
     assert [document.body["kind"] for document in checked_render.documents] == ["Secret"]
+
+
+def test_templates_are_trusted_after_enough_parents_in_a_row_without_a_difference() -> None:
+    trusted = TrustedTemplates()
+    first, second = (Folder(resource="echoes", group="example.com", files={}, digest=each) for each in "ab")
+    for _ in range(CHECKED_PARENTS):
+        assert not trusted.has(first)
+        trusted.learn(first, same=True)
+    assert trusted.has(first)
+    assert not trusted.has(second)
+    trusted.learn(second, same=True)
+    assert not trusted.has(second)
+    for _ in range(CHECKED_PARENTS):
+        trusted.learn(second, same=True)
+    trusted.learn(second, same=False)
+    assert not trusted.has(second)
