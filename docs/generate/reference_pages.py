@@ -153,7 +153,11 @@ def _templates() -> Iterator[str]:
 
 
 def _variables() -> Iterator[tuple[str, str]]:
-    yield from {**functions.VARIABLE_DESCRIPTIONS, **functions.SETTING_DESCRIPTIONS}.items()
+    yield from {
+        **functions.VARIABLE_DESCRIPTIONS,
+        **functions.STATUS_DESCRIPTIONS,
+        **functions.SETTING_DESCRIPTIONS,
+    }.items()
 
 
 def _is_own(function: Callable[..., Any]) -> bool:

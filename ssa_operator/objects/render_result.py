@@ -310,6 +310,15 @@ def _is_hook(document: Document) -> bool:
     return is_finalize_hook(document.body["metadata"].get("annotations"))
 
 
+@dataclass(frozen=True, slots=True)
+class ReconcileResult:
+    """What the condition Ready says of a reconcile, for the status template."""
+
+    ready: bool
+    reason: str
+    message: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusFields:
     """The result of rendering `_status.yaml.j2`."""

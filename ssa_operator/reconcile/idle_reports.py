@@ -75,7 +75,7 @@ async def report_existing_children(reconcile: Reconcile, verdict: Verdict, phase
     children = [live for live in own_children(reconcile) if live.owned_fields()]
     own = StatusFields()
     if verdict.reason != ReadyReason.CLUSTER_SCOPED.value:  # its status template has no account to read with
-        own = await phases.observer.renderer.render_status(reconcile, children)
+        own = await phases.observer.renderer.render_status(reconcile, children, result=verdict.result)
     # No reconcile follows at once, which would write the status.
     reconcile.state = replace(reconcile.state, children=reconcile.state.children.remember(FollowUps()))
     report = make_idle_report(

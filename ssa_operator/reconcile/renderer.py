@@ -36,7 +36,7 @@ from ssa_operator.objects.cluster_view import Availability, ClusterView
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.predicate import Predicate
-from ssa_operator.objects.render_result import Rendered, StatusFields
+from ssa_operator.objects.render_result import ReconcileResult, Rendered, StatusFields
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.reconcile.adoption.rules import may_adopt
 from ssa_operator.reconcile.apply_once import rules as apply_once
@@ -185,9 +185,10 @@ class Renderer:
         reconcile: Reconcile,
         children: Sequence[LiveObject],
         ready_when: Mapping[Reference, Predicate] | None = None,
+        result: ReconcileResult | None = None,
     ) -> StatusFields:
         """The status fields of the folder's status template. The operator watches everything that they look up.
-        `ready_when` has the children with a rule of readiness of their own.
+        `ready_when` has the children with a rule of readiness of their own; `result` is None where none is known.
         """
         lookups = self._cluster.lookups
         await self._discover(reconcile.parent)
@@ -195,7 +196,9 @@ class Renderer:
         for _ in range(ROUNDS):
             moment = RenderMoment(lambda: self.view(reconcile, children))
             own = await self.turns.run(
-                reconcile.uid, moment, lambda seen: render_status(parent.folder, parent.live.body, seen, ready_when)
+                reconcile.uid,
+                moment,
+                lambda seen: render_status(parent.folder, parent.live.body, seen, ready_when, result),
             )
             view = moment.view
             reviewed = view.account is None or not view.account.pending

@@ -21,7 +21,14 @@ from ssa_operator.objects.declared_fields import DECLARE, declared_siblings, fir
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, misspelt_field
-from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, CLUSTER_VARIABLES, FUNCTIONS, REMOVED, VARIABLES
+from ssa_operator.rendering.jinja.functions import (
+    CLUSTER_FUNCTIONS,
+    CLUSTER_VARIABLES,
+    FUNCTIONS,
+    REMOVED,
+    STATUS_DESCRIPTIONS,
+    VARIABLES,
+)
 from ssa_operator.rendering.jinja.go_syntax import GO_KEYWORDS, GO_SYNTAX, jinja_for
 from ssa_operator.rendering.jinja.templates import SHARED, VALUES, Templates
 from ssa_operator.rendering.jinja.unknown_names import suggest_name
@@ -144,6 +151,8 @@ def _owner_path(owner: Any, variables: Mapping[str, Any]) -> FieldPath:
 def _undefined_name(name: str, variables: Mapping[str, Any], schema: Mapping[str, Any] | None) -> str:
     if name in REMOVED:
         return REMOVED[name]
+    if name in STATUS_DESCRIPTIONS:
+        return f"{name} is not defined here; only _status.yaml.j2 has it"
     spec = variables["spec"] if isinstance(variables["spec"], Mapping) else {}
     fields = [*declared_siblings(("spec", name), schema or {}), *map(str, spec)]
     known = {*variables, *CLUSTER_FUNCTIONS, *CLUSTER_VARIABLES}

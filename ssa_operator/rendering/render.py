@@ -25,6 +25,7 @@ from ssa_operator.objects.render_result import (
     Dependency,
     Document,
     Origin,
+    ReconcileResult,
     Rendered,
     RenderProblem,
     StatusFields,
@@ -304,9 +305,10 @@ def render_status(
     parent: Mapping[str, Any],
     cluster: ClusterView,
     ready_when: Mapping[Reference, Predicate] | None = None,
+    result: ReconcileResult | None = None,
 ) -> StatusFields:
     """The fields of `_status.yaml.j2` without the unknown ones; no fields if there is no such template. `ready_when`
-    has the children with a rule of readiness of their own.
+    has the children with a rule of readiness of their own; `result` is None where no reconcile has one.
     """
     if not isinstance(templates, Templates):
         if templates.templates is None:
@@ -315,7 +317,10 @@ def render_status(
     if templates.status is None:
         return StatusFields()
     api = TemplateAPI(cluster, parent, lenient=True, ready_when=ready_when)
-    variables = _variables(templates, parent, api) | {"status": api.previous_status(parent)}
+    variables = _variables(templates, parent, api) | {
+        "status": api.previous_status(parent),
+        "result": api.result(parent, result),
+    }
     fields: Mapping[str, Any] = {}
     problems: tuple[RenderProblem, ...] = ()
     left_out: tuple[str, ...] = ()

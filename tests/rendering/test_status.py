@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.objects.render_result import ReconcileResult
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.render import render_status
 from tests.rendering.template_files import HEAD, FakeClusterView, live, parent, render_with, rendered, status, templates
@@ -257,3 +258,28 @@ def test_a_field_about_a_secret_without_its_content_stays() -> None:
     assert found.left_out == ()
     assert set(found.fields) == {"name", "sum", "there", "length", "user"}
     assert found.fields["user"] == "johndoe"
+
+
+RESULT = "phase: {{ 'Up' if result.ready else result.reason }}\nmessage: {{ result.message }}\nn: 1\n"
+
+
+def test_the_status_template_sees_what_ready_says() -> None:
+    compiled = templates({"_status.yaml.j2": RESULT, "a.yaml": HEAD})
+    for ready, phase in ((True, "Up"), (False, "Progressing")):
+        result = ReconcileResult(ready=ready, reason="Progressing", message="Pod default/p: starts")
+        found = render_status(compiled, parent(), FakeClusterView(), result=result)
+        assert found.fields == {"phase": phase, "message": "Pod default/p: starts", "n": 1}
+    wrong = templates({"_status.yaml.j2": "a: {{ result.raedy }}\n", "a.yaml": HEAD})
+    (problem,) = render_status(wrong, parent(), FakeClusterView(), result=result).problems
+    assert "raedy" in str(problem)
+
+
+def test_without_a_reconcile_its_result_is_unknown() -> None:
+    found = status(RESULT)
+    assert found.problems == ()
+    assert found.fields == {"n": 1}
+
+
+def test_a_manifest_has_no_result() -> None:
+    (problem,) = rendered({"a.yaml.j2": HEAD + "data: {a: '{{ result.ready }}'}\n"}).problems
+    assert "result is not defined here; only _status.yaml.j2 has it" in str(problem)

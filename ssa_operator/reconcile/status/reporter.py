@@ -65,7 +65,11 @@ class Reporter:
     ) -> Report:
         """The report with the fields of the author's status template. Raises Postponed."""
         children = [outcome.live for outcome in outcomes if outcome.live is not None]
-        own = await self._renderer.render_status(reconcile, children, rendered.ready_when)
+        templates = reconcile.parent.folder.templates
+        result = None
+        if templates is not None and templates.reads_result:
+            result = (await self._renderer.judged(reconcile, lambda: make(StatusFields()))).verdict.result
+        own = await self._renderer.render_status(reconcile, children, rendered.ready_when, result)
         await reconcile.steps.rest()
         report = await self._renderer.judged(reconcile, lambda: make(own))
         return with_left_out(report, own.left_out)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.messages import sentence
 from ssa_operator.objects.readiness.rules import ReadinessState
-from ssa_operator.objects.render_result import RenderProblem
+from ssa_operator.objects.render_result import ReconcileResult, RenderProblem
 from ssa_operator.reconcile.finalization.rules import Finalization
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan
@@ -61,6 +61,10 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """Whether the parent becomes ready only after a change by a user."""
     suspended: str = ""
     """The message of the condition Suspended, '' if the parent isn't suspended."""
+
+    @property
+    def result(self) -> ReconcileResult:
+        return ReconcileResult(self.ready, self.reason, self.message)
 
 
 def make_verdict(

@@ -40,6 +40,12 @@ SETTING_DESCRIPTIONS: Mapping[str, str] = {
 }
 """The descriptions of the variables that don't depend on the parent, for the reference."""
 
+STATUS_DESCRIPTIONS: Mapping[str, str] = {
+    "result": "in `_status.yaml.j2` only: `result.ready`, `result.reason` and `result.message`, what the condition "
+    "Ready says of this reconcile",
+}
+"""The descriptions of the variables that only the status template has, for the reference."""
+
 SETTINGS = frozenset({"values"})
 """The variables with settings of the installation."""
 

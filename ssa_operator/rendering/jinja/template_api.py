@@ -40,7 +40,7 @@ from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.label_selectors import selector_fault, selects
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
-from ssa_operator.objects.render_result import WaitTarget
+from ssa_operator.objects.render_result import ReconcileResult, WaitTarget
 from ssa_operator.objects.scalars import parse_duration, seconds_of
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED
@@ -200,6 +200,10 @@ class TemplateAPI:
         """The current status of the parent, for its next status: a missing field gives an unknown value, not an
         error.
         """
+        return self._lenient_value(parent.get("status") or {}, parent)
+
+    def _lenient_value(self, value: Mapping[str, Any], parent: Mapping[str, Any]) -> TrackedValue:
+        """The value, of which a missing field gives an unknown value."""
         source = Provenance(
             query=_parent_query(parent),
             answer=parent,
@@ -208,7 +212,13 @@ class TemplateAPI:
             awaited=False,
             lenient=self._lenient,
         )
-        return TrackedValue(parent.get("status") or {}, (source,))
+        return TrackedValue(value, (source,))
+
+    def result(self, parent: Mapping[str, Any], verdict: ReconcileResult | None) -> Mapping[str, Any] | TrackedValue:
+        """What the condition Ready says of this reconcile. Where that is not known, each field is an unknown value."""
+        if verdict is not None:
+            return {"ready": verdict.ready, "reason": verdict.reason, "message": verdict.message}
+        return self._lenient_value({}, parent)
 
     def resolve_namespace(self, identity: Identity) -> Identity:
         """The identity of an object that a template renders: in the parent's namespace if the template names none."""

@@ -41,6 +41,8 @@ VALUES = "_values.yaml"
 
 _CLUSTER_CALL = re.compile(rf"\b(?:{'|'.join(sorted(CLUSTER_FUNCTIONS | CLUSTER_VARIABLES))})\b")
 
+_RESULT = re.compile(r"\bresult\b")
+
 _VERSION = re.compile(r"\bkubernetes_version\b")
 
 _OFFSET = re.compile(r"(?<=['\"]) at [0-9]+$")
@@ -79,8 +81,9 @@ class ManifestFile(Struct, frozen=True):
 
 class Templates:
     """A folder's compiled templates. `digest` identifies them. `queries_cluster`: one of them may query the cluster;
-    `reads_version`: one may read `kubernetes_version`. `problems` are the faults of the files that are left out, and
-    `incomplete` is whether one of these renders manifests.
+    `reads_version`: one may read `kubernetes_version`; `reads_result`: the status template may read `result`.
+    `problems` are the faults of the files that are left out, and `incomplete` is whether one of these renders
+    manifests.
     """
 
     def __init__(
@@ -104,6 +107,7 @@ class Templates:
         self._names = list(files)
         self._parse_cached = lru_cache(_CACHED_TEXTS)(self._parse)
         self.queries_cluster = any(_CLUSTER_CALL.search(text) for text in files.values())
+        self.reads_result = any(_RESULT.search(text) for text in files.values())
         self.reads_version = any(_VERSION.search(text) for text in files.values())
         covered = coverage if coverage is not None and coverage.folder in ("", folder) else None
         self._environment = Environment(files, self._full_name, self.queries_cluster, covered)

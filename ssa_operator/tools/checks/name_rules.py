@@ -25,10 +25,11 @@ from ssa_operator.rendering.jinja.functions import (
     FUNCTIONS,
     REMOVED,
     SETTING_DESCRIPTIONS,
+    STATUS_DESCRIPTIONS,
     VARIABLES,
 )
 from ssa_operator.rendering.jinja.go_syntax import GO_KEYWORDS, GO_SYNTAX, jinja_for
-from ssa_operator.rendering.jinja.templates import SHARED
+from ssa_operator.rendering.jinja.templates import SHARED, is_manifest
 from ssa_operator.rendering.jinja.unknown_names import (
     Suggestion,
     is_foreign,
@@ -88,7 +89,9 @@ def check_names(parsed: ParsedFiles) -> list[Finding]:
         visible = [
             names for other, names in declared.items() if folder == SHARED or other.startswith((f"{folder}/", SHARED))
         ]
-        unknown = list(_unknown(tree, frozenset().union(*visible)))
+        # A file that is no manifest may be included by the status template.
+        of_status = () if is_manifest(folder, name) else STATUS_DESCRIPTIONS
+        unknown = list(_unknown(tree, frozenset().union(*visible, of_status)))
         # `{{ if .Values.x }}` is a field of a variable `if` to Jinja.
         go = list(_go_syntax(name, files[name])) if _has_go_keywords(tree, unknown) else []
         lines = {finding.location.line for finding in go if finding.location is not None}

@@ -111,3 +111,31 @@ async def test_conditions_stay_while_the_status_template_fails(desk: Desk, opera
         running.write(f"{ECHOES}/_status.yaml.j2", "conditions: [{type: Mine, status: '{{ spec.nothing }}'}]\n")
         second = await desk.until(ECHOES, "web", lambda body: conditions(body)["Ready"]["reason"] == "RenderFailed")
         assert conditions(second)["Mine"] == conditions(first)["Mine"]
+
+
+RESULT = """\
+conditions:
+  - type: Available
+    status: {{ result.ready }}
+    reason: {{ result.reason }}
+    message: "{{ result.message }}"
+"""
+
+
+async def test_the_status_template_says_what_this_reconcile_found(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        only(running.templates, a=map_template("a", x="lookup('v1', 'ConfigMap', 'settings').data.x"), _status=RESULT)
+        await desk.apply(echo("web", 1))
+        waiting = await desk.until(ECHOES, "web", lambda body: "Available" in conditions(body))
+        ready, own = conditions(waiting)["Ready"], conditions(waiting)["Available"]
+        assert own["status"] == "False"
+        assert own["reason"] == ready["reason"] == "WaitingForDependency"
+        assert own["message"] == ready["message"]
+        assert "ConfigMap default/settings".replace("default", desk.namespace) in own["message"]
+        await desk.apply(config_map("settings", x="1"))
+        done = await desk.until(ECHOES, "web", is_ready)
+        assert conditions(done)["Available"]["status"] == "True"
+        assert conditions(done)["Available"]["reason"] == "Ready"
+
+        await desk.kubectl("annotate", "echo", "web", "ssa-operator.dev/suspend=true")
+        await desk.until(ECHOES, "web", lambda body: "Suspended" in conditions(body))
