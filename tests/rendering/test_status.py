@@ -230,6 +230,7 @@ LEAKY = live("Secret", "leaky", data={"pw": "TEVBS01FLWh1bnRlcjI=", "user": "am9
     [
         ("a: {{ s.data.pw | b64decode }}\n", ("a",)),
         ("a: {{ s.data.pw }}\n", ("a",)),
+        ("a: {{ s.data.pw | b64decode | gzip | b64encode }}\n", ("a",)),
         ("a: {b: 'x-{{ s.data.pw | b64decode | upper }}'}\n", ("a.b",)),
         ("a: [1, {{ s.data.pw | b64decode }}]\n", ("a[1]",)),
         ("a: {{ s.data }}\n", ("a",)),

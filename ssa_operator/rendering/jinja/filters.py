@@ -55,6 +55,7 @@ from ssa_operator.rendering.values.manifest_values import (
     kind_of,
     text_of,
 )
+from ssa_operator.rendering.values.octets import Octets, compressed, is_utf8, text_or_octets
 from ssa_operator.rendering.values.python_errors import ERRORS, translate_error
 from ssa_operator.rendering.values.secrecy import Secrecy
 from ssa_operator.rendering.values.template_text import (
@@ -96,7 +97,11 @@ def matching(labels: Any, selector: Any) -> bool:
     return selects(selector, labels)
 
 
-OWN_TESTS: Mapping[str, Callable[..., Any]] = {"matching": matching, "version_at_least": version_at_least}
+OWN_TESTS: Mapping[str, Callable[..., Any]] = {
+    "matching": matching,
+    "utf8": is_utf8,
+    "version_at_least": version_at_least,
+}
 _TEST_FUNCTIONS: Mapping[str, Callable[..., Any]] = {**JINJA_TESTS, **OWN_TESTS}  # type: ignore[dict-item]
 
 NAME_LIMIT = 63
@@ -120,7 +125,8 @@ _WRITES_REPR = frozenset({"pprint", "replace", "urlencode", "urlize", "xmlattr"}
 contains addresses.
 """
 _READS_ITEMS = _TEXTUAL | _WRITES_REPR | {
-    "b64encode", "format", "join", "max", "md5", "min", "sha256", "sort", "string", "tojson", "unique", "without_nulls",
+    "b64encode", "format", "gzip", "join", "max", "md5", "min", "sha256", "sort", "string", "tojson", "unique",
+    "without_nulls",
 }  # fmt: skip
 """Filters that read the items of a list or a mapping; other filters return the items unchanged."""
 
@@ -184,18 +190,23 @@ def to_json(value: Any, indent: int | None = None) -> Json:
 
 
 def b64encode(value: Any) -> str:
-    """The UTF-8 bytes of a text in base64, as a Secret's `data` wants them."""
-    return base64.b64encode(_text("b64encode", value).encode()).decode()
+    """Bytes, or the UTF-8 bytes of a text, in base64, as a Secret's `data` wants them."""
+    return base64.b64encode(_content("b64encode", value)).decode()
 
 
-def b64decode(value: Any) -> str:
-    """The text that was encoded. Raises UnfitValueError if it is not UTF-8 text; the error never contains it."""
+def b64decode(value: Any) -> str | Octets:
+    """The text that was encoded, bytes if it is not UTF-8 text. Raises UnfitValueError for what is not base64; the
+    error never contains it.
+    """
     try:
-        return base64.b64decode(_text("b64decode", value), validate=True).decode()
+        return text_or_octets(base64.b64decode(_text("b64decode", value), validate=True))
     except binascii.Error:
         raise UnfitValueError("b64decode: the value is not base64") from None
-    except UnicodeDecodeError:
-        raise UnfitValueError("b64decode: the value is base64, but not of UTF-8 text") from None
+
+
+def gzip(value: Any) -> Octets:
+    """A text or bytes, compressed, for `b64encode`; the same bytes for the same input."""
+    return compressed(_content("gzip", value))
 
 
 def without_nulls(value: Any) -> Any:
@@ -204,13 +215,13 @@ def without_nulls(value: Any) -> Any:
 
 
 def sha256(value: Any) -> str:
-    """The SHA-256 of a text's UTF-8 bytes, or of another value's compact JSON, in hexadecimal."""
-    return hashlib.sha256(text_of(value).encode()).hexdigest()
+    """The SHA-256 of bytes, of a text's UTF-8 bytes, or of another value's compact JSON, in hexadecimal."""
+    return hashlib.sha256(_hashed(value)).hexdigest()
 
 
 def md5(value: Any) -> str:
     """The same as `sha256` with MD5; for names and checksums, not for secrets."""
-    return hashlib.md5(text_of(value).encode(), usedforsecurity=False).hexdigest()
+    return hashlib.md5(_hashed(value), usedforsecurity=False).hexdigest()
 
 
 def k8s_name(value: Any, length: int = NAME_LIMIT) -> str:
@@ -253,6 +264,14 @@ def _text(name: str, value: Any) -> str:
     if value is None:
         raise UnfitValueError(f"{name} needs a text, and this value is null")
     return text_of(value)
+
+
+def _content(name: str, value: Any) -> bytes:
+    return bytes(value) if isinstance(value, Octets) else _text(name, value).encode()
+
+
+def _hashed(value: Any) -> bytes:
+    return bytes(value) if isinstance(value, Octets) else text_of(value).encode()
 
 
 def _check_spaces(width: Any) -> None:
@@ -350,6 +369,7 @@ OWN: Mapping[str, Callable[..., Any]] = {
     "bytes": bytes_of,
     "format": _format,
     "from_json": from_json,
+    "gzip": gzip,
     "join": _join,
     "k8s_name": k8s_name,
     "later": later,
@@ -509,6 +529,8 @@ def _plain_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]
             return limits.chained(result, (*args, *kwargs.values()))
         if type(result) is int:
             limits.check_number(result)
+        if isinstance(result, Octets):
+            limits.current().produce(len(result))
         if isinstance(result, str):
             limits.current().produce(len(result))
             return str(result)  # escape, urlize and their like give Markup

@@ -18,6 +18,7 @@ from jinja2.runtime import Macro
 
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import DEPTH_LIMIT
+from ssa_operator.rendering.values.octets import Octets
 from ssa_operator.rendering.values.tracked_values import TrackedValue, UnknownValue
 from ssa_operator.rendering.values.value_size import size_of
 
@@ -213,6 +214,7 @@ _KINDS: Mapping[str, str] = {
     "TemplateModule": "an imported file",
     "Text": "a string",
     "bool": "true or false",
+    "Octets": "bytes",
     "bytes": "bytes",
     "dict": "a mapping",
     "dict_items": "a list",
@@ -258,8 +260,8 @@ def _refusal_reason(value: Any) -> str:
         return f"{name} is a function; call it with (...)"
     if isinstance(value, (set, frozenset)):
         return "a set has no order; use a list, or `| sort`"
-    if isinstance(value, bytes):
-        return "bytes can't be put into a manifest; use text"
+    if isinstance(value, Octets):
+        return "bytes are no text; write b64encode for a field that holds base64, such as binaryData"
     return f"{kind_of(value)} can't be put into a manifest"
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import hashlib
 import json
 import re
 from typing import Any
@@ -41,8 +44,42 @@ def test_base64_reads_back(text: str) -> None:
 
 def test_what_base64_refuses_is_not_shown() -> None:
     assert fault("spec.t | b64decode", {"t": "s3cr\x7ft"}).endswith("b64decode: the value is not base64")
-    assert fault("'/////w==' | b64decode").endswith("b64decode: the value is base64, but not of UTF-8 text")
     assert fault("none | b64encode").endswith("b64encode needs a text, and this value is null")
+
+
+@given(st.binary(max_size=200))
+def test_bytes_come_back_as_they_were(content: bytes) -> None:
+    encoded = base64.b64encode(content).decode()
+    assert value("spec.t | b64decode | b64encode", {"t": encoded}) == encoded
+    assert value("spec.t | b64decode | sha256", {"t": encoded}) == hashlib.sha256(content).hexdigest()
+    packed = value("spec.t | b64decode | gzip | b64encode", {"t": encoded})
+    assert gzip.decompress(base64.b64decode(packed)) == content
+    assert value("spec.t | b64decode is utf8", {"t": encoded}) is is_text(content)
+    assert value("spec.t | b64decode | gzip is utf8", {"t": encoded}) is False
+    assert value("spec.t | b64decode == spec.t | b64decode", {"t": encoded}) is True
+
+
+def is_text(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def test_bytes_have_a_length_and_are_no_text() -> None:
+    assert value("'/////w==' | b64decode | length") == 4
+    for use in ("", " ~ 'x'", " | tojson", " | string", " | upper", " | list"):
+        message = fault(f"('/////w==' | b64decode){use}")
+        assert "bytes" in message, message
+        assert "xff" not in message
+    assert "bytes are no text; write b64encode" in fault("'/////w==' | b64decode")
+
+
+def test_numbers_and_mappings_are_no_utf8() -> None:
+    assert value("'a' is utf8") is True
+    assert value("1 is utf8") is False
+    assert value("{} is utf8") is False
 
 
 def test_hashes_are_hexadecimal() -> None:
