@@ -52,6 +52,13 @@ def check(
             help="Check manifests against this version of Kubernetes, or against the current cluster: cluster.",
         ),
     ] = KUBERNETES_VERSION,
+    against: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR|FILE|REVISION",
+            help="Compare the CRDs with those of a folder, a file or a git revision: what would be refused or lost?",
+        ),
+    ] = "",
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 for warnings, too.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Write the fixes that can't change a meaning.")] = False,
     explain: Annotated[str, typer.Option(metavar="CODE", help="Explain a code and check nothing.")] = "",
@@ -81,6 +88,7 @@ def check(
         crds=crds_of(templates, crds),
         examples=examples_of(examples, templates),
         schemas=target_schemas(kubernetes, kubeconfig=kubeconfig, context=context),
+        against=against,
         only=wanted.only,
     )
     findings = project_checks.find_problems(files)

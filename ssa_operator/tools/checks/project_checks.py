@@ -32,6 +32,7 @@ from ssa_operator.rendering.folder.loaded_folders import load_all
 from ssa_operator.rendering.folder.object_files import read_objects
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.checked_project import CheckedProject
+from ssa_operator.tools.checks.crd_history import check_against, earlier_crds
 from ssa_operator.tools.checks.crd_rules import check_crds, unknown_fields
 from ssa_operator.tools.checks.template_checks import check_templates
 from ssa_operator.tools.findings.codes import CODES
@@ -94,6 +95,8 @@ class CheckedFiles:
     examples: Sequence[Path]
     schemas: KubernetesSchemas
     """The schemas of the targeted Kubernetes, without the CRDs."""
+    against: str = ""
+    """The earlier state with which the CRDs are compared, '' for none."""
     only: Sequence[Path] = ()
     """The files and folders whose findings count; () for all."""
 
@@ -113,13 +116,16 @@ def find_problems(files: CheckedFiles) -> list[Finding]:
         unclear_crds=frozenset(unknown_fields(definitions, files.schemas)),
         schemas=files.schemas.with_crds(definition.body for definition in definitions),
     )
+    changes = check_against(earlier_crds(files.against, files.crds), definitions) if files.against else []
     unread = [
         Finding(code="invalid-example", message=each.message, location=each.location, fix=hint(each.message))
         for each in faults
     ]
     findings = [_with_path(finding, files.templates) for finding in check_templates(files.templates, project)]
     found = [
-        each for each in (*unread, *check_crds(definitions, files.schemas), *findings) if _is_within(each, files.only)
+        each
+        for each in (*unread, *changes, *check_crds(definitions, files.schemas), *findings)
+        if _is_within(each, files.only)
     ]
     return sorted(found, key=_place)
 

@@ -475,5 +475,91 @@ CODES: Mapping[str, Code] = {
             'count: {{ live("Fleet", name).spec.workers.count | default(2) }}'
         ),
     ),
+    "crd-removed": Code(
+        severity=Severity.ERROR,
+        title="a CRD that is gone",
+        explanation=(
+            "With the CRD the API server deletes all its objects. Keep it until no object is left. check "
+            "--against compares with an earlier state."
+        ),
+    ),
+    "crd-names-changed": Code(
+        severity=Severity.ERROR,
+        title="a CRD with another scope or kind",
+        explanation=(
+            "The API server refuses the change, or clients no longer find the objects. Give the new resource "
+            "another name, and migrate the objects."
+        ),
+    ),
+    "crd-version-removed": Code(
+        severity=Severity.ERROR,
+        title="a version that is gone, or no longer served or stored",
+        explanation=(
+            "Clients of the version fail, and stored objects may be unreadable or lose what the other version "
+            "doesn't have. Remove a version only when no client uses it and no object is stored in it: "
+            "status.storedVersions of the CRD in the cluster lists these."
+        ),
+    ),
+    "crd-field-removed": Code(
+        severity=Severity.ERROR,
+        title="a field that is gone",
+        explanation=(
+            "The API server prunes the field from stored objects with the next write. Keep the field, and say "
+            "in its description that it is deprecated."
+        ),
+    ),
+    "crd-type-changed": Code(
+        severity=Severity.ERROR,
+        title="a field with another type",
+        explanation=("Stored values are refused. Add a field of another name, and read both in the templates."),
+    ),
+    "crd-field-required": Code(
+        severity=Severity.ERROR,
+        title="a field that is required now",
+        explanation=(
+            "Stored objects without the field can't be written any more, and users' manifests fail. Give it a "
+            "default, or leave it optional and use default(...) in the templates."
+        ),
+    ),
+    "crd-narrowed": Code(
+        severity=Severity.ERROR,
+        title="a field that permits less",
+        explanation=(
+            "Values that were valid are refused: an enum, a bound, a pattern or nullable was narrowed. Keep "
+            "what was valid, or add a version."
+        ),
+    ),
+    "crd-list-type-changed": Code(
+        severity=Severity.ERROR,
+        title="a list or mapping that merges otherwise",
+        explanation=(
+            "The owners of items and fields change with x-kubernetes-list-type, the keys, and x-kubernetes- "
+            "map-type: applies of several managers replace or duplicate each other's items."
+        ),
+    ),
+    "crd-status-removed": Code(
+        severity=Severity.ERROR,
+        title="a status subresource that is gone",
+        explanation=(
+            "Without it every write of an object may change its status, and the operator's writes of the "
+            "status fail. Keep it."
+        ),
+    ),
+    "crd-default-changed": Code(
+        severity=Severity.WARNING,
+        title="a default that changed",
+        explanation=(
+            "Objects that leave the field out mean something else from the next write on, and stored objects "
+            "keep the old value. Say so in the release notes."
+        ),
+    ),
+    "crd-rule-added": Code(
+        severity=Severity.WARNING,
+        title="a new rule of validation",
+        explanation=(
+            "Stored objects that break the rule can't be written any more, except where only other fields "
+            "change. Look at the objects first."
+        ),
+    ),
 }
 """Every code of a finding, in the order in which `check --explain` lists them."""
