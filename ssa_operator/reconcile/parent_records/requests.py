@@ -187,7 +187,7 @@ def _records_of(plan: Plan) -> ParentRecords:
 def _waiting_kinds(plan: Plan) -> set[GroupKind]:
     """The kinds of the manifests that wait, if the parent may own their objects."""
     parent, kinds = plan.observed.parent.identity, plan.observed.children.kinds
-    waiting = (step.identity for step in plan.steps if step.action is Action.WAIT)
+    waiting = [step.identity for step in plan.steps if step.action is Action.WAIT]
     return {
         each.group_kind for each in waiting if each.group_kind in kinds and may_own(parent.namespace, each.namespace)
     }
