@@ -20,6 +20,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import ApplyPolicy
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.adoption import rules as adoption
 from ssa_operator.reconcile.apply_once import rules as apply_once
@@ -49,16 +50,16 @@ def decide_step(observed: Observed, step: Step) -> Step:
     # A hook is applied until it is done, and has a record of its own for that.
     policy = ApplyPolicy.ALWAYS if manifest.instructions.finalize else manifest.instructions.apply
     identity, history = manifest.identity, observed.history
+    used = {policy, *history.memories}
     case = ChildCase(
         observed=observed,
         step=step,
         manifest=manifest,
         record=history[ApplyRecords].by_child.get(identity),
-        conflict=_conflict(observed, manifest) if live is None or policy is ApplyPolicy.ALWAYS else None,
+        conflict=_conflict(observed, manifest, policy, live) if Conflicts in used else None,
         loop=history[FeedbackLoops].by_child.get(identity),
         names=history[Renames].by_kind.get(identity.group_kind),
     )
-    used = {policy, *history.memories}
     decided = _first(CLAIM_RULES, case, used)
     if decided is None:
         for with_message, memory in MESSAGES.items():
@@ -79,8 +80,12 @@ def _first(rules: Rules, case: ChildCase, used: AbstractSet[object]) -> Step | N
     return None
 
 
-def _conflict(observed: Observed, manifest: Manifest) -> ConflictHistory | None:
+def _conflict(
+    observed: Observed, manifest: Manifest, policy: ApplyPolicy, live: LiveObject | None
+) -> ConflictHistory | None:
     """What other managers changed in this child. What they did to another manifest's object doesn't count."""
+    if live is not None and policy is not ApplyPolicy.ALWAYS:
+        return None
     found = observed.history[Conflicts].by_child.get(manifest.identity)
     return found if found is not None and found.digest == manifest.digest else None
 

@@ -69,8 +69,6 @@ class Plan(Struct, frozen=True, kw_only=True):
         proves that the children are gone.
         """
         recorded = self.observed.records.inventory
-        if not recorded:
-            return frozenset()
         unrendered = (step for step in self.steps if step.action is Action.REFUSE and step.location is None)
         return frozenset(step.identity.namespace for step in unrendered if step.identity in recorded) - {""}
 
@@ -119,7 +117,8 @@ def render_history_after(plan: Plan, history: RenderHistory, *, complete: bool) 
 
 def make_plan(observed: Observed, rendered: Rendered) -> Plan:
     """The plan for a parent that is not being deleted. For one that is, see reconcile.finalization.rules."""
-    has_hooks, rendered = rendered.has_hooks, rendered.without_hooks
+    has_hooks = rendered.has_hooks
+    rendered = rendered.without_hooks if has_hooks else rendered
     steps = steps_of(observed, rendered)
     prune = plan_prune(observed, rendered, steps, {step.identity for step in steps})
     return Plan(

@@ -9,7 +9,7 @@ Promises:
 from __future__ import annotations
 
 import logging
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -64,9 +64,10 @@ class Planner:
                 unreadable={**observed.children.unreadable, **more.unreadable},
             )
             plan = make_plan(replace(observed, children=children), rendered)
-        known = await self._with_ending_namespaces(plan.observed, plan.blocking_namespaces)
-        if known.ending_namespaces:
-            plan = make_plan(known, rendered)
+        if plan.observed.records.inventory:
+            known = await self._with_ending_namespaces(plan.observed, plan.blocking_namespaces)
+            if known.ending_namespaces:
+                plan = make_plan(known, rendered)
         known = plan.observed
         if self._cluster.other_shards is not None:
             labelled = [step.live for step in plan.steps if step.manifest is not None and step.live is not None]
@@ -109,8 +110,6 @@ class Planner:
         self._claims.claim(reconcile.uid, deletion.plan)
         return deletion
 
-    async def _with_ending_namespaces(self, observed: Observed, namespaces: AbstractSet[str]) -> Observed:
-        if not namespaces:
-            return observed
+    async def _with_ending_namespaces(self, observed: Observed, namespaces: Iterable[str]) -> Observed:
         ending = await ending_namespaces(namespaces, observed.parent, self._cluster)
         return replace(observed, ending_namespaces=ending) if ending else observed
