@@ -88,7 +88,8 @@ def render(
     if not isinstance(templates, Templates):
         if templates.templates is None:
             return Rendered(problems=templates.problems)
-        failed = tuple([replace(problem, outdated=True) for problem in templates.problems])
+        if templates.problems:
+            failed = tuple([replace(problem, outdated=True) for problem in templates.problems])
         templates = templates.templates
     api = TemplateAPI(cluster, parent, traced=traced)
     results = _render_files(templates, parent, api)
