@@ -41,17 +41,20 @@ class KindState(Struct, frozen=True, kw_only=True):
 def kind_state(namespaced: bool, watches: Sequence[tuple[str, KindState]]) -> KindState:
     """What the watches that a parent needs know of a kind, each with its namespace ('' for all)."""
     namespaces: dict[str, KindState] = {}
+    unsynced: list[KindState] = []
+    problem: KindState | None = None
     for namespace, state in watches:
         other = namespaces.get(namespace)  # of another version
         namespaces[namespace] = state if other is None or not state.synced else other
-    unsynced = [state for _, state in watches if not state.synced]
-    problem = next((state for state in unsynced if state.problem), None)
+        if not state.synced:
+            unsynced.append(state)
+            problem = problem or (state if state.problem else None)
     return KindState(
         namespaced=namespaced,
         synced=not unsynced,
         problem="" if problem is None else problem.problem,
         needs_permission=problem is not None and problem.needs_permission,
-        was_synced=all(state.synced or state.was_synced for _, state in watches),
+        was_synced=not unsynced or all(state.was_synced for state in unsynced),
         namespaces=namespaces,
     )
 

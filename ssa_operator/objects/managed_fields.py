@@ -140,16 +140,11 @@ def has_owned_content(live: LiveObject, body: Mapping[str, Any]) -> bool:
     """Whether a body has each field that the operator owns in the content of an object. A position in a list counts as
     a field that the body lacks.
     """
-    return all(
-        _has_fields(body, bytes(entry.fields_v1))
-        for entry in live.managed_fields
-        if entry.manager == MANAGER and entry.operation == "Apply" and not entry.subresource
-    )
-
-
-def _has_fields(body: Mapping[str, Any], fields_v1: bytes) -> bool:
-    tree = field_tree(fields_v1)
-    rest: list[tuple[Tree, Any]] = [({step: tree[step] for step in tree.keys() - NOT_CONTENT}, body)]
+    rest: list[tuple[Tree, Any]] = []
+    for entry in live.managed_fields:
+        if entry.manager == MANAGER and entry.operation == "Apply" and not entry.subresource:
+            tree = field_tree(bytes(entry.fields_v1))
+            rest.append(({step: tree[step] for step in tree.keys() - NOT_CONTENT}, body))
     while rest:
         for step, below, items in selected(*rest.pop()):
             if step == ".":

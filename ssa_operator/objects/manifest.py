@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import (
+    DEFAULT,
     PREFIX,
     AnnotationError,
     ApplyPolicy,
@@ -209,7 +210,7 @@ def _remove_instructions(metadata: dict[str, Any]) -> Instructions:
     """Remove the operator's annotations from the metadata; returns the instructions in them."""
     annotations = metadata.get("annotations")
     if not isinstance(annotations, dict):
-        return parse_annotations({})
+        return DEFAULT
     try:
         instructions = parse_annotations(annotations)
     except AnnotationError as error:
@@ -274,7 +275,8 @@ def _add_labels_and_owner(metadata: dict[str, Any], parent: LiveObject, owned: b
     references = metadata.get("ownerReferences", [])
     if not isinstance(references, list):
         raise ManifestError("has metadata.ownerReferences that are no list")
-    _check_controllers(references, parent, owned)
+    if references:
+        _check_controllers(references, parent, owned)
     if owned:
         metadata["ownerReferences"] = [*references, owner_reference(parent)]
 
@@ -404,5 +406,6 @@ def _at(body: Any, *path: str) -> Any:
 
 
 def _mappings(items: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(items, list):
-        yield from (item for item in items if isinstance(item, dict))
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, dict):
+            yield item

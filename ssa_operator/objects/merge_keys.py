@@ -96,7 +96,7 @@ class ListIndex:
             groups: _Groups = {}
             for at, item in enumerate(self._items):
                 if isinstance(item, Mapping):
-                    keys = [item.get(name) for name in names]
+                    keys = [*map(item.get, names)]
                     present = tuple(name for name in names if item.get(name) is not None) if None in keys else names
                     values = tuple([_hashable(key) for key in keys if key is not None])
                     groups.setdefault(present, {}).setdefault(values, []).append(at)
@@ -137,8 +137,8 @@ _UNREADABLE = float("nan")
 
 def _names(keys: Mapping[str, Any]) -> tuple[tuple[str, ...], _Present, tuple[Hashable, ...]]:
     names = tuple(sorted(keys))
-    present = tuple(name for name in names if keys[name] is not None)
-    return names, present, tuple(_hashable(keys[name]) for name in present)
+    present = tuple(name for name in names if keys[name] is not None) if None in keys.values() else names
+    return names, present, tuple(map(_hashable, map(keys.__getitem__, present)))
 
 
 def _hashable(value: object) -> Hashable:

@@ -166,6 +166,8 @@ class Document:
         """Whether it depends on its own object (`live`), so that it must not be applied to a later state of that
         object.
         """
+        if not self.dependencies:
+            return False
         identity = self.identity
         own = Reference(identity.kind, identity.name)
         return any(each.query == own and not each.after for each in self.dependencies)
@@ -282,13 +284,13 @@ class Rendered:
     @property
     def has_hooks(self) -> bool:
         """Whether there are finalize hooks."""
-        return any(map(_is_hook, self.documents)) or any(is_finalize_hook(wait.annotations) for wait in self.waits)
+        return any(map(is_hook, self.documents)) or any(map(is_hook, self.waits))
 
     def _select(self, *, hooks: bool) -> Rendered:
         return replace(
             self,
-            documents=tuple(document for document in self.documents if _is_hook(document) is hooks),
-            waits=tuple(wait for wait in self.waits if is_finalize_hook(wait.annotations) is hooks),
+            documents=tuple(document for document in self.documents if is_hook(document) is hooks),
+            waits=tuple(wait for wait in self.waits if is_hook(wait) is hooks),
         )
 
     @property
@@ -306,8 +308,11 @@ def ready_when_of(results: Iterable[Document | Wait]) -> dict[Reference, Predica
     }
 
 
-def _is_hook(document: Document) -> bool:
-    return is_finalize_hook(document.body["metadata"].get("annotations"))
+def is_hook(result: Document | Wait) -> bool:
+    """Whether it is a finalize hook: applied only when the parent is being deleted."""
+    return is_finalize_hook(
+        result.body["metadata"].get("annotations") if isinstance(result, Document) else result.annotations
+    )
 
 
 @dataclass(frozen=True, slots=True)

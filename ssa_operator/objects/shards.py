@@ -45,7 +45,7 @@ def bucket_of(uid: str) -> int:
 
 def has_bucket_label(labels: Mapping[str, str], uid: str) -> bool:
     """Whether a child has the label of the bucket of its parent, which has that uid."""
-    return labels.get(BUCKET_LABEL) == bucket_name(bucket_of(uid))
+    return BUCKET_LABEL in labels and labels[BUCKET_LABEL] == bucket_name(bucket_of(uid))
 
 
 def bucket_name(bucket: int) -> str:

@@ -64,11 +64,14 @@ async def act(plan: Plan, cluster: ClusterAccess, now: float) -> tuple[Outcome, 
     outcomes: dict[int, Outcome] = {}
     by_identity: dict[Identity, Outcome] = {}
     for stage in stages(plan.steps):
-        if stage[0][1].action is Action.PRUNE and (why := _unfinished(outcomes.values())):
-            outcomes |= {position: _kept(step, why) for position, step in stage}
-            continue
-        unready = _UnreadySuccessors(by_identity, now)
-        done = await run_all(_act_on(unready.step(step), by_identity, plan, cluster, now) for _, step in stage)
+        steps = [step for _, step in stage]
+        if steps[0].action is Action.PRUNE:
+            if why := _unfinished(outcomes.values()):
+                outcomes |= {position: _kept(step, why) for position, step in stage}
+                continue
+            unready = _UnreadySuccessors(by_identity, now)
+            steps = [unready.step(step) for step in steps]
+        done = await run_all(_act_on(step, by_identity, plan, cluster, now) for step in steps)
         outcomes |= {position: outcome for (position, _), outcome in zip(stage, done, strict=True)}
         for outcome in done:
             by_identity.setdefault(outcome.step.identity, outcome)
@@ -127,9 +130,7 @@ class _UnreadySuccessors:
         self._first: dict[frozenset[Identity], Identity | None] = {}
 
     def step(self, step: Step) -> Step:
-        """The step, or a KEEP instead of a prune while an object that replaces this one is not ready."""
-        if step.action is not Action.PRUNE:
-            return step
+        """The prune, or a KEEP instead while an object that replaces this one is not ready."""
         successors = step.order.successors
         if successors not in self._first:
             missing = (each for each in sorted(successors) if not _is_ready(self._before.get(each), self._now))

@@ -93,7 +93,7 @@ async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | Immu
                 adopts = not step.live.owned_fields()
                 prepared = await _prepare(step, manifest, resource, cluster, adopts=adopts)
                 ready = replace(step, live=prepared.live)
-                kept = has_owned_content(prepared.live, manifest.body)
+                kept = prepared.keeps_fields or has_owned_content(prepared.live, manifest.body)
                 instead = None if kept else await answer_returned_fields(ready, manifest, resource, cluster)
                 if instead is not None:
                     return instead
@@ -232,6 +232,8 @@ class _Prepared(Struct, frozen=True):
     live: LiveObject
     handover: Handover | None = None
     """What a dry run only shows to get other owners."""
+    keeps_fields: bool = False
+    """Whether the manifest has all fields that the operator owns, so that the apply gives up none."""
 
 
 async def _prepare(
@@ -242,6 +244,8 @@ async def _prepare(
     """
     live, replicas = step.live, step.history.replicas
     assert live is not None
+    if not adopts and live.own_api_version() == manifest.api_version and has_owned_content(live, manifest.body):
+        return _Prepared(live, keeps_fields=True)
     patch = adopt_fields_patch(live, manifest.api_version, cluster.former_managers) if adopts else None
     if cluster.dry_run:
         owned = live if patch is None else with_patched_metadata(live, patch)

@@ -12,7 +12,6 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ssa_operator.objects.annotations import ApplyPolicy
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
@@ -32,7 +31,6 @@ class ChildCase(Struct, frozen=True, kw_only=True):
     step: Step
     """The step so far: it applies the manifest."""
     manifest: Manifest
-    policy: ApplyPolicy
     record: ApplyRecord | None
     """What its last apply left behind."""
     conflict: ConflictHistory | None

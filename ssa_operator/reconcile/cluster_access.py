@@ -110,7 +110,7 @@ class SharedCluster(Struct, frozen=True, kw_only=True):
 
     def for_parent(self, parent: Parent, secrets: ParentSecrets) -> ClusterAccess:
         """The access of a reconcile of this parent. `secrets` is where its renders put the contents of Secrets."""
-        account = account_of(self.impersonate, parent.live.identity)
+        account = account_of(self.impersonate, parent.live.identity) if self.impersonate else ""
         client = self.operator_client.impersonating(account) if account else self.operator_client
         former_managers = parent.folder.settings.former_managers
         return ClusterAccess(

@@ -7,17 +7,25 @@ Promises:
   that the folder's setting `adopt` excludes.
 - The tables CLAIM_RULES, ABSENT_RULES and PRESENT_RULES are the whole decision: the first rule that has an answer gives
   it. A rule is in the room of its promise.
+- A rule of a promise that the manifest does not use is not asked: one of another `apply` policy, or one about what the
+  process remembers where it remembers nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import TypeAlias
+
 from msgspec.structs import replace
 
 from ssa_operator.objects.annotations import ApplyPolicy
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile.adoption import rules as adoption
 from ssa_operator.reconcile.apply_once import rules as apply_once
 from ssa_operator.reconcile.child_case import ChildCase, Rule
+from ssa_operator.reconcile.child_history import NoMemory
 from ssa_operator.reconcile.feedback_loops import rules as feedback_loops
 from ssa_operator.reconcile.feedback_loops.memory import FeedbackLoops
 from ssa_operator.reconcile.field_conflicts import rules as field_conflicts
@@ -42,76 +50,92 @@ def decide_step(observed: Observed, step: Step) -> Step:
     # A hook is applied until it is done, and has a record of its own for that.
     policy = ApplyPolicy.ALWAYS if manifest.instructions.finalize else manifest.instructions.apply
     identity, history = manifest.identity, observed.history
+    used = {policy, *history.memories}
     case = ChildCase(
         observed=observed,
         step=step,
         manifest=manifest,
-        policy=policy,
         record=history[ApplyRecords].by_child.get(identity),
-        conflict=_conflict(observed, manifest) if live is None or policy is ApplyPolicy.ALWAYS else None,
+        conflict=_conflict(observed, manifest, policy, live) if Conflicts in used else None,
         loop=history[FeedbackLoops].by_child.get(identity),
         names=history[Renames].by_kind.get(identity.group_kind),
     )
-    decided = _first(CLAIM_RULES, case)
+    decided = _first(CLAIM_RULES, case, used)
     if decided is None:
-        case = replace(case, step=_with_messages(case))
-        decided = _first(ABSENT_RULES if live is None else PRESENT_RULES, case)
+        for with_message, memory in MESSAGES.items():
+            if memory in used:
+                step = with_message(case, step)
+        case = replace(case, step=step)
+        decided = _first(ABSENT_RULES if live is None else PRESENT_RULES, case, used)
     assert decided is not None
     return decided
 
 
-def _first(rules: tuple[Rule, ...], case: ChildCase) -> Step | None:
-    for rule in rules:
-        step = rule(case)
-        if step is not None:
-            return step
+def _first(rules: Rules, case: ChildCase, used: AbstractSet[object]) -> Step | None:
+    for rule, needs in rules.items():
+        if not needs or not used.isdisjoint(needs):
+            step = rule(case)
+            if step is not None:
+                return step
     return None
 
 
-def _conflict(observed: Observed, manifest: Manifest) -> ConflictHistory | None:
+def _conflict(
+    observed: Observed, manifest: Manifest, policy: ApplyPolicy, live: LiveObject | None
+) -> ConflictHistory | None:
     """What other managers changed in this child. What they did to another manifest's object doesn't count."""
+    if live is not None and policy is not ApplyPolicy.ALWAYS:
+        return None
     found = observed.history[Conflicts].by_child.get(manifest.identity)
     return found if found is not None and found.digest == manifest.digest else None
-
-
-def _with_messages(case: ChildCase) -> Step:
-    """The step with the messages of a field conflict and of a feedback loop."""
-    return renames.with_message(case, feedback_loops.with_message(case, field_conflicts.with_message(case, case.step)))
 
 
 def _is_created(case: ChildCase) -> Step:
     return case.applied("was deleted" if case.step.history.foreign_change is not None else "does not exist")
 
 
-def _is_kept_if_present(case: ChildCase) -> Step | None:
-    return case.kept("exists and is left alone") if case.policy is ApplyPolicy.IF_NOT_PRESENT else None
+def _is_kept(case: ChildCase) -> Step:
+    return case.kept("exists and is left alone")
 
 
-CLAIM_RULES: tuple[Rule, ...] = (
-    ownership.belongs_to_other_parent,
-    ownership.owner_may_still_exist,
-    apply_once.is_applied_once,
-)
+_EVERY: AbstractSet[object] = frozenset()
+"""A rule that is asked about every manifest."""
+
+Rules: TypeAlias = Mapping[Rule, AbstractSet[object]]
+"""Rules in order, each with the policies or the memories of which one must be in use for the rule to have an answer."""
+
+CLAIM_RULES: Rules = {
+    ownership.belongs_to_other_parent: {ApplyPolicy.ALWAYS},
+    ownership.owner_may_still_exist: {ApplyPolicy.ALWAYS},
+    apply_once.is_applied_once: {ApplyPolicy.ONCE},
+}
 """Whether the manifest may have the object at all."""
 
-ABSENT_RULES: tuple[Rule, ...] = (
-    field_conflicts.awaits_pause,
-    feedback_loops.awaits_pause,
-    recreate.is_recreated,
-    renames.awaits_pause,
-    _is_created,
-)
+ABSENT_RULES: Rules = {
+    field_conflicts.awaits_pause: {Conflicts},
+    feedback_loops.awaits_pause: {FeedbackLoops},
+    recreate.is_recreated: _EVERY,
+    renames.awaits_pause: {Renames},
+    _is_created: _EVERY,
+}
 """What is done if the object does not exist."""
 
-PRESENT_RULES: tuple[Rule, ...] = (
-    recreate.is_being_deleted,
-    adoption.was_left_by_former_parent,
-    _is_kept_if_present,
-    adoption.is_controlled_by_other,
-    adoption.is_not_adopted,
-    field_conflicts.is_paused,
-    resync.needs_no_apply,
-    feedback_loops.is_paused,
-    resync.is_applied,
-)
+PRESENT_RULES: Rules = {
+    recreate.is_being_deleted: _EVERY,
+    adoption.was_left_by_former_parent: {ApplyPolicy.ONCE, ApplyPolicy.IF_NOT_PRESENT},
+    _is_kept: {ApplyPolicy.IF_NOT_PRESENT},
+    adoption.is_controlled_by_other: _EVERY,
+    adoption.is_not_adopted: _EVERY,
+    field_conflicts.is_paused: {Conflicts},
+    resync.needs_no_apply: {ApplyRecords},
+    feedback_loops.is_paused: {FeedbackLoops},
+    resync.is_applied: _EVERY,
+}
 """What is done if the object exists."""
+
+MESSAGES: Mapping[Callable[[ChildCase, Step], Step], type[NoMemory]] = {
+    field_conflicts.with_message: Conflicts,
+    feedback_loops.with_message: FeedbackLoops,
+    renames.with_message: Renames,
+}
+"""What is said of what the process remembers, each with the memory."""

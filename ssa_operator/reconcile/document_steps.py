@@ -58,8 +58,9 @@ def step_for_document(observed: Observed, document: Document) -> Step:
         why = f"may exist already, and can't be read: {observed.children.unreadable[made.identity]}"
         return refused_step(made.identity, why, document, FailureReason.APPLY_FAILED)
     live, history = _live(observed, made), observed.history
-    resyncs = observed.apply_scope is ApplyScope.ALL
-    known = recalled(history[Refusals].by_child.get(made.identity), made, live, resyncs=resyncs)
+    known = history[Refusals].by_child.get(made.identity)
+    if known is not None:
+        known = recalled(known, made, live, resyncs=observed.apply_scope is ApplyScope.ALL)
     step = Step(
         action=Action.APPLY,
         identity=made.identity,

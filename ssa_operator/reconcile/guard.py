@@ -10,6 +10,8 @@ Promises:
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.current_reconcile import Reconcile
@@ -25,8 +27,12 @@ class ReconcileGuard:
     def __init__(self, reconcile: Reconcile, plan: Plan) -> None:
         self._reconcile = reconcile
         self._began_leaving = reconcile.parent.live.deleting
-        self._check = ViewCheck(reconcile, plan)
+        self._plan = plan
         self._keeper = ValueKeeper(reconcile)
+
+    @cached_property
+    def _check(self) -> ViewCheck:
+        return ViewCheck(self._reconcile, self._plan)
 
     async def why_outdated(self) -> str | None:
         return None if self._began_leaving else await self._check.why_outdated()

@@ -40,7 +40,8 @@ def idle_verdict(reconcile: Reconcile) -> Verdict | None:
     """The verdict on a parent for which nothing is applied, None if something is."""
     parent = reconcile.parent
     live, settings = parent.live, parent.folder.settings
-    if why := refusal(reconcile.cluster.impersonate, live.identity, cluster_scope=settings.cluster_scope):
+    account = reconcile.cluster.impersonate
+    if account and (why := refusal(account, live.identity, cluster_scope=settings.cluster_scope)):
         return _stalled(ReadyReason.CLUSTER_SCOPED, why)
     if live.deleting and FINALIZER not in live.metadata.finalizers:
         return deleting(CHILDREN_STAY if parent.orphans_children else "is being deleted; its children go with it")

@@ -71,6 +71,8 @@ class ObjectClaims(Mapping[Identity, str]):
 
     def ancestors(self, parent: LiveObject, elsewhere: Mapping[str, CreatedParent] = NO_CREATED) -> Ancestors:
         """The parents above a parent; `elsewhere` has those of other shards that others created, by uid."""
+        if not parent.parent_uid:
+            return Ancestors()
         if not elsewhere:
             return ancestors(parent, self.parents, self._creators)
         existing = {uid: each.identity for uid, each in elsewhere.items()} | {**self.parents}
@@ -93,7 +95,7 @@ class ObjectClaims(Mapping[Identity, str]):
         self._set_refused(uid, frozenset(step.identity for step in plan.steps if step.claimed_by_other))
         released = self._claimed.get(uid, _NONE) - claimed
         self._owners.update(dict.fromkeys(claimed, uid))
-        if plan.rendered.queries or any(identity in self.read_by for identity in claimed):
+        if plan.rendered.queries or not claimed.isdisjoint(self.read_by):
             reads = reads_by_name(plan.rendered, claimed)
             for identity in claimed - reads.keys():
                 self.read_by.pop(identity, None)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import MutableMapping
+from functools import partial
 from typing import cast
 
 from msgspec.structs import replace
@@ -30,7 +31,7 @@ from ssa_operator.reconcile.child_needs import rendered_kinds
 from ssa_operator.reconcile.cluster_access import SharedCluster
 from ssa_operator.reconcile.context import Stage, stage
 from ssa_operator.reconcile.current_reconcile import Reconcile
-from ssa_operator.reconcile.field_conflicts.memory import observe_conflicts
+from ssa_operator.reconcile.field_conflicts.memory import Conflicts, observe_conflicts
 from ssa_operator.reconcile.field_conflicts.requests import applied_children, observe_foreign_changes
 from ssa_operator.reconcile.kept_values.requests import restore_kept_values
 from ssa_operator.reconcile.object_claims import ObjectClaims
@@ -104,13 +105,12 @@ class Observer:
         )
         history = promises.begin(reconcile.state.children, seen)
         if not seen.suspended:
-            renewed = is_renewed(live, reconcile.state)
+            policy, renewed = self._cluster.settings.conflict_policy, is_renewed(live, reconcile.state)
             history = await observe_foreign_changes(
-                lambda: applied_children(history, self._cluster.children, reconcile.uid),
-                lambda seen: observe_conflicts(
-                    history, seen, now, self._cluster.settings.conflict_policy, renewed=renewed
-                ),
+                partial(applied_children, history, self._cluster.children, reconcile.uid),
+                lambda seen: observe_conflicts(history, seen, now, policy, renewed=renewed),
                 self.renderer.turns.in_thread,
+                None if Conflicts in history.memories else history,
             )
         reconcile.state = replace(reconcile.state, children=history)
 
@@ -120,9 +120,10 @@ class Observer:
         rendered, unlabelled = found.rendered, found.unlabelled
         live = reconcile.parent.live
         children = self._cluster.children.of(reconcile.uid)
-        # An informer may show them by now.
-        unwatched = {identity: child for identity, child in recorded.objects.items() if identity not in children}
-        if unwatched:
+        unwatched: dict[Identity, LiveObject] = {}
+        if recorded.objects:
+            # An informer may show them by now.
+            unwatched = {identity: child for identity, child in recorded.objects.items() if identity not in children}
             children = ChainMap(unwatched, cast("MutableMapping[Identity, LiveObject]", children))
         own = (*own_children(reconcile), *unwatched.values())
         named = {child.identity.group_kind for child in own} | rendered_kinds(found.named) | reported_kinds(live)

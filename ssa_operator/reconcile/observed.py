@@ -17,7 +17,7 @@ from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.parent_settings import ParentSettings
 from ssa_operator.reconcile.child_history import ChildHistory
-from ssa_operator.reconcile.finalization.deletion_cycles import KeptObjects
+from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE, KeptObjects
 from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace
 from ssa_operator.reconcile.nested_parents.ancestors import Ancestors
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
@@ -132,6 +132,9 @@ class Observed(Struct, frozen=True, kw_only=True, dict=True):
 
     def why_kept(self, identity: Identity) -> str | None:
         """Why an object is never deleted by the parent, because the parent lives in it; None where it may be."""
+        above = self.parents.ancestors.line
+        if not above and identity.group_kind not in (NAMESPACE, CRD) and identity != self.parent.identity:
+            return None
         return self._kept.why_kept(identity)
 
     @cached_property

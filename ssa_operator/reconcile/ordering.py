@@ -93,6 +93,8 @@ def stages(steps: Sequence[Step]) -> list[list[tuple[int, Step]]]:
     """The steps with their positions, in stages that follow each other. The steps of a stage are independent. Unchanged
     manifests come after changed ones, and prunes after everything else.
     """
+    if len(steps) == 1:
+        return [[(0, steps[0])]]
     depth = depths(steps)
     ranks = _ranks(steps, depth)
     found: dict[tuple[bool, int, int, bool], list[tuple[int, Step]]] = {}

@@ -69,6 +69,8 @@ class ParentView(Struct, frozen=True, kw_only=True, dict=True):
 
     def readable(self, queries: Iterable[Query]) -> Iterator[Query]:
         """Those of these queries whose answers the account may read. The operator watches nothing for the others."""
+        if self.account is None:
+            return iter(queries)
         return (query for query in queries if isinstance(query, Reference) or not self._review_of(query).why_not)
 
     def unreadable(self, asked: Reference | Identity, /) -> AccessReview:

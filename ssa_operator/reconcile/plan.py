@@ -68,25 +68,26 @@ class Plan(Struct, frozen=True, kw_only=True):
         """The namespaces of recorded children that no template renders any more and that can't be watched. Their end
         proves that the children are gone.
         """
-        unrendered = (step for step in self.steps if step.action is Action.REFUSE and step.location is None)
         recorded = self.observed.records.inventory
+        unrendered = (step for step in self.steps if step.action is Action.REFUSE and step.location is None)
         return frozenset(step.identity.namespace for step in unrendered if step.identity in recorded) - {""}
-
-    @property
-    def creates(self) -> bool:
-        """Whether a child is created."""
-        return any(step.creates for step in self.steps)
 
     @property
     def unseen(self) -> dict[Identity, str]:
         """The objects that no watch shows and that may exist without our label, each with the version of its manifest.
-        They must not be overwritten.
+        They must not be overwritten. Those with generated values were read for the render.
         """
-        steps = (step for step in self.steps if step.live is None and self._may_exist(step))
-        return {step.identity: step.manifest.version for step in steps if step.manifest is not None}
+        return {
+            step.identity: step.manifest.version
+            for step in self.steps
+            if step.live is None
+            and step.manifest is not None
+            and step.identity not in self.rendered.generated
+            and self._may_exist(step, step.manifest)
+        }
 
-    def _may_exist(self, step: Step) -> bool:
-        if step.manifest is None or step.manifest.instructions.apply is ApplyPolicy.ALWAYS:
+    def _may_exist(self, step: Step, manifest: Manifest) -> bool:
+        if manifest.instructions.apply is ApplyPolicy.ALWAYS:
             return False
         if step.action is Action.APPLY:
             return True
@@ -116,7 +117,8 @@ def render_history_after(plan: Plan, history: RenderHistory, *, complete: bool) 
 
 def make_plan(observed: Observed, rendered: Rendered) -> Plan:
     """The plan for a parent that is not being deleted. For one that is, see reconcile.finalization.rules."""
-    has_hooks, rendered = rendered.has_hooks, rendered.without_hooks
+    has_hooks = rendered.has_hooks
+    rendered = rendered.without_hooks if has_hooks else rendered
     steps = steps_of(observed, rendered)
     prune = plan_prune(observed, rendered, steps, {step.identity for step in steps})
     return Plan(

@@ -56,8 +56,7 @@ class Planner:
     async def _plan(self, reconcile: Reconcile, observed: Observed, rendered: Rendered) -> Plan:
         await reconcile.steps.rest()
         plan = make_plan(observed, rendered)
-        unseen = {each: version for each, version in plan.unseen.items() if each not in rendered.generated}
-        if unseen:
+        if unseen := plan.unseen:
             more = await get_unlabelled(reconcile.cluster, unseen)
             children = replace(
                 observed.children,
@@ -65,14 +64,18 @@ class Planner:
                 unreadable={**observed.children.unreadable, **more.unreadable},
             )
             plan = make_plan(replace(observed, children=children), rendered)
-        known = await self._with_ending_namespaces(plan.observed, plan.blocking_namespaces)
-        if known.ending_namespaces:
-            plan = make_plan(known, rendered)
-        labelled = [step.live for step in plan.steps if step.manifest is not None and step.live is not None]
-        known = await with_parents_of_other_shards(plan.observed, labelled, self._cluster.other_shards)
-        if plan.creates:
-            known = await with_ancestors_in_other_shards(known, self._claims, self._cluster.other_shards)
-        known = await self._ancestors.observed(known, (step.identity for step in plan.steps))
+        if plan.observed.records.inventory:
+            known = await self._with_ending_namespaces(plan.observed, plan.blocking_namespaces)
+            if known.ending_namespaces:
+                plan = make_plan(known, rendered)
+        known = plan.observed
+        if self._cluster.other_shards is not None:
+            labelled = [step.live for step in plan.steps if step.manifest is not None and step.live is not None]
+            known = await with_parents_of_other_shards(known, labelled, self._cluster.other_shards)
+            if known.parents.ancestors.missing and any(step.creates for step in plan.steps):
+                known = await with_ancestors_in_other_shards(known, self._claims, self._cluster.other_shards)
+        if known.parents.ancestors.missing:
+            known = await self._ancestors.observed(known, (step.identity for step in plan.steps))
         if known is not plan.observed:
             plan = make_plan(known, rendered)
         if plan.hold_message and rendered.changed_by_time:

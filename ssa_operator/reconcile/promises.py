@@ -47,8 +47,8 @@ NEWS = _answering(PromiseMemory.news)
 
 def begin(history: ChildHistory, seen: Observation) -> ChildHistory:
     """What a reconcile begins with. Only the memories in use are asked."""
-    used = history.memories
-    return history.remember(*(used[each].observed(seen) for each in OBSERVED if each in used))
+    used = [history[each].observed(seen) for each in OBSERVED if each in history.memories]
+    return history.remember(*used) if used else history
 
 
 def after_act(history: ChildHistory, outcomes: Sequence[Outcome]) -> ChildHistory:

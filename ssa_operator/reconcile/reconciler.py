@@ -12,6 +12,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -135,7 +136,7 @@ class Reconciler:
             return await report_idle(reconcile, verdict, self._phases)
         if live.deleting:
             return await finalize(reconcile, self._phases)
-        if why := await self.observer.renderer.judged(reconcile, lambda: suspension_message(live, suspend_when)):
+        if why := await self.observer.renderer.judged(reconcile, partial(suspension_message, live, suspend_when)):
             return await report_suspended(reconcile, why, self._phases)
         inputs = self._repeater.inputs(reconcile)
         observed, rendered = await self.observer.observe(reconcile)

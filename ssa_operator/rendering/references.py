@@ -19,10 +19,10 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ssa_operator.objects.annotations import PREFIX, Reference, is_finalize_hook
+from ssa_operator.objects.annotations import PREFIX, Reference
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.messages import near_names
-from ssa_operator.objects.render_result import Document, RenderProblem, Wait, WaitTarget
+from ssa_operator.objects.render_result import Document, RenderProblem, Wait, WaitTarget, is_hook
 from ssa_operator.objects.source_location import SourceLocation, field_text
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 
@@ -95,7 +95,9 @@ def _resolve(
         for reference, found in matches.items()
         if reference not in invalid and found and not api.cluster.synced(found[0])
     }
-    hooks = _identities([result for result in results if _is_hook(result)], api)
+    hooks = _identities(
+        [result for result in results if not isinstance(result, RenderProblem) and is_hook(result)], api
+    )
     return _Resolution(
         locations=references,
         invalid=invalid,
@@ -110,7 +112,7 @@ def _resolve_result(result: Result, resolution: _Resolution, api: TemplateAPI) -
         return result
     if _first_invalid(result, resolution) is not None:
         return None
-    if not _is_hook(result):
+    if not is_hook(result):
         for dependency in result.dependencies:
             query = dependency.query
             if dependency.awaited and query in resolution.hooks:
@@ -184,14 +186,6 @@ def no_wait_children(results: Sequence[Result]) -> set[Reference]:
 
 def _has_no_wait(annotations: Mapping[str, Any] | None) -> bool:
     return annotations is not None and annotations.get(WAIT) == "false"
-
-
-def _is_hook(result: Result) -> bool:
-    if isinstance(result, RenderProblem):
-        return False
-    return is_finalize_hook(
-        result.body["metadata"].get("annotations") if isinstance(result, Document) else result.annotations
-    )
 
 
 def _references(results: Sequence[Result], api: TemplateAPI) -> dict[Reference, SourceLocation | None]:

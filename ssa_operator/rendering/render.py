@@ -89,7 +89,8 @@ def render(
     if not isinstance(templates, Templates):
         if templates.templates is None:
             return Rendered(problems=templates.problems)
-        failed = tuple(replace(problem, outdated=True) for problem in templates.problems)
+        if templates.problems:
+            failed = tuple([replace(problem, outdated=True) for problem in templates.problems])
         templates = templates.templates
     api = TemplateAPI(cluster, parent, traced=traced)
     results = _render_files(templates, parent, api)
@@ -98,9 +99,12 @@ def render(
     # The annotations `wait` and `ready-when` of a child are known only after its manifest is rendered.
     for _ in range(_ANNOTATION_ROUNDS):
         more = api.unready & no_wait_children(results) if api.unready else set()
-        judged = [] if built_in_readiness or not api.judged else results
-        rules = ready_when_of(result for result in judged if not isinstance(result, RenderProblem))
-        rules = {child: rule for child, rule in rules.items() if child in api.judged and ready_when.get(child) != rule}
+        rules: dict[Reference, Predicate] = {}
+        if api.judged and not built_in_readiness:
+            known = ready_when_of(result for result in results if not isinstance(result, RenderProblem))
+            rules = {
+                child: rule for child, rule in known.items() if child in api.judged and ready_when.get(child) != rule
+            }
         if more <= no_wait and not rules:
             break
         no_wait |= more
@@ -222,8 +226,8 @@ def _render_file(
         if api.file_provenance:
             file_dependencies = dependencies_of(api.file_provenance)
             results = [_with_file_dependencies(result, file_dependencies) for result in results]
-        if _holds_content(api):
-            results = [_without_content(result) for result in results]
+            if _holds_content(api):
+                results = [_without_content(result) for result in results]
         return [_with_origins(result) for result in results] if api.traced else results
 
     with limits.enforced(seconds):

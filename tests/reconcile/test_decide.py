@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -101,3 +104,21 @@ def test_a_missing_permission_is_distinguished_from_a_problem_that_passes() -> N
         kinds = {CONFIG_MAP: KindState(namespaced=True, synced=False, problem="no", needs_permission=needs_permission)}
         (step,) = make_plan(observed(kinds=kinds), rendered(config_map())).steps
         assert (step.action, step.needs_permission) == (Action.REFUSE, needs_permission)
+
+
+def test_a_promise_that_a_manifest_does_not_use_costs_its_plan_no_call() -> None:
+    seen, what = observed(child(), **proven_child()), rendered(config_map(data={"a": "c"}))
+    rooms: set[str] = set()
+
+    def called(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            rooms.add(Path(frame.f_code.co_filename).parent.name)
+
+    before = sys.getprofile()
+    sys.setprofile(called)
+    try:
+        make_plan(seen, what)
+    finally:
+        sys.setprofile(before)
+    assert "ownership" in rooms
+    assert not rooms & {"apply_once", "feedback_loops", "field_conflicts", "finalization", "refusals", "renames"}

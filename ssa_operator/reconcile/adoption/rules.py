@@ -21,7 +21,7 @@ from collections.abc import Container, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from ssa_operator.objects.annotations import LAST_APPLIED, ApplyPolicy
+from ssa_operator.objects.annotations import LAST_APPLIED
 from ssa_operator.objects.identity import Identity, split_api_version
 from ssa_operator.objects.json_codec import decode_text, encode
 from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject, OwnerReference
@@ -303,9 +303,7 @@ def _split(fields: Mapping[str, Any], body: Any) -> tuple[dict[str, Any], dict[s
 def was_left_by_former_parent(case: ChildCase) -> Step | None:
     """An object that is not applied each time, and that a former parent of this name left, is recreated."""
     parent = case.observed.parent
-    if case.policy is ApplyPolicy.ALWAYS or not belongs_to_former_parent(case.live, parent):
-        return None
-    if case.observed.why_kept(case.live.identity):
+    if not belongs_to_former_parent(case.live, parent) or case.observed.why_kept(case.live.identity):
         return None
     # Its owner is gone for certain, because the parent has its name: the garbage collector deletes it sooner or later.
     return case.recreated(f"was left by a former {parent.identity}; it is recreated")

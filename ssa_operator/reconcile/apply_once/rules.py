@@ -193,8 +193,6 @@ def _parse(text: str) -> OnceRecord:
 def is_applied_once(case: ChildCase) -> Step | None:
     """Keeps what was applied once; None where it has to be applied now or when its object is gone."""
     observed, manifest, live = case.observed, case.manifest, case.step.live
-    if not manifest.once:
-        return None
     before = once_record(observed.records, manifest.identity)
     changed = before is not None and before.digest != digest(manifest.document, observed.parent)
     if live is not None and belongs_to_former_parent(live, observed.parent):

@@ -30,10 +30,17 @@ InThread = Callable[[Callable[[], ChildHistory]], Awaitable[ChildHistory]]
 
 
 async def observe_foreign_changes(
-    look: Callable[[], AppliedChildren], observe: Callable[[AppliedChildren], ChildHistory], in_thread: InThread
+    look: Callable[[], AppliedChildren],
+    observe: Callable[[AppliedChildren], ChildHistory],
+    in_thread: InThread,
+    known: ChildHistory | None = None,
 ) -> ChildHistory:
-    """The result of `observe` for the children. `look` returns their present state."""
+    """The result of `observe` for the children. `look` returns their present state. `known` is the result where none of
+    them was touched, None if there may be another one.
+    """
     seen = look()
+    if known is not None and not seen.touched:
+        return known
     for _ in range(ATTEMPTS):
         if seen.compared_bytes <= LARGE:
             return observe(seen)

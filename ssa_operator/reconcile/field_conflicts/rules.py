@@ -138,6 +138,15 @@ class AppliedChildren(Struct, frozen=True, kw_only=True):
     """Whether a watch shows an object, or that there is none."""
 
     @property
+    def touched(self) -> bool:
+        """Whether one of the objects is gone, or may have been changed by others."""
+        for identity, record in self.apply_records.items():
+            live = self.live.get(identity)
+            if not is_untouched_by_version(record.applied, live) if live is not None else self.synced(identity):
+                return True
+        return False
+
+    @property
     def compared_bytes(self) -> int:
         """The encoded sizes of the states of children that have to be compared field by field, all together."""
         pairs = ((record.applied, self.live.get(identity)) for identity, record in self.apply_records.items())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ssa_operator.objects.annotations import ApplyPolicy
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.child_case import ChildCase
@@ -19,8 +18,6 @@ from ssa_operator.reconcile.step import Step
 
 def belongs_to_other_parent(case: ChildCase) -> Step | None:
     """Refuses a manifest whose object another parent has."""
-    if case.policy is not ApplyPolicy.ALWAYS:
-        return None
     owner = _other_parent(case.observed, case.manifest.identity, case.step.live)
     if not owner:
         return None
@@ -34,7 +31,7 @@ def belongs_to_other_parent(case: ChildCase) -> Step | None:
 def owner_may_still_exist(case: ChildCase) -> Step | None:
     """Waits while it isn't known whether the parent exists that the object names."""
     live, observed = case.step.live, case.observed
-    if case.policy is not ApplyPolicy.ALWAYS or live is None or live.parent_uid in ("", observed.parent.uid):
+    if live is None or live.parent_uid in ("", observed.parent.uid):
         return None
     if not observed.parents.may_exist(live):
         return None

@@ -52,18 +52,23 @@ def record_texts(parent: LiveObject) -> RecordTexts:
     return texts or NOTHING
 
 
+def _has_records(parent: LiveObject) -> bool:
+    metadata = parent.metadata
+    return FINALIZER in metadata.finalizers or not RECORD_ANNOTATIONS.isdisjoint(metadata.annotations)
+
+
 def are_lost(known: RecordTexts, parent: LiveObject) -> bool:
     """Whether all records that a parent is known to have are gone. A parent that is being deleted gets no finalizer any
     more.
     """
-    return bool(known) and not parent.deleting and not record_texts(parent)
+    return bool(known) and not (parent.deleting or _has_records(parent))
 
 
 def were_lost(parent: LiveObject, *, has_children: bool) -> bool:
     """Whether the records of a parent that this process does not know were lost. `has_children`: whether the parent
     has children, or its status names one that existed: the operator records what it applies before the first apply.
     """
-    return not parent.deleting and has_children and not record_texts(parent)
+    return has_children and not (parent.deleting or _has_records(parent))
 
 
 def restored_notice(known: RecordTexts, now: float) -> RecordsNotice:

@@ -186,11 +186,11 @@ def _records_of(plan: Plan) -> ParentRecords:
 
 def _waiting_kinds(plan: Plan) -> set[GroupKind]:
     """The kinds of the manifests that wait, if the parent may own their objects."""
-    parent, kinds = plan.observed.parent.identity, plan.observed.children.kinds
-    waiting = (step.identity for step in plan.steps if step.action is Action.WAIT)
-    return {
-        each.group_kind for each in waiting if each.group_kind in kinds and may_own(parent.namespace, each.namespace)
-    }
+    namespace, kinds = plan.observed.parent.identity.namespace, set[GroupKind]()
+    for step in plan.steps:
+        if step.action is Action.WAIT and may_own(namespace, step.identity.namespace):
+            kinds.add(step.identity.group_kind)
+    return kinds & plan.observed.children.kinds.keys()
 
 
 def _without_unrecorded(plan: Plan, parent: Parent, error: Exception) -> Plan:

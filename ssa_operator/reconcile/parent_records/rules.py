@@ -178,10 +178,12 @@ class ParentRecords(Struct, frozen=True, kw_only=True):
 
 def with_manifests(records: ParentRecords, manifests: Iterable[Manifest], *, hooks: bool) -> ParentRecords:
     """The records to save before these manifests are applied; `hooks` says whether there are finalize hooks."""
-    manifests = tuple(manifests)
-    records = records.with_children(manifest.identity for manifest in manifests if manifest.deleted_by_operator)
     # A child that now has an owner, or that now stays when its parent goes, no longer needs the finalizer.
-    records = records.without_children(manifest.identity for manifest in manifests if not manifest.deleted_by_operator)
+    needed, unneeded = list[Identity](), list[Identity]()
+    for manifest in manifests:
+        (needed if manifest.deleted_by_operator else unneeded).append(manifest.identity)
+    if needed or records.inventory:
+        records = records.with_children(needed).without_children(unneeded)
     has_finalizer = hooks or bool(records.inventory)
     return records if records.has_finalizer is has_finalizer else replace(records, has_finalizer=has_finalizer)
 
@@ -198,9 +200,8 @@ def with_applied(
     of manifests that are applied later, which would cost a write each. `has_children`: whether the parent has children
     already, of which the template set may be another one.
     """
-    manifests = tuple(manifests)
     # The inventory has the others that go with the parent.
-    kinds = frozenset(manifest.identity.group_kind for manifest in manifests if manifest.owned)
+    kinds = frozenset([manifest.identity.group_kind for manifest in manifests if manifest.owned])
     before = records.applied
     if before is None and manifests:
         templates = "" if has_children else templates

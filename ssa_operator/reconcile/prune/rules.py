@@ -46,15 +46,21 @@ def plan_prune(
     """The plan for the objects that no template renders. `steps` are those of what is rendered, `planned` are their
     identities.
     """
+    records, own = observed.records, observed.children.own
+    recorded = records.applied.kinds if records.applied is not None else frozenset()
+    kinds = recorded.difference([step.identity.group_kind for step in steps])
+    others = [live for live in own if live.identity not in planned]
+    if not (others or kinds or records.held_prune or records.inventory.keys() - planned):
+        return PrunePlan(steps=())
     unwatched = _unwatched_steps(observed, planned)
     planned = planned | {step.identity for step in unwatched}
     # The label alone is no proof: Kubernetes copies a Service's labels to its EndpointSlices.
-    own = sorted(observed.children.own, key=attrgetter("identity"))
-    unrendered = [live for live in own if live.identity not in planned and is_prunable(observed, live)]
+    others = sorted((live for live in others if live.identity not in planned), key=attrgetter("identity"))
+    unrendered = [live for live in others if is_prunable(observed, live)]
     deleting = [
-        *_unlisted_steps(observed, steps),
+        *_unlisted_steps(observed, kinds),
         *unwatched,
-        *_kept_steps(observed, planned),
+        *_kept_steps(observed, others),
         *(_deleting_step(live) for live in unrendered if live.deleting),
     ]
     pruned = [live for live in unrendered if not live.deleting]
@@ -97,9 +103,8 @@ def _unwatched_steps(observed: Observed, planned: AbstractSet[Identity]) -> list
     return steps
 
 
-def _unlisted_steps(observed: Observed, steps: Sequence[Step]) -> list[Step]:
-    """A step for each recorded kind that no template renders and whose objects can't be listed."""
-    recorded = observed.records.applied.kinds if observed.records.applied is not None else frozenset()
+def _unlisted_steps(observed: Observed, kinds: Iterable[GroupKind]) -> list[Step]:
+    """A step for each of these recorded kinds, which no template renders, whose objects can't be listed."""
     states = observed.children.kinds
     return [
         Step(
@@ -109,7 +114,7 @@ def _unlisted_steps(observed: Observed, steps: Sequence[Step]) -> list[Step]:
             problem=FailureReason.APPLY_FAILED,
             needs_permission=states[kind].needs_permission,
         )
-        for kind in sorted(recorded - {step.identity.group_kind for step in steps})
+        for kind in sorted(kinds)
         if kind in states and states[kind].problem
     ]
 
@@ -127,13 +132,13 @@ def is_prunable(observed: Observed, live: LiveObject) -> bool:
     return collected and bool(live.owned_fields()) and not observed.why_kept(live.identity)
 
 
-def _kept_steps(observed: Observed, planned: AbstractSet[Identity]) -> list[Step]:
-    """A step for each object that no template renders any more and that the parent lives in."""
+def _kept_steps(observed: Observed, others: Iterable[LiveObject]) -> list[Step]:
+    """A step for each of these objects, which no template renders any more, that the parent lives in."""
     reason = "is no longer rendered, and stays"
     return [
         Step(action=Action.KEEP, identity=live.identity, live=live, reason=f"{reason}: {why}", why_kept=why)
-        for live in sorted(observed.children.own, key=attrgetter("identity"))
-        if live.identity not in planned and live.owned_fields() and (why := observed.why_kept(live.identity))
+        for live in others
+        if live.owned_fields() and (why := observed.why_kept(live.identity))
     ]
 
 

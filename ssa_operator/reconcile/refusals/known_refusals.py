@@ -69,13 +69,11 @@ class KnownRefusal(Struct, frozen=True, kw_only=True):
     """What admission changes in each apply, '' where something else is refused."""
 
 
-def recalled(
-    known: KnownRefusal | None, manifest: Manifest, live: LiveObject | None, *, resyncs: bool
-) -> KnownRefusal | None:
+def recalled(known: KnownRefusal, manifest: Manifest, live: LiveObject | None, *, resyncs: bool) -> KnownRefusal | None:
     """What is known, None if it is about another manifest, another object, or a value that has changed back. A
     resync (`resyncs`) tries again what admission denied: no event tells when a policy is gone.
     """
-    if known is None or live is None or (known.digest, known.uid) != (manifest.digest, live.uid):
+    if live is None or (known.digest, known.uid) != (manifest.digest, live.uid):
         return None
     if known.denial and resyncs:
         return None

@@ -45,15 +45,12 @@ async def with_parents_of_other_shards(
 
 
 async def with_ancestors_in_other_shards(
-    observed: Observed, claims: ObjectClaims, other_shards: OtherShards | None
+    observed: Observed, claims: ObjectClaims, other_shards: OtherShards
 ) -> Observed:
     """The observation with those parents above the parent that other shards reconcile."""
-    missing = observed.parents.ancestors.missing
-    if other_shards is None or not missing:
-        return observed
     parents = observed.parents
     try:
-        above = claims.ancestors(observed.parent, await other_shards.created(missing))
+        above = claims.ancestors(observed.parent, await other_shards.created(parents.ancestors.missing))
         if above.missing and len(above.line) + 1 >= observed.settings.max_depth:
             # The first one, which no parent created, is not among the created ones. Only here it makes a difference.
             first = await other_shards.existing({above.missing})

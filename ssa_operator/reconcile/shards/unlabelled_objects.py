@@ -47,7 +47,7 @@ async def get_unlabelled(cluster: ClusterAccess, versions: Mapping[Identity, str
     """The objects of these names that exist without the operator's label, so that no informer holds them. They are read
     as the parent's account, in these versions (None: the preferred one).
     """
-    unwatched = [identity for identity in versions if identity not in cluster.children]
+    unwatched = [identity for identity in versions if identity not in cluster.children] if versions else []
     if not unwatched:
         return NO_OBJECTS
     answers = await asyncio.gather(*(_get(cluster, each, versions[each]) for each in unwatched))

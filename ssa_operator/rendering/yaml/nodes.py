@@ -135,7 +135,10 @@ class Fields(Struct, frozen=True):
         if self._constant is not None:
             return {**self._constant}
         if self._plain:
-            return {key: node.build(slots) for key, node, _ in self.entries}  # type: ignore[misc]
+            return {
+                key: node.value if type(node) is Constant else node.build(slots)  # type: ignore[misc]
+                for key, node, _ in self.entries
+            }
         fields: dict[str, Any] = {}
         for key, node, location in self.entries:
             value: Any = node.build(slots)
