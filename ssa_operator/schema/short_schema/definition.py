@@ -191,7 +191,11 @@ class _Reading:
                 continue
             self._refuse_keys(given, dict.fromkeys(("spec", "status", "deprecated")), at)
             same: dict[str, Any] = {key: self._given[key] for key in ("spec", "status") if key in self._given}
+            mistakes = self.fields.mistakes
+            before = len(mistakes)
             older = self._version(name, {**same, **given}, at, position)
+            # The rules and columns are those of the current version, which has their mistakes already.
+            mistakes[before:] = [each for each in mistakes[before:] if each[0][:1] == ("versions",)]
             if _without_descriptions(older["schema"]) != _without_descriptions(current["schema"]):
                 self._wrong(
                     at,
