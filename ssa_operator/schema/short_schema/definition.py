@@ -21,7 +21,9 @@ from ssa_operator.schema.cel.field_names import unescaped
 from ssa_operator.schema.cel.syntax import CELSyntaxError, Expression, names, parse
 from ssa_operator.schema.crd_schema import Schema
 from ssa_operator.schema.manifest_validation import SCOPES, validate_crd
+from ssa_operator.schema.new_object import defaulted
 from ssa_operator.schema.operator_fields import COLUMNS, RESERVED, spec_fields, status_fields
+from ssa_operator.schema.rule_validation import validate_rules
 from ssa_operator.schema.short_schema.field_texts import RULES, TYPES, FieldReader
 
 VERSION = "v1alpha1"
@@ -161,9 +163,12 @@ class _Reading:
         for key in ("required", RULES):
             if key in status:
                 schema["status"][key] = status[key]
-        rules = [*spec.get(RULES, ()), *self._rules(spec)]
+        rules = [*spec.get(RULES, ()), *self._rules(schema["spec"])]
         if rules:
             schema["spec"][RULES] = rules
+            if "default" in schema["spec"]:
+                # The API server validates a default by the rules before it adds the defaults of its fields.
+                schema["spec"]["default"] = defaulted({}, spec)
         first = ("spec", "versions", position)
         self.fields.sources.setdefault((*first, "schema"), (*at, "spec"))
         return {
@@ -230,10 +235,18 @@ class _Reading:
                 fault = _fault(parse(item["rule"]), spec)
             except CELSyntaxError as error:
                 fault = f"is no CEL expression: {error}"
+            rule = {"rule": item["rule"], **({"message": item["message"]} if item.get("message") else {})}
+            if not fault and "default" in spec:
+                without_fields = validate_rules({**spec, RULES: [rule]}, defaulted({}, spec))
+                fault = "".join(
+                    f"refuses a spec without fields ({error.detail}); change the defaults, mark a field required, or "
+                    "begin with !has(self.FIELD) ||"
+                    for error in without_fields.errors[:1]
+                )
             if fault:
                 self._wrong(("validation", at, "rule"), f"the rule {item['rule']!r} {fault}")
             else:
-                yield {"rule": item["rule"], **({"message": item["message"]} if item.get("message") else {})}
+                yield rule
 
     def _columns(self, schema: Schema, first: FieldPath) -> list[Mapping[str, Any]]:
         own: list[Mapping[str, Any]] = []

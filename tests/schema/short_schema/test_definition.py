@@ -121,6 +121,17 @@ def test_the_status_has_the_fields_and_columns_of_the_operator() -> None:
     assert [each["name"] for each in version["additionalPrinterColumns"]] == ["Age", "Ready", "Reason", "Message"]
 
 
+def test_rules_hold_for_a_spec_that_has_only_defaults() -> None:
+    fields = {"pods": "integer | default=3", "tls": {"on": "boolean | default=true"}, "zone": "string"}
+    assert spec_of(fields, validation=[{"rule": "self.tls.on"}])["default"] == {"pods": 3, "tls": {"on": True}}
+    for rule in ("self.pods < 3", "self.zone == 'a'"):
+        found = short_schema("sites.example.com", {"kind": "Site", "spec": fields, "validation": [{"rule": rule}]})
+        [mistake] = found.mistakes
+        assert mistake.path == ("validation", 0, "rule")
+        assert "refuses a spec without fields" in mistake.message
+    assert spec_of(fields, validation=[{"rule": "!has(self.zone) || self.zone == 'a'"}])
+
+
 def test_an_older_version_has_the_same_fields_and_may_be_deprecated() -> None:
     spec = {"a": 'string | description="new words"'}
     older = {"v1beta1": {"spec": {"a": "string"}, "deprecated": "use v1"}, "v1alpha1": None}
