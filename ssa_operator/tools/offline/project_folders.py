@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ssa_operator.operator.crd_files import schema_files
 from ssa_operator.operator.process.option_values import check_crd_folders
 from ssa_operator.operator.process.streams import CommandError
 
@@ -30,6 +29,8 @@ def crds_of(templates: Sequence[Path], named: Sequence[Path] | None) -> list[Pat
     """The folders of CRDs that --crds names; without any, the default ones of some template folders, which need not
     exist; and the `_schema.yaml` of the template folders. Raises CommandError if a named one does not exist.
     """
+    from ssa_operator.operator.crd_files import schema_files
+
     check_crd_folders(named or ())
     folders = named or dict.fromkeys(_beside(folder, "crds") for folder in templates)
     return [*folders, *schema_files(templates)]
