@@ -33,7 +33,7 @@ from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.objects.render_result import Document
-from ssa_operator.rendering.folder.object_files import DefinitionError, load_crds, read_crds
+from ssa_operator.operator.crd_files import DefinitionError, load_crds, read_crds, schema_files
 from ssa_operator.schema.crd_schema import unreported
 
 __all__ = ["DefinitionError", "established", "install", "load_crds", "read_crds", "refusals", "remarks"]
@@ -128,9 +128,11 @@ REASON_LIMIT = 1000
 
 
 class CRDInstaller:
-    """Applies the CRDs of folders. `refused` has the reasons of those that are not applied, by name."""
+    """Applies the CRDs of folders, and of the `_schema.yaml` in folders of templates. `refused` has the reasons of
+    those that are not applied, by name.
+    """
 
-    def __init__(self, client: Client, folders: Sequence[Path]) -> None:
+    def __init__(self, client: Client, folders: Sequence[Path], templates: Sequence[Path] = ()) -> None:
         self.refused: Mapping[str, str] = {}
         self.on_change: Callable[[Mapping[str, str]], None] = lambda _refused: None
         """Called with the reasons whenever they change."""
@@ -141,6 +143,7 @@ class CRDInstaller:
         self._installing = asyncio.Lock()
         self._client = client
         self._folders = tuple(folders)
+        self._templates = tuple(templates)
         self._changed = asyncio.Event()
 
     async def install(self, *, changed: bool = False) -> None:
@@ -151,7 +154,7 @@ class CRDInstaller:
             await self._install(changed=changed)
 
     async def _install(self, *, changed: bool) -> None:
-        documents, refused = read_crds(*self._folders)
+        documents, refused = read_crds(*self._folders, *schema_files(self._templates))
         digests = {document.body["metadata"]["name"]: _digest(document) for document in documents}
         pending = [
             document

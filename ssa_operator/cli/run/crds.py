@@ -1,4 +1,4 @@
-"""`ssa-operator crds`: installs CRDs and waits until the API server serves them.
+"""`ssa-operator crds`: installs CRDs, waits until the API server serves them, and prints those of `_schema.yaml`.
 
 Promises:
 - A CRD that is refused keeps no other one from being applied. All refusals are printed, and the exit code is 1.
@@ -13,10 +13,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ssa_operator.cli.application import Application
-from ssa_operator.cli.shared_options import CRDS, Context, Crds, Filename, Kubeconfig, Timeout, example
+from ssa_operator.cli.shared_options import (
+    CRDS,
+    TEMPLATES,
+    Context,
+    Crds,
+    Filename,
+    Kubeconfig,
+    OutputOption,
+    Templates,
+    Timeout,
+    example,
+)
 from ssa_operator.operator.process import streams
-from ssa_operator.operator.process.option_values import check_crd_folders
-from ssa_operator.operator.process.streams import CommandError
+from ssa_operator.operator.process.option_values import check_crd_folders, check_folders, crd_folders
+from ssa_operator.operator.process.streams import CommandError, OutputFormat
 
 if TYPE_CHECKING:
     from ssa_operator.objects.render_result import Document
@@ -24,19 +35,22 @@ if TYPE_CHECKING:
 STANDARD_INPUT = Path("/dev/stdin")
 
 app = Application(
-    help="Install CRDs and wait until they are served.", epilog=example("ssa-operator crds apply --crds crds")
+    help="Install CRDs and wait until they are served, or print them.",
+    epilog=example("ssa-operator crds apply --crds crds"),
 )
 
 
 @app.command(epilog=example("ssa-operator crds apply --crds crds"))
 def apply(
     crds: Crds = CRDS,
+    templates: Templates = TEMPLATES,
     filename: Filename = None,
     timeout: Timeout = 30.0,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Apply CRDs and wait until they are served. The CRDs are those of the --crds folders, or those of -f.
+    """Apply CRDs and wait until they are served. The CRDs are those of the --crds folders and of each `_schema.yaml` in
+    --templates, or those of -f.
 
     Each is applied by itself. Exit code 1: one was refused; all refusals are printed.
     """
@@ -44,7 +58,7 @@ def apply(
     from ssa_operator.operator.process import connection
     from ssa_operator.tools.connection.cluster_target import cluster_target
 
-    documents = _load(crds, filename)
+    documents = _load(crds, filename, templates)
 
     async def work() -> None:
         async with connection.connect(cluster_target(kubeconfig, context)) as client:
@@ -63,9 +77,11 @@ def apply(
 @app.command(epilog=example("ssa-operator crds wait echoes.example.com"))
 def wait(
     names: Annotated[
-        list[str] | None, typer.Argument(help="CRDs to wait for. Default: every CRD in the --crds folders.")
+        list[str] | None,
+        typer.Argument(help="CRDs to wait for. Default: every CRD of --crds and --templates."),
     ] = None,
     crds: Crds = CRDS,
+    templates: Templates = TEMPLATES,
     filename: Filename = None,
     timeout: Timeout = 30.0,
     context: Context = None,
@@ -76,7 +92,7 @@ def wait(
     from ssa_operator.operator.process import connection
     from ssa_operator.tools.connection.cluster_target import cluster_target
 
-    documents = [] if names and not filename and crds == CRDS else _load(crds, filename)
+    documents = [] if names and not filename and crds == CRDS else _load(crds, filename, templates)
     wanted = names or [document.body["metadata"]["name"] for document in documents]
 
     async def work() -> None:
@@ -88,14 +104,32 @@ def wait(
     _run(work())
 
 
-def _load(crds: Sequence[Path], filename: Sequence[str] | None) -> list[Document]:
+@app.command(epilog=example("ssa-operator crds generate --templates templates"))
+def generate(templates: Templates = TEMPLATES, output: OutputOption = OutputFormat.YAML) -> None:
+    """Print the CRDs that the `_schema.yaml` of the template folders stand for: the same bytes each time."""
+    from ssa_operator.operator.crd_files import schema_files
+    from ssa_operator.tools.offline.template_folders import read_crds
+    from ssa_operator.tools.terminal import printing
+
+    if output is OutputFormat.TABLE:
+        raise CommandError("--output table can't show CRDs; choose yaml or json", code=2)
+    check_folders(templates)
+    files = schema_files(templates)
+    if not files:
+        raise CommandError(f"no folder in {', '.join(map(str, templates))} has a _schema.yaml", code=2)
+    printing.objects([document.body for document in read_crds(files)], output)
+
+
+def _load(crds: Sequence[Path], filename: Sequence[str] | None, templates: Sequence[Path]) -> list[Document]:
     """The CRDs of the files of -f, or else of the folders. Raises CommandError."""
-    from ssa_operator.rendering.folder.object_files import DefinitionError, load_crds
+    from ssa_operator.operator.crd_files import DefinitionError, load_crds, schema_files
     from ssa_operator.tools.offline.parent_documents import given_files
 
-    files = given_files((), filename, "") if filename else crds
-    paths = [STANDARD_INPUT if each == "-" else Path(each) for each in files]
-    check_crd_folders(paths)
+    if filename:
+        paths = [STANDARD_INPUT if each == "-" else Path(each) for each in given_files((), filename, "")]
+        check_crd_folders(paths)
+    else:
+        paths = [*crd_folders(crds, templates), *schema_files(templates)]
     try:
         return load_crds(*paths)
     except DefinitionError as error:
@@ -106,7 +140,7 @@ def _run(work: Coroutine[None, None, None]) -> None:
     import asyncio
 
     from ssa_operator.kube.api.errors import ApiError
-    from ssa_operator.operator.crd_installation import DefinitionError
+    from ssa_operator.operator.crd_files import DefinitionError
 
     try:
         asyncio.run(work)

@@ -19,7 +19,7 @@ from ssa_operator.cli.shared_options import (
     Timeout,
     Values,
 )
-from ssa_operator.operator.process.option_values import address, check_crd_folders, check_folders, installation_of
+from ssa_operator.operator.process.option_values import address, check_folders, crd_folders, installation_of
 from ssa_operator.operator.process.streams import CommandError, LogFormat, LogLevel
 
 EXAMPLES = [Path("examples")]
@@ -58,7 +58,7 @@ def dev(
     from ssa_operator.operator.process import logging_setup
 
     check_folders(templates)
-    check_crd_folders(crds)
+    crds = crd_folders(crds, templates)
     try:
         from ssa_operator.tools.dev.dev_session import DevSession
     except ModuleNotFoundError as error:

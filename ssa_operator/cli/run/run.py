@@ -35,9 +35,9 @@ from ssa_operator.operator.process.option_values import (
     admission_service_of,
     apply_mode,
     certificate_of,
-    check_crd_folders,
     check_folders,
     check_selector,
+    crd_folders,
     installation_of,
     lease_timing,
     namespaces_of,
@@ -164,7 +164,7 @@ def run(
     _configure_logging(log_format, log_level)
     check_folders(templates, note_empty=False)  # it reports that itself
     if install_crds or crds != CRDS:
-        check_crd_folders(crds)
+        crds = crd_folders(crds, templates)
     mode, seconds = apply_mode(apply), resync_interval(interval)
     names = namespaces_of(namespace)
     check_selector(selector)
@@ -192,7 +192,7 @@ def run(
         session.run_operator(
             options,
             connection.Target(kubeconfig=kubeconfig, context=context),
-            crds if install_crds else (),
+            crds if install_crds else None,
             guard,
             _web_view if ui else None,
         )

@@ -63,6 +63,19 @@ def check_crd_folders(crds: Sequence[Path]) -> None:
             raise _no_folder(folder, "CRDs with --crds")
 
 
+def crd_folders(crds: Sequence[Path], templates: Sequence[Path]) -> list[Path]:
+    """The folders of CRDs that --crds names. The default one need not exist if a template folder has a `_schema.yaml`.
+
+    Raises CommandError if another one does not exist.
+    """
+    from ssa_operator.operator.crd_files import schema_files
+
+    if list(crds) == [Path("crds")] and not crds[0].exists() and schema_files(templates):
+        return []
+    check_crd_folders(crds)
+    return list(crds)
+
+
 def namespaces_of(given: Sequence[str] | None) -> tuple[str, ...]:
     """The names that `--namespace` gives. One value may have several names, separated by commas.
 

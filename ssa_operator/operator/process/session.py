@@ -101,16 +101,18 @@ MakePages = Callable[[Operator], "Pages"]
 
 
 async def run_operator(
-    options: Options, target: Target, crds: Sequence[Path], watchdog: Watchdog, pages: MakePages | None = None
+    options: Options, target: Target, crds: Sequence[Path] | None, watchdog: Watchdog, pages: MakePages | None = None
 ) -> None:
-    """Install the CRDs of these folders, and run an operator until SIGINT or SIGTERM."""
+    """Run an operator until SIGINT or SIGTERM. It installs the CRDs of these folders and of its templates, unless
+    `crds` is None.
+    """
     raise_open_files()
     if options.leader_election is not None:
         await _run_replica(options, options.leader_election, target, crds, watchdog, pages)
         return
     async with connect(target) as client, Transport(client.credentials) as transport:
         await _check_impersonation(client, options)
-        installer = await install(client, crds) if crds else None
+        installer = None if crds is None else await install(client, crds, options.templates)
         traces, store = traces_of(os.environ), suspect_store(transport, options.installation, options.shard)
         guard = StepGuard(record=watchdog.record, store=store, process=watchdog.process)
         await _run(Operator(client, RESTMapper(client), options, traces, guard=guard, crds=installer), traces, pages)
@@ -153,7 +155,7 @@ async def _run_replica(
     options: Options,
     timing: LeaseTiming,
     target: Target,
-    crds: Sequence[Path],
+    crds: Sequence[Path] | None,
     watchdog: Watchdog,
     pages: MakePages | None,
 ) -> None:
@@ -166,7 +168,7 @@ async def _run_replica(
         labels = {} if options.shard is None else shard_lease_labels(options.shard)
         access = LeaseAccess(transport, namespace, name, timeout=timing.request_timeout, labels=labels)
 
-        installer = _installer(client, crds) if crds else None
+        installer = None if crds is None else _installer(client, crds, options.templates)
 
         async def prepare() -> None:
             if installer is not None:
@@ -267,21 +269,23 @@ async def _serve_webhook(operator: Operator) -> None:
         ) from error
 
 
-async def install(client: Client, folders: Sequence[Path]) -> CRDInstaller:
-    """Apply the CRDs of folders and wait until the API server serves those that it accepts. Raises CommandError."""
-    installer = _installer(client, folders)
+async def install(client: Client, folders: Sequence[Path], templates: Sequence[Path] = ()) -> CRDInstaller:
+    """Apply the CRDs of folders, and of the `_schema.yaml` in folders of templates, and wait until the API server
+    serves those that it accepts. Raises CommandError.
+    """
+    installer = _installer(client, folders, templates)
     await _installed(installer)
     return installer
 
 
-def _installer(client: Client, folders: Sequence[Path]) -> CRDInstaller:
+def _installer(client: Client, folders: Sequence[Path], templates: Sequence[Path]) -> CRDInstaller:
     from ssa_operator.operator.crd_installation import CRDInstaller
 
-    return CRDInstaller(client, folders)
+    return CRDInstaller(client, folders, templates)
 
 
 async def _installed(installer: CRDInstaller) -> None:
-    from ssa_operator.rendering.folder.object_files import DefinitionError
+    from ssa_operator.operator.crd_files import DefinitionError
 
     try:
         await installer.install()

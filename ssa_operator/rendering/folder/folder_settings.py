@@ -28,6 +28,9 @@ from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, f
 
 SETTINGS = "_settings.yaml"
 
+SCHEMA = "_schema.yaml"
+"""The API of the folder in short, from which the CRD is made."""
+
 _KEYS = ("interval", "version", "clusterScope", "formerManagers", "suspendWhen", "maxChildren", "maxDepth", "adopt")
 
 

@@ -21,7 +21,14 @@ from msgspec.structs import replace
 from ssa_operator.objects.messages import did_you_mean, visible_line
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.rendering.folder.folder_settings import DEFAULT, RESOURCE_NAME, SETTINGS, Settings, parse_settings
+from ssa_operator.rendering.folder.folder_settings import (
+    DEFAULT,
+    RESOURCE_NAME,
+    SCHEMA,
+    SETTINGS,
+    Settings,
+    parse_settings,
+)
 from ssa_operator.rendering.folder.folder_snapshot import FolderSnapshot, read_snapshot
 from ssa_operator.rendering.folder.installation import Installation, Overrides, folder_values, read_overrides
 from ssa_operator.rendering.jinja.coverage import TemplateCoverage
@@ -218,7 +225,7 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
     misnamed = {
         path: known
         for path in own
-        for known in (SETTINGS, STATUS, VALUES)
+        for known in (SCHEMA, SETTINGS, STATUS, VALUES)
         if path != known and path.startswith(known.partition(".")[0] + ".")
     }
     for path, known in misnamed.items():

@@ -22,3 +22,13 @@ def unescaped(name: str) -> str:
     if name.startswith("__") and name.endswith("__") and name[2:-2] in _ESCAPED_WORDS:
         return name[2:-2]
     return _ESCAPED_CHARACTER.sub(lambda found: _ESCAPED_CHARACTERS[found[1]], name)
+
+
+def escaped(name: str) -> str:
+    """The name in an expression that stands for a field; the inverse of `unescaped`."""
+    if name in _ESCAPED_WORDS:
+        return f"__{name}__"
+    return re.sub(r"__|[.\-/]", lambda found: f"__{_CHARACTER_WORDS[found[0]]}__", name)
+
+
+_CHARACTER_WORDS = {character: word for word, character in _ESCAPED_CHARACTERS.items()}

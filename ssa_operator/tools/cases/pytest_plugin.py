@@ -70,10 +70,12 @@ class CaseItem(pytest.Item):
 
     def _project(self, root: Path) -> CaseProject:
         from ssa_operator.tools.cases.case_runs import load_project
+        from ssa_operator.tools.offline.project_folders import crds_of
 
         known = self.config.stash[_PROJECTS]
         if root not in known:
-            known[root] = load_project([root / "templates"], [root / "crds"])
+            templates = [root / "templates"]
+            known[root] = load_project(templates, crds_of(templates, None))
         return known[root]
 
     def repr_failure(self, excinfo: ExceptionInfo[BaseException], style: Any = None) -> str | TerminalRepr:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.rendering.folder.folder_settings import SETTINGS
+from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS
 from ssa_operator.rendering.folder.folder_snapshot import SUFFIXES
 from ssa_operator.rendering.jinja.folder_files import FILES
 from ssa_operator.rendering.jinja.templates import STATUS
@@ -87,8 +87,8 @@ def _misnamed_files(files: Mapping[str, str]) -> Iterator[Finding]:
     for file in files:
         folder, _, name = file.partition("/")
         stem = name.partition(".")[0]
-        near = near_names(name, (SETTINGS, STATUS), likeness=0.8)
-        if not name.startswith("_") or name in (SETTINGS, STATUS) or not near or f"{folder}/{near[0]}" in files:
+        near = near_names(name, (SCHEMA, SETTINGS, STATUS), likeness=0.8)
+        if not name.startswith("_") or name in (SCHEMA, SETTINGS, STATUS) or not near or f"{folder}/{near[0]}" in files:
             continue
         if not any(stem in text for other, text in files.items() if other != file):
             message = f"{name} is not read: no file includes it"

@@ -26,6 +26,7 @@ from ssa_operator.devcluster import cluster as clusters
 from ssa_operator.devcluster import processes
 from ssa_operator.devcluster.cluster import Cluster, ClusterSpec
 from ssa_operator.devcluster.processes import Progress, ProgressCallback, ignore_progress
+from ssa_operator.operator.crd_files import DefinitionError
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError
 
@@ -55,7 +56,7 @@ from ssa_operator.operator.crd_installation import CRDInstaller
 from ssa_operator.rendering.folder.contained_files import yaml_files
 from ssa_operator.rendering.folder.folder_snapshot import files_state
 from ssa_operator.rendering.folder.hot_reload import changes
-from ssa_operator.rendering.folder.object_files import SUFFIXES, DefinitionError, FileError, load_objects
+from ssa_operator.rendering.folder.object_files import SUFFIXES, FileError, load_objects
 from ssa_operator.tools.offline.template_folders import possible_plurals
 
 

@@ -101,9 +101,11 @@ class DevSession(Struct, frozen=True, kw_only=True):
         console = streams.console()
         async with connection.connect(_target(local.cluster.kubeconfig)) as client:
             stop = session.stop_on_signal()  # only now: Ctrl-C ends a start at once
-            installer = await session.install(client, self.crds)
+            installer = await session.install(client, self.crds, self.templates)
             mapper = RESTMapper(client)
-            project = ProjectFiles(client, mapper, installer, crds=self.crds, examples=self.examples)
+            # The templates have the CRDs of `_schema.yaml`.
+            crds = (*self.crds, *self.templates)
+            project = ProjectFiles(client, mapper, installer, crds=crds, examples=self.examples)
             await project.apply_examples()
             console.print(f"In another terminal: {local.kubeconfig_command}", soft_wrap=True)
             if listen is not None and listen[1] and self.pages is not None:

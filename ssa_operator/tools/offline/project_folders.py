@@ -27,12 +27,13 @@ def examples_of(given: Sequence[Path] | None, templates: Sequence[Path]) -> list
 
 def crds_of(templates: Sequence[Path], named: Sequence[Path] | None) -> list[Path]:
     """The folders of CRDs that --crds names; without any, the default ones of some template folders, which need not
-    exist. Raises CommandError if a named one does not exist.
+    exist; and the `_schema.yaml` of the template folders. Raises CommandError if a named one does not exist.
     """
-    if named:
-        check_crd_folders(named)
-        return list(named)
-    return list(dict.fromkeys(_beside(folder, "crds") for folder in templates))
+    from ssa_operator.operator.crd_files import schema_files
+
+    check_crd_folders(named or ())
+    folders = named or dict.fromkeys(_beside(folder, "crds") for folder in templates)
+    return [*folders, *schema_files(templates)]
 
 
 def checked_paths(paths: Sequence[Path], templates: Sequence[Path]) -> CheckedPaths:

@@ -19,9 +19,9 @@ from ssa_operator.objects.identity import GroupKind, is_built_in, join_api_versi
 from ssa_operator.objects.kinds import ServedKind
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import field_text
+from ssa_operator.operator import crd_files
 from ssa_operator.operator.permissions.template_needs import ParentKind
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.rendering.folder import object_files
 from ssa_operator.rendering.folder.loaded_folders import Folder, Sources
 from ssa_operator.schema.crd_schema import has_status, object_schema, version_priority, wrong_parts
 from ssa_operator.schema.new_object import NewObject, defaulted, new_object, prune
@@ -55,8 +55,8 @@ def read_crd_kinds(folders: Iterable[Path]) -> Mapping[GroupKind, CRDKind]:
 def read_crds(folders: Iterable[Path]) -> list[Document]:
     """The CRDs in the folders. A folder need not exist. Raises CommandError."""
     try:
-        return object_files.load_crds(*(folder for folder in folders if folder.exists()))
-    except object_files.DefinitionError as error:
+        return crd_files.load_crds(*(folder for folder in folders if folder.exists()))
+    except crd_files.DefinitionError as error:
         raise CommandError(str(error)) from error
 
 

@@ -1,8 +1,8 @@
 """The CRD of a new resource, and an example of its objects.
 
 Promises:
-- The operator can report everything: the CRD has the status subresource, `conditions` as a list map, and `resources`.
-- `kubectl get` shows the status and reason of the condition Ready, with `--output wide` its message, too.
+- The operator can report everything: the CRD has the status subresource, and the fields and columns of
+  `schema/operator_fields.py`.
 - The example is valid by the schema.
 - Mappings that users fill with keys of their own (labels, resource limits) accept other keys.
 - If the example shows too little (null, an empty list), the schema accepts anything.
@@ -19,76 +19,34 @@ from typing import Any
 from ssa_operator.objects.scalars import amount
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.schema.field_errors import FieldError, error_field
+from ssa_operator.schema.operator_fields import COLUMNS, spec_fields, status_fields
 from ssa_operator.schema.samples import Sampler
 from ssa_operator.tools.scaffold.fields import PRESERVED, QUANTITY
 from ssa_operator.tools.scaffold.names import ResourceNames
 from ssa_operator.tools.terminal.canonical_yaml import AnnotatedLine, yaml_lines
 
-_READY = '.status.conditions[?(@.type=="Ready")]'
-_STRING: Mapping[str, Any] = {"type": "string"}
-_CONDITIONS: Mapping[str, Any] = {
-    "type": "array",
-    "x-kubernetes-list-type": "map",
-    "x-kubernetes-list-map-keys": ["type"],
-    "items": {
-        "type": "object",
-        "required": ["type", "status"],
-        "properties": {
-            "type": _STRING,
-            "status": _STRING,
-            "observedGeneration": {"type": "integer", "format": "int64"},
-            "lastTransitionTime": {"type": "string", "format": "date-time"},
-            "reason": _STRING,
-            "message": _STRING,
-        },
-    },
-}
-_RESOURCES: Mapping[str, Any] = {
-    "type": "array",
-    "x-kubernetes-list-type": "atomic",
-    "items": {
-        "type": "object",
-        "required": ["group", "kind", "name"],
-        "properties": dict.fromkeys(("group", "kind", "namespace", "name", "uid", "state", "message"), _STRING),
-    },
-}
 _READY_REPLICAS: Mapping[str, Any] = {
     "type": "integer",
     "format": "int32",
     "description": "Number of ready pods.",
 }
-_COLUMNS = (
-    {"name": "Ready", "type": "string", "jsonPath": f"{_READY}.status"},
-    {"name": "Reason", "type": "string", "jsonPath": f"{_READY}.reason"},
-    {"name": "Message", "type": "string", "priority": 1, "jsonPath": f"{_READY}.message"},
-    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-)
 
 
 def definition(names: ResourceNames, spec: Mapping[str, Any], *, ready_replicas: bool) -> dict[str, Any]:
     """The CRD. `spec` is the schema of the field; with `ready_replicas` the status has a field of that name."""
     own = {"readyReplicas": _READY_REPLICAS} if ready_replicas else {}
-    status = {
-        "type": "object",
-        "properties": {
-            "observedGeneration": {"type": "integer", "format": "int64"},
-            **own,
-            "conditions": _CONDITIONS,
-            "resources": _RESOURCES,
-        },
-    }
     required = {"required": ["spec"]} if spec.get("required") else {}
     version = {
         "name": names.version,
         "served": True,
         "storage": True,
         "subresources": {"status": {}},
-        "additionalPrinterColumns": list(_COLUMNS),
+        "additionalPrinterColumns": list(COLUMNS),
         "schema": {
             "openAPIV3Schema": {
                 "type": "object",
                 **required,
-                "properties": {"spec": _spec(spec), "status": status},
+                "properties": {"spec": spec_fields(spec), "status": status_fields(own)},
             }
         },
     }
@@ -108,13 +66,6 @@ def definition(names: ResourceNames, spec: Mapping[str, Any], *, ready_replicas:
             "versions": [version],
         },
     }
-
-
-def _spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of the spec. Without required fields it has a default, so that its own defaults apply."""
-    if not spec.get("properties"):
-        return {"type": "object"}
-    return {**spec} if spec.get("required") else {**spec, "default": {}}
 
 
 def example(

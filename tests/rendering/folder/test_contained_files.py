@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssa_operator.operator.crd_files import DefinitionError, load_crds
 from ssa_operator.rendering.folder import contained_files
 from ssa_operator.rendering.folder.contained_files import (
     RefusedFileError,
@@ -25,7 +26,7 @@ from ssa_operator.rendering.folder.contained_files import (
 from ssa_operator.rendering.folder.folder_snapshot import folder_state, read_snapshot
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.loaded_folders import load, load_all
-from ssa_operator.rendering.folder.object_files import DefinitionError, FileError, load_crds, load_objects
+from ssa_operator.rendering.folder.object_files import FileError, load_objects
 from tests.rendering.template_files import HEAD
 
 ECHOES = "echoes.example.com"

@@ -1,0 +1,154 @@
+"""Reads the CRDs of a project: the files of a folder such as `crds/`, and the `_schema.yaml` of template folders.
+
+Promises:
+- `load_crds` reports all errors at once; `read_crds` also returns the CRDs that can be read.
+- A null field of a CRD counts as missing, as for the API server. A null in place of a property's schema or of a list's
+  item is an error with the field.
+- A `_schema.yaml` takes the place of a CRD. A CRD that has both is an error with both files.
+- An error about the CRD of a `_schema.yaml` names the line of the field there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
+from ssa_operator.rendering.folder.contained_files import project_of, read_text, yaml_files
+from ssa_operator.rendering.folder.folder_settings import SCHEMA
+from ssa_operator.rendering.folder.object_files import SUFFIXES, FileError, load_objects
+from ssa_operator.rendering.values.line_marks import StaticText
+from ssa_operator.rendering.yaml.documents import parse
+from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues, find_location
+
+
+class DefinitionError(ValueError):
+    """A CRD can't be installed. The message names the CRD and the reason."""
+
+
+def load_crds(*folders: Path) -> list[Document]:
+    """The CRDs of folders. Raises DefinitionError with every fault."""
+    documents, problems = read_crds(*folders)
+    if problems:
+        raise DefinitionError("\n".join(dict.fromkeys(problems.values())))
+    return documents
+
+
+def read_crds(*folders: Path) -> tuple[list[Document], dict[str, str]]:
+    """The CRDs of folders and files that can be read, and the faults of the others: by CRD, or by the name of a file
+    (without its ending) that can't be parsed. Raises DefinitionError if a folder doesn't exist.
+    """
+    for folder in folders:
+        if not folder.exists():
+            raise DefinitionError(f"there is no folder {folder}; name the folder of the CRDs with --crds")
+    documents: dict[str, Document] = {}
+    problems: dict[str, str] = {}
+    for folder in dict.fromkeys(folders):
+        for path in yaml_files(folder, SUFFIXES) if folder.is_dir() else [folder]:
+            try:
+                within = project_of(folder) if folder.is_dir() else None
+                found = [_short(path)] if path.name == SCHEMA else load_objects([path], within)
+            except (DefinitionError, FileError) as error:
+                problems[path.absolute().parent.name if path.name == SCHEMA else path.stem] = str(error)
+                continue
+            for document in found:
+                _read(document, documents, problems)
+    return [*documents.values()], problems
+
+
+def _read(document: Document, documents: dict[str, Document], problems: dict[str, str]) -> None:
+    """Add a document to the CRDs or to the problems."""
+    name = document.body["metadata"]["name"]
+    if document.body["kind"] != "CustomResourceDefinition":
+        what = f"this is a {document.body['kind']}; a folder of CRDs may contain only CRDs"
+        problems[f"{document.body['kind']} {name}"] = f"{document.location}: {what}"
+    elif name in documents:
+        problems[name] = (
+            f"{document.location}: {name} is defined at {documents[name].location} already; remove one of them"
+        )
+    else:
+        try:
+            documents[name] = _without_nulls(document)
+        except DefinitionError as error:
+            problems[name] = str(error)
+
+
+def schema_files(templates: Iterable[Path]) -> list[Path]:
+    """The `_schema.yaml` of the template folders, which `read_crds` takes as files."""
+    found = (each for folder in templates if folder.is_dir() for each in sorted(folder.glob(f"*/{SCHEMA}")))
+    return list(dict.fromkeys(found))
+
+
+_UNQUOTED = re.compile(r":\s*\[\]\s*\w")
+
+
+def _short(path: Path) -> Document:
+    """The CRD of a `_schema.yaml`. Raises DefinitionError with every mistake."""
+    # Only a project with a `_schema.yaml` loads the rules of CRDs.
+    from ssa_operator.schema.short_schema.definition import short_schema  # noqa: PLC0415
+
+    try:
+        text = read_text(path, path.parent.parent)
+        nodes = parse(StaticText(text, str(path)), for_kubectl=True)
+        if len(nodes) != 1:
+            where = nodes[1].location if nodes else SourceLocation(str(path), 1)
+            what = "is empty; begin with kind: and spec:" if not nodes else "there may be only one document"
+            raise DefinitionError(f"{where}: {what}")
+        [node] = nodes
+        given = node.build(SlotValues())
+    except DocumentError as error:
+        line = text.split("\n")[error.location.line - 1 : error.location.line]
+        hint = '; write "[]TYPE" in double quotes' if line and _UNQUOTED.search(line[0]) else ""
+        raise DefinitionError(f"{error.location}: {error}{hint}") from error
+    except UnicodeDecodeError as error:
+        raise DefinitionError(f"{path}:1: is not UTF-8 text; save it as UTF-8") from error
+    except OSError as error:
+        raise DefinitionError(f"{path} can't be read: {error.strerror}") from error
+    found = short_schema(path.absolute().parent.name, given)
+
+    def location(at: FieldPath) -> SourceLocation:
+        return find_location(node, at, SlotValues())
+
+    if found.mistakes:
+        raise DefinitionError("\n".join(f"{location(each.path)}: {each}" for each in found.mistakes))
+    first = SourceLocation(str(path), 1)
+    return Document(body=found.crd, location=first, location_of=lambda at: location(found.source(at)))
+
+
+_JSON_FIELDS = frozenset({"default", "enum", "example"})
+"""Fields of a schema that hold any JSON, null included."""
+
+
+def _without_nulls(document: Document) -> Document:
+    """The CRD without the fields of its spec that are null."""
+
+    def reduced(value: Any, path: FieldPath, *, is_properties: bool = False) -> Any:
+        if isinstance(value, list):
+            return [reduced(required(item, (*path, at)), (*path, at)) for at, item in enumerate(value)]
+        if not isinstance(value, dict):
+            return value
+        found = {}
+        for name, item in value.items():
+            at = (*path, name)
+            if is_properties:
+                found[name] = reduced(required(item, at), at)
+            elif name in _JSON_FIELDS:
+                found[name] = item
+            elif item is not None:
+                found[name] = reduced(item, at, is_properties=name == "properties")
+        return found
+
+    def required(value: Any, path: FieldPath) -> Any:
+        if value is None:
+            name = document.body["metadata"]["name"]
+            raise DefinitionError(
+                f"{document.location_of(path)}: CRD {name}: {field_text(path)} is null; write its value, or remove it"
+            )
+        return value
+
+    body = document.body
+    return replace(document, body={**body, "spec": reduced(body["spec"], ("spec",))}) if "spec" in body else document
