@@ -8,13 +8,17 @@ Promises:
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
 from ssa_operator.objects.render_result import Document
+from ssa_operator.operator.crd_files import schema_files
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.rendering.folder.object_files import SUFFIXES, FileError, objects
+from ssa_operator.rendering.folder.folder_settings import SCHEMA
+from ssa_operator.rendering.folder.object_files import SUFFIXES
 from ssa_operator.schema.crd_changes import crd_changes
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.template_folders import read_crds
@@ -38,49 +42,57 @@ def check_against(before: Iterable[Document], definitions: Sequence[Document]) -
     return findings
 
 
-def earlier_crds(state: str, crds: Sequence[Path]) -> list[Document]:
-    """The CRDs of a folder or file, or as they were in a revision of git. Raises CommandError."""
+def earlier_crds(state: str, crds: Sequence[Path], templates: Sequence[Path]) -> list[Document]:
+    """The CRDs of a project, a folder or a file, or those that these folders had in a revision of git. Raises
+    CommandError.
+    """
     path = Path(state)
     if path.exists():
         below = path / "crds"
-        return read_crds([below if below.is_dir() else path])
-    return [document for folder in crds for document in _in_revision(state, folder)]
+        return read_crds([below if below.is_dir() else path, *schema_files([path / "templates", path])])
+    folders = [each for each in crds if each.name != SCHEMA]
+    with TemporaryDirectory() as temporary:
+        try:
+            found = [_checked_out(state, each, Path(temporary) / str(at)) for at, each in enumerate(folders)]
+            short = [
+                _checked_out(state, each, Path(temporary) / f"templates-{at}") for at, each in enumerate(templates)
+            ]
+            return read_crds([*found, *schema_files(short)])
+        except CommandError as error:
+            raise CommandError(_of_revision(str(error), state, temporary), code=error.code) from error
 
 
-def _in_revision(revision: str, folder: Path) -> Iterable[Document]:
-    """The CRDs that a folder or file had in a revision."""
+def _of_revision(message: str, revision: str, temporary: str) -> str:
+    """The message with the names of files in the revision."""
+    return re.sub(rf"{re.escape(temporary)}/(?:templates-)?[0-9]+/", f"{revision}:", message)
+
+
+def _checked_out(revision: str, folder: Path, target: Path) -> Path:
+    """Write what a folder or file had in a revision, as far as it may be CRDs, and return its new place."""
     place = folder.resolve()
     root = next(each for each in (place, *place.parents) if each.is_dir())
     if revision.startswith("-"):
         raise CommandError(f"there is no folder, file or revision {revision}", code=2)
-    top = Path(_git(root, revision, "rev-parse", "--show-toplevel").strip())
+    top = Path(_git(root, revision, "rev-parse", "--show-toplevel").decode().strip())
     _git(root, revision, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     below = place.relative_to(top.resolve()).as_posix()
     names = _git(top, revision, "ls-tree", "--name-only", "-z", "-r", "--full-tree", revision, "--", below)
-    for name in names.split("\0"):
-        direct = PurePosixPath(name).parent.as_posix() == below or name == below
-        if name.endswith(SUFFIXES) and direct:
-            text = _git(top, revision, "show", f"{revision}:{name}")
-            try:
-                yield from (each for each in objects(text, f"{revision}:{name}") if _is_crd(each))
-            except FileError as error:
-                raise CommandError(str(error)) from error
+    for name in names.decode().split("\0"):
+        file = PurePosixPath(name)
+        if file.name == SCHEMA or (file.suffix in SUFFIXES and below in (name, file.parent.as_posix())):
+            written = target / name
+            written.parent.mkdir(parents=True, exist_ok=True)
+            written.write_bytes(_git(top, revision, "show", f"{revision}:{name}"))
+    return target / below
 
 
-def _is_crd(document: Document) -> bool:
-    return str(document.body["kind"]) == "CustomResourceDefinition"
-
-
-def _git(folder: Path, revision: str, *arguments: str) -> str:
+def _git(folder: Path, revision: str, *arguments: str) -> bytes:
     try:
         # The revision is no option, and names no command.
         command = ["git", "-C", str(folder), *arguments]
-        done = subprocess.run(command, capture_output=True, check=True)  # noqa: S603
-        return done.stdout.decode()
+        return subprocess.run(command, capture_output=True, check=True).stdout  # noqa: S603
     except FileNotFoundError:
         raise CommandError(f"there is no folder or file {revision}, and git is not installed", code=2) from None
-    except UnicodeDecodeError:
-        raise CommandError(f"a CRD of {revision} is not UTF-8 text") from None
     except subprocess.CalledProcessError as error:
         why = error.stderr.decode(errors="replace").strip()
         raise CommandError(

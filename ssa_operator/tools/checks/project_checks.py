@@ -116,7 +116,8 @@ def find_problems(files: CheckedFiles) -> list[Finding]:
         unclear_crds=frozenset(unknown_fields(definitions, files.schemas)),
         schemas=files.schemas.with_crds(definition.body for definition in definitions),
     )
-    changes = check_against(earlier_crds(files.against, files.crds), definitions) if files.against else []
+    before = earlier_crds(files.against, files.crds, files.templates) if files.against else []
+    changes = check_against(before, definitions)
     unread = [
         Finding(code="invalid-example", message=each.message, location=each.location, fix=hint(each.message))
         for each in faults

@@ -111,3 +111,18 @@ def test_an_earlier_crd_that_is_no_yaml_is_named(project: Path) -> None:
     (project / FILE).write_text(CRD)
     result = checked("--against", "HEAD")
     assert "HEAD:team/shop/crds/shop.yaml:" in str(result.exception) + result.output
+
+
+def test_a_short_schema_is_compared_as_the_crd_that_it_stands_for(project: Path) -> None:
+    (project / FILE).unlink()
+    schema = project / "templates/shops.example.com/_schema.yaml"
+    schema.write_text("kind: Shop\nversion: v1\nspec:\n  size: integer | minimum=1\n  note: string\n")
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "second")
+    assert changes("--against", "HEAD") == []
+    schema.write_text("kind: Shop\nversion: v1\nspec:\n  size: integer | minimum=2\n  note: string\n")
+    (found,) = changes("--against", "HEAD")
+    assert found.startswith("templates/shops.example.com/_schema.yaml:4: error crd-narrowed: ")
+    schema.unlink()
+    (found,) = changes("--against", "HEAD")
+    assert "crd-removed" in found
