@@ -56,6 +56,15 @@ data:
 """
 
 
+CROSSED = """() => {
+  const boxes = (what) => [...document.querySelectorAll(what)].map((each) => each.getBoundingClientRect());
+  const lines = boxes(".arcs > path");
+  const texts = boxes(".rows .row > :not(:empty)");
+  return lines.map((line) => texts.some((text) => line.left < text.right && line.right > text.left));
+}"""
+"""Whether each line of a dependency crosses a text of the tree."""
+
+
 @contextlib.asynccontextmanager
 async def browser_page(port: int, expected: Sequence[str] = ("of 422",), **settings: Any) -> AsyncIterator[Page]:
     """A page of a browser. What the browser refuses or logs as an error fails the test, unless it has `expected` words:
@@ -120,6 +129,14 @@ async def test_a_waiting_child_names_what_it_needs_and_turns_when_that_is_there(
         await reader.locator("b").click()
         await page.get_by_role("tab", name="Needs").click()
         await expect(page.locator(".edges")).to_contain_text("reader.yaml.j2:6")
+        assert await page.evaluate(CROSSED) == [False]
+        # Two conditions that say the same say it once.
+        await page.get_by_role("button", name="Close").click()
+        said = page.locator(".conditions > div", has_text="blocker")
+        await expect(said).to_have_count(1)
+        await expect(said.locator("dt")).to_contain_text(["Ready", "Reconciling"])
+        await expect(said.locator("dd")).to_have_count(1)
+        await reader.locator("b").click()
         await desk.apply(
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "blocker"}, "data": {"dsn": "db"}}
         )
@@ -157,6 +174,13 @@ async def test_a_broken_template_shows_its_line_and_goes_on_when_it_is_repaired(
         await page.keyboard.press("ArrowRight")
         await expect(page.get_by_role("tab", name="Graph")).to_have_attribute("aria-selected", "true")
         await expect(page.locator("svg .node")).to_have_count(2)
+        # What has no place is scrolled to, by keyboard too.
+        await page.set_viewport_size({"width": 280, "height": 900})
+        graph = page.locator("div.graph[tabindex]")
+        await graph.press("ArrowRight")
+        await expect(graph).not_to_have_js_property("scrollLeft", 0)
+        await expect(page.get_by_role("tab", name="Graph")).to_have_attribute("aria-selected", "true")
+        await page.set_viewport_size({"width": 1440, "height": 900})
         row = page.get_by_role("row", name="sample-reader")
         await expect(row).to_contain_text("blocker")
         await row.get_by_role("link", name="reader.yaml.j2:6").first.click()
