@@ -113,7 +113,7 @@ function Files({ files, chosen, shown, onSelect }: FilesProps) {
   );
 }
 
-const base = (name: string): string => name.slice(name.indexOf("/") + 1);
+const base = (name: string): string => (name.startsWith("_") ? name : name.slice(name.indexOf("/") + 1));
 
 function Changes({ name, file }: { name: string; file: TemplateFile }) {
   return (
@@ -153,7 +153,7 @@ function Graph({ graph, folder, served, chosen, onChoose }: GraphProps) {
   const alone = nodes.filter((_, at) => drawn.boxes[at] === undefined).length;
   const near = new Set(edges.flatMap((edge) => (edge.source === chosen || edge.target === chosen ? [edge.source, edge.target] : [])));
   if (nodes.length === 0) return <p class="empty">{graph.problems?.join("; ") || (served ? "It renders no object." : "It is drawn once the cluster serves the resource.")}</p>;
-  const link = (file?: string, line?: number) => file && (file.startsWith(`${folder}/`) ? <a class="link" href={`/ui/folders/${encodeURIComponent(folder)}?file=${encodeURIComponent(file)}&line=${line}`}>{base(file)}:{line}</a> : <span class="dim">{file}:{line}</span>);
+  const link = (file?: string, line?: number) => file && <a class="link" href={`/ui/folders/${encodeURIComponent(folder)}?file=${encodeURIComponent(file)}&line=${line}`}>{base(file)}:{line}</a>;
   return (
     <>
       <p class="message">
