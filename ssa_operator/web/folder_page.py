@@ -2,7 +2,7 @@
 
 Promises:
 - If a folder doesn't load, the page has the files that don't, each problem at its line, and the difference to the last
-  good files, which stay in use.
+  good files, which stay in use. So it has the files of `_shared` that the folder includes.
 - The graph is that of a sample of the CRD, as `ssa-operator graph KIND` draws it without an example: it has the data of
   no parent. A render is bounded as every one is, and runs once for each change of the folder.
 - No text of a file that may be a Secret's content is shown (`shown_text.py`).
@@ -132,21 +132,33 @@ def make_folder_page(
     )
 
 
+def template_files(folder: Folder) -> tuple[dict[str, str], dict[str, str]]:
+    """The text of each file of a folder as it is, and as it is in use, by its path below the templates folder. Of
+    `_shared`, it has the files that the folder includes or that keep it from loading.
+    """
+    used = {} if folder.templates is None else folder.templates.shared_files
+    good = {**{f"{folder.name}/{name}": text for name, text in folder.files.items()}, **used} if folder.digest else {}
+    if not folder.problems:
+        return good, good
+    faulty = {each.location.file for each in folder.problems if each.location is not None}
+    shared = {path: text for path, text in folder.failed_shared_files.items() if path in used or path in faulty}
+    own = folder.failed_files or folder.files
+    return {**{f"{folder.name}/{name}": text for name, text in own.items()}, **shared}, good
+
+
 def _files(folder: Folder) -> dict[str, TemplateFile]:
-    good = folder.files if folder.digest else {}
-    shown = folder.failed_files or folder.files
+    shown, good = template_files(folder)
     found = {}
-    for name in sorted({*shown, *(good if folder.failed_files else ())}):
-        path = f"{folder.name}/{name}"
-        text, last = shown.get(name), good.get(name)
-        lines = shown_lines(name, text if text is not None else last or "")
-        before = shown_lines(name, last or "")
-        changed = bool(folder.failed_files and folder.digest and text != last)
+    for path in sorted({*shown, *good}, key=lambda each: (not each.startswith(f"{folder.name}/"), each)):
+        text, last = shown.get(path), good.get(path)
+        lines = shown_lines(path, text if text is not None else last or "")
+        before = shown_lines(path, last or "")
+        changed = bool(folder.problems and folder.digest and text != last)
         found[path] = TemplateFile(
             lines=tuple(lines),
             problems=_problems(folder.problems, path),
             difference=tuple(differences(before, lines if text is not None else [])) if changed else (),
-            hidden=is_hidden(name, text or last or ""),
+            hidden=is_hidden(path, text or last or ""),
             removed=text is None,
         )
     return found

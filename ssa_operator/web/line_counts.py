@@ -95,7 +95,8 @@ class LineCounter:
             await asyncio.sleep(0)
             if time.monotonic() > deadline:
                 break
-        own = {file: found for file, found in lines.items() if file.startswith(f"{folder.name}/")}
+        shared = templates.shared_files
+        own = {file: found for file, found in lines.items() if file in shared or file.startswith(f"{folder.name}/")}
         return LineCounts(
             digest=folder.digest[:12],
             parents=len(lives),

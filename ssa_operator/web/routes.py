@@ -60,7 +60,7 @@ from ssa_operator.tools.tree.listings import Lists, Watches
 from ssa_operator.web.api_contact import ApiContact
 from ssa_operator.web.event_stream import PAUSE, EventStreams, Values, paced, pause_after
 from ssa_operator.web.figures import INTERVAL, FigureSamples
-from ssa_operator.web.folder_page import FolderGraph, folder_graph, make_folder_page, sample_parent
+from ssa_operator.web.folder_page import FolderGraph, folder_graph, make_folder_page, sample_parent, template_files
 from ssa_operator.web.line_counts import LineCounter
 from ssa_operator.web.login import LOGOUT, OPEN_PATHS, Login, refused, token_of
 from ssa_operator.web.login import PAGE as LOGIN
@@ -406,7 +406,7 @@ class WebView:
         """What a template file renders for a request's parent. Raises ApiError and HTTPNotFound."""
         (parents, found), file = self.find(request), request.query.get("file", "")
         folder = self._folder(parents.folder.name)
-        if file.removeprefix(f"{folder.name}/") not in {**folder.files, **folder.failed_files}:
+        if not any(file in texts for texts in template_files(folder)):
             raise web.HTTPNotFound(text=f"file is {file[:80]!r}, and has to be FOLDER/FILE of a template file\n")
         return await rendered_file(self._preview, folder, parents, found, file, may_get)
 

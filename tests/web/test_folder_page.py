@@ -67,6 +67,27 @@ def test_settings_that_do_not_load_are_compared_with_the_last_good_ones(tmp_path
     assert not page.files[f"{NAME}/one.yaml.j2"].difference
 
 
+def test_a_shared_file_that_does_not_load_is_compared_with_the_last_good_one(tmp_path: Path) -> None:
+    shared = tmp_path / "_shared"
+    shared.mkdir()
+    (shared / "unused.j2").write_text("a: b\n")
+    (shared / "name.j2").write_text("app: web\n")
+    good = loaded(tmp_path, one=CONFIG % "one" + "  {% include '_shared/name.j2' %}\n")
+    page = make_folder_page(good, None, "", FolderGraph())
+    assert list(page.files) == [f"{NAME}/one.yaml.j2", "_shared/name.j2"]
+    (shared / "name.j2").write_text("app: web\nmore: {% if %}\n")
+    broken = load(tmp_path, Sources(folders={NAME: good})).folders[NAME]
+    page = make_folder_page(broken, None, "", FolderGraph())
+    shown = page.files["_shared/name.j2"]
+    assert not page.problems
+    assert [problem.line for problem in shown.problems] == [2]
+    assert [(line.mark, line.text) for line in shown.difference if line.mark in "+-"] == [("+", "more: {% if %}")]
+    assert list(page.files) == [f"{NAME}/one.yaml.j2", "_shared/name.j2"]
+    # Without any good load, it has its problem.
+    never = load(tmp_path).folders[NAME]
+    assert make_folder_page(never, None, "", FolderGraph()).files["_shared/name.j2"].problems
+
+
 def test_the_graph_has_layers_of_what_waits_for_what(tmp_path: Path) -> None:
     reads = (CONFIG % "top").replace("a: b", "a: {{ child('ConfigMap', name ~ '-one').data.a }}")
     folder = loaded(tmp_path, one=CONFIG % "one", top=reads)

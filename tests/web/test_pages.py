@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import re
@@ -18,8 +19,15 @@ from playwright.async_api import ConsoleMessage, Page, async_playwright, expect
 
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.api.flow_control import WriteFence
+from ssa_operator.kube.api.leases import LeaseAccess
+from ssa_operator.kube.api.transport import Transport
 from ssa_operator.kube.auth import credentials
 from ssa_operator.operator.http import Server
+from ssa_operator.operator.leadership.requests import Leadership
+from ssa_operator.operator.leadership.rules import LeaseTiming
+from ssa_operator.operator.operator import Operator
 from ssa_operator.web.routes import WebView
 from tests.cli.terminal import terminal
 from tests.docs.browser import BROWSER, CONTRAST
@@ -31,6 +39,7 @@ from tests.operator.harness import (
     Desk,
     MakeOptions,
     Operate,
+    administrator,
     echo,
     map_template,
     only,
@@ -54,6 +63,15 @@ data:
   dsn: {{ lookup('v1', 'ConfigMap', 'blocker').data.dsn }}
   replicas: {{ spec.replicas | string }}
 """
+
+
+CROSSED = """() => {
+  const boxes = (what) => [...document.querySelectorAll(what)].map((each) => each.getBoundingClientRect());
+  const lines = boxes(".arcs > path");
+  const texts = boxes(".rows .row > :not(:empty)");
+  return lines.map((line) => texts.some((text) => line.left < text.right && line.right > text.left));
+}"""
+"""Whether each line of a dependency crosses a text of the tree."""
 
 
 @contextlib.asynccontextmanager
@@ -120,6 +138,14 @@ async def test_a_waiting_child_names_what_it_needs_and_turns_when_that_is_there(
         await reader.locator("b").click()
         await page.get_by_role("tab", name="Needs").click()
         await expect(page.locator(".edges")).to_contain_text("reader.yaml.j2:6")
+        assert await page.evaluate(CROSSED) == [False]
+        # Two conditions that say the same say it once.
+        await page.get_by_role("button", name="Close").click()
+        said = page.locator(".conditions > div", has_text="blocker")
+        await expect(said).to_have_count(1)
+        await expect(said.locator("dt")).to_contain_text(["Ready", "Reconciling"])
+        await expect(said.locator("dd")).to_have_count(1)
+        await reader.locator("b").click()
         await desk.apply(
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "blocker"}, "data": {"dsn": "db"}}
         )
@@ -153,10 +179,32 @@ async def test_a_broken_template_shows_its_line_and_goes_on_when_it_is_repaired(
         (templates / ECHOES / "plain.yaml.j2").write_text(plain)
         await expect(page.get_by_text("Loads")).to_be_visible()
         await expect(wrong).to_have_count(0)
+        # So is a file that folders share.
+        shared = templates / "_shared" / "more.j2"
+        shared.parent.mkdir(exist_ok=True)
+        shared.write_text("more: {{ name }}\n")
+        (templates / ECHOES / "plain.yaml.j2").write_text(f"{plain}  {{% include '_shared/more.j2' %}}\n")
+        files = page.get_by_role("navigation", name="Files")
+        await page.get_by_role("tab", name="Files").click()
+        await files.get_by_role("link", name="_shared/more.j2").click()
+        await expect(page.locator(".count", has_text="1")).to_have_count(1)
+        shared.write_text("more: {% if %}\n")
+        await expect(wrong).to_contain_text("Expected an expression")
+        await page.get_by_role("tab", name="Changes").click()
+        await expect(page.locator(".gone")).to_contain_text("more: {{ name }}")
+        shared.write_text("more: {{ name }}\n")
+        await expect(page.get_by_text("Loads")).to_be_visible()
         # The graph, and the same as a table; both lead to the line.
         await page.keyboard.press("ArrowRight")
         await expect(page.get_by_role("tab", name="Graph")).to_have_attribute("aria-selected", "true")
         await expect(page.locator("svg .node")).to_have_count(2)
+        # What has no place is scrolled to, by keyboard too.
+        await page.set_viewport_size({"width": 280, "height": 900})
+        graph = page.locator("div.graph[tabindex]")
+        await graph.press("ArrowRight")
+        await expect(graph).not_to_have_js_property("scrollLeft", 0)
+        await expect(page.get_by_role("tab", name="Graph")).to_have_attribute("aria-selected", "true")
+        await page.set_viewport_size({"width": 1440, "height": 900})
         row = page.get_by_role("row", name="sample-reader")
         await expect(row).to_contain_text("blocker")
         await row.get_by_role("link", name="reader.yaml.j2:6").first.click()
@@ -381,6 +429,31 @@ async def test_in_dev_a_broken_template_shows_its_line_until_it_is_repaired(tmp_
             await expect(page.locator(".code > div", has_text="z: repaired")).to_contain_text("plain.yaml.j2:7")
         dev.press("q")
         assert await dev.ended() == 0
+
+
+@pytest.mark.slow
+async def test_the_overview_of_each_replica_names_the_one_that_leads(
+    cluster: Cluster, desk: Desk, options: MakeOptions
+) -> None:
+    stop = asyncio.Event()
+    async with contextlib.AsyncExitStack() as stack, asyncio.TaskGroup() as replicas:
+        pages = []
+        for name in ("first", "second"):
+            fence = WriteFence()
+            client = await stack.enter_async_context(Client(await administrator(cluster), fence=fence))
+            transport = await stack.enter_async_context(Transport(client.credentials))
+            access = LeaseAccess(transport, desk.namespace, "ssa-operator", timeout=5.0)
+            leadership = Leadership(access, fence, LeaseTiming(), identity=name)
+            operator = Operator(client, RESTMapper(client), options(listen=("127.0.0.1", 0)), leadership=leadership)
+            server = await stack.enter_async_context(Server(operator, "127.0.0.1", 0, WebView(operator)))
+            pages.append(await stack.enter_async_context(browser_page(server.port)))
+            replicas.create_task(operator.run(stop))
+            await pages[-1].goto("/ui/")
+            figures = pages[-1].get_by_role("region", name="Figures")
+            await expect(figures).to_contain_text(
+                "leader first, this replica" if name == "first" else "standby; leader first"
+            )
+        stop.set()
 
 
 @pytest.mark.slow

@@ -3,15 +3,20 @@ import type { Condition, Details, ObjectEvent } from "./api";
 import { now, State } from "./parts";
 import { age } from "./words";
 
-/** Conditions, the newest message of each below it. */
+/** Conditions, with the message below those that share it. */
 export function Conditions({ conditions, empty }: { conditions: Condition[]; empty: string }) {
   if (conditions.length === 0) return <p class="empty">{empty}</p>;
+  const shared = new Map<string, Condition[]>();
+  for (const each of conditions) {
+    const key = each.message || `\n${each.type}`;
+    shared.set(key, [...shared.get(key) ?? [], each]);
+  }
   return (
     <dl class="conditions">
-      {conditions.map((each) => (
-        <div key={each.type}>
-          <dt>{each.type} <span class="dim">{each.status}</span> <span class="faint">{each.reason}{each.lastTransitionTime && ` · ${age(each.lastTransitionTime, now.value)}`}</span></dt>
-          <dd>{(each.message ?? "").split("; ").map((part) => <p key={part}>{part}</p>)}</dd>
+      {[...shared].map(([key, alike]) => (
+        <div key={key}>
+          {alike.map((each) => <dt key={each.type}>{each.type} <span class="dim">{each.status}</span> <span class="faint">{each.reason}{each.lastTransitionTime && ` · ${age(each.lastTransitionTime, now.value)}`}</span></dt>)}
+          <dd>{(alike[0]!.message ?? "").split("; ").map((part) => <p key={part}>{part}</p>)}</dd>
         </div>
       ))}
     </dl>

@@ -1,5 +1,5 @@
 // A template folder: its files with their problems, what waits for what, and what a change that doesn't load changed.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type FolderGraph, type FolderPage, open, type TemplateFile } from "./api";
 import { FileView } from "./file";
 import { layout, NODE, parts } from "./layers";
@@ -113,7 +113,7 @@ function Files({ files, chosen, shown, onSelect }: FilesProps) {
   );
 }
 
-const base = (name: string): string => name.slice(name.indexOf("/") + 1);
+const base = (name: string): string => (name.startsWith("_") ? name : name.slice(name.indexOf("/") + 1));
 
 function Changes({ name, file }: { name: string; file: TemplateFile }) {
   return (
@@ -130,15 +130,30 @@ function Changes({ name, file }: { name: string; file: TemplateFile }) {
   );
 }
 
+/** Of its size, a graph is at least this much: the text in it stays readable, and what has no place is scrolled to. */
+const LEAST = 0.85;
+
 interface GraphProps { graph: FolderGraph; folder: string; served: boolean; chosen: number; onChoose: (at: number) => void }
 
 function Graph({ graph, folder, served, chosen, onChoose }: GraphProps) {
   const nodes = graph.nodes ?? [], edges = graph.edges ?? [];
   const drawn = useMemo(() => layout(graph), [graph]);
+  const view = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const box = drawn.boxes[chosen], element = view.current;
+    if (!box || !element) return;
+    const scale = element.scrollWidth / drawn.width;
+    element.scrollLeft = (box.x + box.width / 2) * scale - element.clientWidth / 2;
+  }, [chosen, drawn]);
+  // A graph that has the focus scrolls by the arrows, which change the tab elsewhere.
+  const onArrow = (event: KeyboardEvent & { currentTarget: HTMLElement }) => {
+    const { scrollWidth, clientWidth } = event.currentTarget;
+    if (scrollWidth > clientWidth && (event.key === "ArrowLeft" || event.key === "ArrowRight")) event.stopPropagation();
+  };
   const alone = nodes.filter((_, at) => drawn.boxes[at] === undefined).length;
   const near = new Set(edges.flatMap((edge) => (edge.source === chosen || edge.target === chosen ? [edge.source, edge.target] : [])));
   if (nodes.length === 0) return <p class="empty">{graph.problems?.join("; ") || (served ? "It renders no object." : "It is drawn once the cluster serves the resource.")}</p>;
-  const link = (file?: string, line?: number) => file && (file.startsWith(`${folder}/`) ? <a class="link" href={`/ui/folders/${encodeURIComponent(folder)}?file=${encodeURIComponent(file)}&line=${line}`}>{base(file)}:{line}</a> : <span class="dim">{file}:{line}</span>);
+  const link = (file?: string, line?: number) => file && <a class="link" href={`/ui/folders/${encodeURIComponent(folder)}?file=${encodeURIComponent(file)}&line=${line}`}>{base(file)}:{line}</a>;
   return (
     <>
       <p class="message">
@@ -146,8 +161,8 @@ function Graph({ graph, folder, served, chosen, onChoose }: GraphProps) {
         {alone > 0 && alone < nodes.length && ` ${plural(alone, "object")} without a dependency ${alone === 1 ? "is" : "are"} in the table alone.`}
       </p>
       {graph.problems?.map((problem) => <p key={problem} class="message problem">{problem}</p>)}
-      {drawn.width > 0 && <div class="graph" tabIndex={0} aria-label="The graph; the table below has the same">
-        <svg width={drawn.width} height={drawn.height} role="img" aria-label={`${plural(nodes.length, "object")}, ${plural(edges.length, "dependency")}`}>
+      {drawn.width > 0 && <div class="graph" ref={view} tabIndex={0} aria-label="The graph; the table below has the same" onKeyDown={onArrow}>
+        <svg width={drawn.width} viewBox={`0 0 ${drawn.width} ${drawn.height}`} style={{ minWidth: `${LEAST * drawn.width}px` }} role="img" aria-label={`${plural(nodes.length, "object")}, ${plural(edges.length, "dependency")}`}>
           <defs><marker id="arrow" markerWidth="7" markerHeight="7" refX="5" refY="3" orient="auto"><path d="M0 0l6 3-6 3z" fill="context-stroke" /></marker></defs>
           {drawn.curves.map(({ path, edge: at }) => {
             const edge = edges[at]!;

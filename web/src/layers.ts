@@ -3,7 +3,7 @@ import type { FolderGraph } from "./api";
 
 export const NODE = 40;
 const ROW = NODE + 12;
-const GAP = 64;
+const GAP = 52;
 
 export interface Box { x: number; y: number; width: number; kind: string; name: string }
 export interface Curve { path: string; edge: number }

@@ -189,7 +189,7 @@ function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
   made.current = new Map(kept.map((each, at) => [rows[from + at]!, each]));
   return (
     <section class="tree" aria-label="Objects">
-      <div class="row head" aria-hidden="true"><span>Object</span><span>Needs</span><span>State</span><span class="num">Ready</span><span class="num">Age</span></div>
+      <div class="row head" aria-hidden="true"><span>Object</span><span>State</span><span class="num">Ready</span><span class="num">Age</span><span>Needs</span></div>
       <div class="rows" ref={box} onScroll={measure} tabIndex={0} role="tree" aria-label={`Objects of ${shown.parent.kind} ${shown.parent.name}`} aria-activedescendant={selected ? rowId(selected) : undefined}>
         <div class="all" style={{ height: `${total}px` }}>
           {kept.map((each) => each.made)}
@@ -222,10 +222,10 @@ function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSel
         {row.ends.map((end, at) => <i key={at} class={at === row.ends.length - 1 ? (end ? "i l" : "i t") : end ? "i" : "i v"} aria-hidden="true" />)}
         {row.fold ? <><span class="faint" aria-hidden="true">{row.open ? "▾" : "▸"}</span> <b>{row.fold}</b></> : <><b>{node.name}</b> <span class="kind">{node.kind}</span></>}
       </span>
-      <span />
       {row.external ? <span class="faint">–</span> : <State state={node.kind === "Pod" && node.state === "Current" ? "Ready" : node.state ?? ""} />}
       <span class="num dim">{row.pods}</span>
       <span class="num dim"><Age time={node.creationTimestamp} otherwise="–" /></span>
+      <span />
       {row.reason && (
         <span class="reason" style={{ paddingLeft: `${row.depth * 18}px` }} title={row.reason}>
           <span><Message text={row.reason} keys={row.awaited} onSelect={onSelect} /></span>{" "}

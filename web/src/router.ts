@@ -35,11 +35,12 @@ export const TIMELINE = "/timeline";
 
 export const folderAddress = (name: string): string => `/ui/folders/${encodeURIComponent(name)}`;
 
-/** The line of a template in the page of its folder, from the page of a parent with what it renders for that one; "" for a file that several folders share. */
+/** The line of a template in the page of its folder, from the page of a parent with what it renders for that one. A file that folders share is in the page of the folder of this page; "" where there is none. */
 export function templateAddress(file: string, line: number | undefined): string {
-  const folder = file.includes("/") ? file.split("/")[0]! : "";
-  if (!folder || folder.startsWith("_")) return "";
-  const [room, own, ...parent] = place.value.path.split("/").map(decodeURIComponent);
+  const [room, own = "", ...parent] = place.value.path.split("/").map(decodeURIComponent);
+  const top = file.includes("/") ? file.split("/")[0]! : "";
+  const folder = top.startsWith("_") ? own : top;
+  if (!folder) return "";
   const query = new URLSearchParams({ file, line: String(line ?? 1) });
   if (room === "parents" && own === folder) query.set("parent", parent.join("/"));
   return `${folderAddress(folder)}?${query}`;

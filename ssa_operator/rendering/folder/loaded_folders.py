@@ -63,6 +63,8 @@ class Folder(Struct, frozen=True, kw_only=True):
     """The problems of the last load."""
     failed_files: Mapping[str, str] = {}
     """The text of each file of the last load, if it failed."""
+    failed_shared_files: Mapping[str, str] = {}
+    """The text of each file in `_shared` of that load, by its path below the templates folder."""
 
     @property
     def name(self) -> str:
@@ -257,7 +259,8 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
         )
     if problems and not read.given.partial:
         last = old or Folder(resource=resource, group=group, root=root, files=own)
-        return replace(last, problems=tuple(problems), failed_files=own)
+        shared = {path: text for path, text in files.items() if path.startswith(f"{SHARED}/")}
+        return replace(last, problems=tuple(problems), failed_files=own, failed_shared_files=shared)
     return Folder(
         resource=resource,
         group=group,

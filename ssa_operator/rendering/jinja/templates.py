@@ -152,6 +152,13 @@ class Templates:
         """The names of all files, in the order of the numbers in line marks."""
         return tuple(self._names)
 
+    @property
+    def shared_files(self) -> Mapping[str, str]:
+        """The text of each file in `_shared` that the folder includes or imports, also through another one."""
+        return {
+            name: text for name, text in self._files.items() if name in self._checked and name.startswith(f"{SHARED}/")
+        }
+
     def source(self, name: str) -> str:
         """The text of a file."""
         return self._files[name]
