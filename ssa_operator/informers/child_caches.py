@@ -157,8 +157,8 @@ class ChildCaches(Mapping[Identity, LiveObject]):
 
     def shown_versions(self, parent_uid: str) -> object:
         """A value that changes whenever the versions change in which this parent's children are shown."""
-        several = (kind for kind, versions in self._kinds.items() if len(versions) > 1)
-        return self._uses.versions(parent_uid, several)
+        several = [kind for kind, versions in self._kinds.items() if len(versions) > 1]
+        return self._uses.versions(parent_uid, several) if several else None
 
     def writing(self, identity: Identity) -> contextlib.AbstractContextManager[None]:
         """Defer the watch events of an object while the operator writes it, to recognize those of its own write."""

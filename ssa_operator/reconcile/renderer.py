@@ -133,20 +133,17 @@ class Renderer:
                 await view.account.review()
                 continue
             named = named_objects(rendered)
-            new, written = await self._children.watch_rendered(reconcile, rendered, named)
+            watched = await self._children.watch_rendered(reconcile, rendered, named)
             await lookups.wait_for_sync(versions)
+            unlabelled |= UnlabelledObjects({}, watched.unreadable)
+            # What the render waited for or found absent may exist. Or it read objects in another version, or in part.
+            other = watched.new or watched.was_read or children.shown_versions(reconcile.uid) != shown
             live = any(isinstance(query, Reference) for query in rendered.queries)
-            was_read, unreadable = await self._children.read_partial(reconcile, rendered, named)
-            unlabelled |= UnlabelledObjects({}, unreadable)
-            if was_read and (live or rendered.waits or rendered.generated):
-                continue
-            # What the render waited for or found absent may exist. Or it read objects in another version.
-            other = new or children.shown_versions(reconcile.uid) != shown
             if (other and (rendered.waits or live or rendered.generated)) or lookups.watch(
                 versions, hidden=hidden
             ) != versions:
                 continue
-            generated = {identity: written.get(identity) for identity in rendered.generated if identity not in read}
+            generated = {each: watched.written.get(each) for each in rendered.generated if each not in read}
             more = await get_unlabelled(reconcile.cluster, generated)
             read.update(rendered.generated)
             unlabelled |= more

@@ -11,6 +11,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -18,6 +19,7 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
@@ -25,6 +27,8 @@ from ssa_operator.reconcile.act import run_all
 from ssa_operator.reconcile.adoption.rules import may_be_child
 from ssa_operator.reconcile.child_needs import (
     NamedObject,
+    RecordedNeeds,
+    SettledNeeds,
     recorded_needs,
     rendered_identities,
     rendered_needs,
@@ -40,6 +44,19 @@ from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, Unlabel
 from ssa_operator.reconcile.status.previous_status import reported_kinds
 
 
+class WatchedRender(NamedTuple):
+    """What became of the watches that a render needs."""
+
+    new: bool
+    """Whether something is watched for the first time."""
+    written: Mapping[Identity, str]
+    """The `versions_of` its manifests."""
+    was_read: bool
+    """Whether an object was read of which only metadata was kept."""
+    unreadable: Mapping[Identity, str]
+    """Why others can't be read."""
+
+
 class WatchedChildren:
     """Watches and reads the children of parents. `claims` knows the parents that exist."""
 
@@ -49,33 +66,76 @@ class WatchedChildren:
 
     async def watch_recorded(self, reconcile: Reconcile) -> None:
         """Watch the children that are recorded or reported, even if no template renders them now."""
-        children, reported = self._cluster.children, reconcile.state.unseen_kinds
+        children, reported, settled = self._cluster.children, reconcile.state.unseen_kinds, reconcile.state.needs
+        if settled is not None and not reported and self._is_unchanged(reconcile, settled):
+            return
         if not reconcile.state.reconciled_before:
             applied = reconcile.records.applied
             recorded = frozenset[GroupKind]() if applied is None else applied.kinds
             reported = recorded | reported_kinds(reconcile.parent.live)
         needs = recorded_needs(reconcile.parent, reconcile.records, children, reported)
-        await children.watch(reconcile.uid, needs, _hidden_namespaces(reconcile))
+        await children.watch(reconcile.uid, needs, _recorded(reconcile).hidden)
         unseen = frozenset(kind for kind, known in self.kinds(reconcile, reported).items() if not known.synced)
         reconcile.state = replace(reconcile.state, unseen_kinds=unseen)
         self.forget_if_gone(reconcile)
 
     async def watch_rendered(
         self, reconcile: Reconcile, rendered: Rendered, named: Sequence[NamedObject]
-    ) -> tuple[bool, dict[Identity, str]]:
-        """Watch what a render names, and nothing that the parent doesn't need any more. Returns whether something is
-        watched for the first time, and `versions_of`.
+    ) -> WatchedRender:
+        """Watch what a render names, and nothing that the parent doesn't need any more, and read the objects that are
+        partial.
+        """
+        settled = reconcile.state.needs
+        if settled is not None and self._is_still_settled(reconcile, settled, rendered, named):
+            return WatchedRender(False, settled.written, False, NOTHING)
+        recorded = _recorded(reconcile)
+        new, written, moment = await self._watch(reconcile, rendered, named, recorded.hidden)
+        objects = rendered_identities(named, reconcile.parent, self._cluster.children)
+        was_read, unreadable = await self._read_partial(reconcile, rendered, objects)
+        settled = SettledNeeds(
+            recorded=recorded,
+            named=named,
+            generated=rendered.generated,
+            objects=objects,
+            written=written,
+            moment=moment,
+        )
+        reconcile.state = replace(reconcile.state, needs=None if moment is None else settled)
+        return WatchedRender(new, written, was_read, unreadable)
+
+    def _is_still_settled(
+        self, reconcile: Reconcile, settled: SettledNeeds, rendered: Rendered, named: Sequence[NamedObject]
+    ) -> bool:
+        """Whether a render needs what the last one needed, and the parent's objects are those of its manifests."""
+        return (
+            settled.named == named
+            and settled.generated == rendered.generated
+            and self._is_unchanged(reconcile, settled)
+            and settled.objects == {live.identity for live in labelled_children(reconcile) if not live.partial}
+        )
+
+    def _is_unchanged(self, reconcile: Reconcile, settled: SettledNeeds) -> bool:
+        """Whether neither the records nor the watches changed since."""
+        moment = self._cluster.children.watch_moment(reconcile.uid)
+        return settled.moment == moment and settled.recorded == _recorded(reconcile)
+
+    async def _watch(
+        self, reconcile: Reconcile, rendered: Rendered, named: Sequence[NamedObject], hidden: frozenset[str]
+    ) -> tuple[bool, Mapping[Identity, str], object]:
+        """Watch what a render names. Returns whether something is watched for the first time, `versions_of`, and the
+        `watch_moment` if synced watches show all that the parent needs, otherwise None.
         """
         parent, children = reconcile.parent, self._cluster.children
         needs = rendered_needs(named, parent)
         # Another parent may have started their informers just now.
         former = recorded_needs(parent, reconcile.records, children, reconcile.state.unseen_kinds, needs)
-        new = await children.watch(reconcile.uid, needs | former, _hidden_namespaces(reconcile))
+        new = await children.watch(reconcile.uid, needs | former, hidden)
         written = versions_of(named, rendered.generated, parent, needs, children)
         needs |= former
         needs |= unrendered_needs(labelled_children(reconcile), needs)
-        children.need_only(reconcile.uid, needs, written)
-        return new, written
+        moment = children.need_only(reconcile.uid, needs, written)
+        served = _recorded(reconcile).kinds <= {need.kind for need in needs}
+        return new, written, moment if served and not reconcile.state.unseen_kinds else None
 
     def forget_if_gone(self, reconcile: Reconcile) -> None:
         """Need nothing for a parent that was deleted meanwhile: no event would stop its watches."""
@@ -104,17 +164,16 @@ class WatchedChildren:
         unread = dict.fromkeys(unwatched[limit:], f"more than `maxChildren: {limit}` children are recorded")
         return UnlabelledObjects(own, {**found.unreadable, **unread}, found.forbidden)
 
-    async def read_partial(
-        self, reconcile: Reconcile, rendered: Rendered, named: Sequence[NamedObject]
+    async def _read_partial(
+        self, reconcile: Reconcile, rendered: Rendered, objects: frozenset[Identity]
     ) -> tuple[bool, Mapping[Identity, str]]:
         """Read the objects that the templates render or read and of which only metadata is kept. Returns whether there
         are any, and why others can't be read.
         """
         children = self._cluster.children
-        identities = rendered_identities(named, reconcile.parent, children)
         asked = {(query.kind, query.name) for query in rendered.queries if isinstance(query, Reference)}
         own = labelled_children(reconcile) if asked else ()
-        identities |= {each.identity for each in own if (each.identity.kind, each.identity.name) in asked}
+        identities = objects | {each.identity for each in own if (each.identity.kind, each.identity.name) in asked}
         children.expect(reconcile.uid, identities)
         partial = [live for each in sorted(identities) if (live := children.get(each)) is not None and live.partial]
         answers = await run_all(self._try_to_read(live) for live in partial)
@@ -164,7 +223,11 @@ def own_children(reconcile: Reconcile) -> tuple[LiveObject, ...]:
     return known.ordered
 
 
-def _hidden_namespaces(reconcile: Reconcile) -> frozenset[str]:
-    """The namespaces that contents of Secrets name."""
-    children = reconcile.state.secrets.children
-    return frozenset(identity.namespace for identity, fields in children.items() if fields.names_namespace)
+def _recorded(reconcile: Reconcile) -> RecordedNeeds:
+    applied, secrets = reconcile.records.applied, reconcile.state.secrets.children
+    return RecordedNeeds(
+        reconcile.records.inventory,
+        frozenset() if applied is None else applied.kinds,
+        reconcile.parent.folder.settings.cluster_scope,
+        frozenset([each.namespace for each, fields in secrets.items() if fields.names_namespace]),
+    )
