@@ -49,8 +49,6 @@ class ChildInformers(ChildCaches):
         self._shard = shard
         self._stopping: set[asyncio.Task[None]] = set()
         self._expected: dict[str, frozenset[Identity]] = {}
-        self._changes = 0
-        """How often a watch started, stopped, or changed its state."""
 
     @property
     def informers(self) -> Iterator[tuple[ChildScope, Informer]]:
@@ -210,8 +208,8 @@ class ChildInformers(ChildCaches):
             watched.cache.listen(partial(self._changed, watched))
         informer = watched.informers.get(scope.namespace)
         if informer is None:
-            self._changes += 1
-            informer = Informer(watched.resource, watched.cache, self._watch_changed)
+            self._watches_changed()
+            informer = Informer(watched.resource, watched.cache, self._state_changed)
             watched.informers[scope.namespace] = informer
             shard = self._shard
             selector = PARENT_UID_LABEL if shard is None else shard.child_selector
@@ -220,8 +218,8 @@ class ChildInformers(ChildCaches):
             informer.add(Reflector(self._client, selected, watched.cache, keep=keep, reduce=self._reduced))
         return informer
 
-    def _watch_changed(self, _: Reflector) -> None:
-        self._changes += 1
+    def _state_changed(self, _: Reflector) -> None:
+        self._watches_changed()
         self._listener.kind_changed()
 
     def _stop_unused(self, scopes: Iterable[ChildScope]) -> None:
@@ -244,7 +242,7 @@ class ChildInformers(ChildCaches):
         informer = None if watched is None else watched.informers.pop(scope.namespace, None)
         if watched is None or informer is None:
             return
-        self._changes += 1
+        self._watches_changed()
         informer.cancel()
         self._stopping.update(informer.tasks)
         for task in informer.tasks:

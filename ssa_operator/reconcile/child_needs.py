@@ -26,6 +26,7 @@ from ssa_operator.informers.watch_scopes import ChildNeed
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
+from ssa_operator.objects.secret_fields import SecretFields
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 
 NamedObject = tuple[Identity, str | None]
@@ -40,8 +41,8 @@ class RecordedNeeds(Struct, frozen=True):
     """The recorded kinds."""
     cluster_scope: bool
     """Whether the folder's settings allow children in other namespaces."""
-    hidden: frozenset[str]
-    """The namespaces that contents of Secrets name."""
+    secrets: Mapping[Identity, SecretFields]
+    """Where the children have contents of Secrets, which may name their namespaces."""
 
 
 class SettledNeeds(Struct, frozen=True, kw_only=True):

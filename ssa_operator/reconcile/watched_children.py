@@ -11,13 +11,13 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
-from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.kinds import KindState
@@ -74,24 +74,29 @@ class WatchedChildren:
             recorded = frozenset[GroupKind]() if applied is None else applied.kinds
             reported = recorded | reported_kinds(reconcile.parent.live)
         needs = recorded_needs(reconcile.parent, reconcile.records, children, reported)
-        await children.watch(reconcile.uid, needs, _recorded(reconcile).hidden)
+        await children.watch(reconcile.uid, needs, _hidden_namespaces(reconcile))
         unseen = frozenset(kind for kind, known in self.kinds(reconcile, reported).items() if not known.synced)
         reconcile.state = replace(reconcile.state, unseen_kinds=unseen)
         self.forget_if_gone(reconcile)
 
     async def watch_rendered(
-        self, reconcile: Reconcile, rendered: Rendered, named: Sequence[NamedObject]
+        self,
+        reconcile: Reconcile,
+        rendered: Rendered,
+        named: Sequence[NamedObject],
+        references: AbstractSet[tuple[str, str]],
     ) -> WatchedRender:
-        """Watch what a render names, and nothing that the parent doesn't need any more, and read the objects that are
-        partial.
+        """Watch what a render names, and nothing that the parent doesn't need any more. Read the objects that the
+        templates render or read and of which only metadata is kept. `references` are the kinds and names of those that
+        they read.
         """
         settled = reconcile.state.needs
         if settled is not None and self._is_still_settled(reconcile, settled, rendered, named):
             return WatchedRender(False, settled.written, False, NOTHING)
         recorded = _recorded(reconcile)
-        new, written, moment = await self._watch(reconcile, rendered, named, recorded.hidden)
+        new, written, moment = await self._watch(reconcile, rendered, named)
         objects = rendered_identities(named, reconcile.parent, self._cluster.children)
-        was_read, unreadable = await self._read_partial(reconcile, rendered, objects)
+        was_read, unreadable = await self._read_partial(reconcile, objects, references)
         settled = SettledNeeds(
             recorded=recorded,
             named=named,
@@ -120,7 +125,7 @@ class WatchedChildren:
         return settled.moment == moment and settled.recorded == _recorded(reconcile)
 
     async def _watch(
-        self, reconcile: Reconcile, rendered: Rendered, named: Sequence[NamedObject], hidden: frozenset[str]
+        self, reconcile: Reconcile, rendered: Rendered, named: Sequence[NamedObject]
     ) -> tuple[bool, Mapping[Identity, str], object]:
         """Watch what a render names. Returns whether something is watched for the first time, `versions_of`, and the
         `watch_moment` if synced watches show all that the parent needs, otherwise None.
@@ -129,7 +134,7 @@ class WatchedChildren:
         needs = rendered_needs(named, parent)
         # Another parent may have started their informers just now.
         former = recorded_needs(parent, reconcile.records, children, reconcile.state.unseen_kinds, needs)
-        new = await children.watch(reconcile.uid, needs | former, hidden)
+        new = await children.watch(reconcile.uid, needs | former, _hidden_namespaces(reconcile))
         written = versions_of(named, rendered.generated, parent, needs, children)
         needs |= former
         needs |= unrendered_needs(labelled_children(reconcile), needs)
@@ -165,15 +170,14 @@ class WatchedChildren:
         return UnlabelledObjects(own, {**found.unreadable, **unread}, found.forbidden)
 
     async def _read_partial(
-        self, reconcile: Reconcile, rendered: Rendered, objects: frozenset[Identity]
+        self, reconcile: Reconcile, objects: frozenset[Identity], references: AbstractSet[tuple[str, str]]
     ) -> tuple[bool, Mapping[Identity, str]]:
-        """Read the objects that the templates render or read and of which only metadata is kept. Returns whether there
-        are any, and why others can't be read.
+        """Read those of these objects of which only metadata is kept. Returns whether there are any, and why others
+        can't be read.
         """
         children = self._cluster.children
-        asked = {(query.kind, query.name) for query in rendered.queries if isinstance(query, Reference)}
-        own = labelled_children(reconcile) if asked else ()
-        identities = objects | {each.identity for each in own if (each.identity.kind, each.identity.name) in asked}
+        own = labelled_children(reconcile) if references else ()
+        identities = objects | {each.identity for each in own if (each.identity.kind, each.identity.name) in references}
         children.expect(reconcile.uid, identities)
         partial = [live for each in sorted(identities) if (live := children.get(each)) is not None and live.partial]
         answers = await run_all(self._try_to_read(live) for live in partial)
@@ -190,9 +194,11 @@ class WatchedChildren:
 
     def kinds(self, reconcile: Reconcile, kinds: Iterable[GroupKind]) -> dict[GroupKind, KindState]:
         """What is known of those of these kinds that the cluster serves."""
-        states = {kind: self._cluster.children.kind_state(kind, reconcile.uid) for kind in kinds}
-        known = ((kind, state) for kind, state in states.items() if state is not None)
-        return {kind: replace(state, reports_status=self._cluster.reports_status(kind)) for kind, state in known}
+        found = {}
+        for kind in kinds:
+            if (state := self._cluster.children.kind_state(kind, reconcile.uid)) is not None:
+                found[kind] = replace(state, reports_status=self._cluster.reports_status(kind))
+        return found
 
 
 def labelled_children(reconcile: Reconcile) -> Iterable[LiveObject]:
@@ -224,10 +230,16 @@ def own_children(reconcile: Reconcile) -> tuple[LiveObject, ...]:
 
 
 def _recorded(reconcile: Reconcile) -> RecordedNeeds:
-    applied, secrets = reconcile.records.applied, reconcile.state.secrets.children
+    applied = reconcile.records.applied
     return RecordedNeeds(
         reconcile.records.inventory,
         frozenset() if applied is None else applied.kinds,
         reconcile.parent.folder.settings.cluster_scope,
-        frozenset([each.namespace for each, fields in secrets.items() if fields.names_namespace]),
+        reconcile.state.secrets.children,
     )
+
+
+def _hidden_namespaces(reconcile: Reconcile) -> frozenset[str]:
+    """The namespaces that contents of Secrets name."""
+    children = reconcile.state.secrets.children
+    return frozenset(identity.namespace for identity, fields in children.items() if fields.names_namespace)
