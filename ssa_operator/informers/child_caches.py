@@ -60,6 +60,10 @@ class ChildCaches(Mapping[Identity, LiveObject]):
         self._kinds: dict[GroupKind, dict[str, WatchedVersion]] = {}
         """Each kind in each version that is watched."""
         self._uses = ScopeUses()
+        self._changes = 0
+        """How often a watch started, stopped, or changed its state."""
+        self._kind_states: dict[tuple[GroupKind, frozenset[ChildScope]], KindState] = {}
+        """The states of watched kinds since the last such change, by what parents need."""
         self._deleted: OrderedDict[Identity, LiveObject] = OrderedDict()
 
     def __getitem__(self, identity: Identity) -> LiveObject:
@@ -131,11 +135,21 @@ class ChildCaches(Mapping[Identity, LiveObject]):
         """What discovery and the watches that this parent needs know of a kind; None if the cluster doesn't serve
         it.
         """
+        needed = self._uses.scopes(parent_uid)
+        if (known := self._kind_states.get((kind, needed))) is not None:
+            return known
         namespaced = self.namespaced(kind)
         if namespaced is None:
             return None
-        scopes = sorted(scope for scope in self._uses.scopes(parent_uid) if scope.kind == kind)
-        return kind_state(namespaced, [(scope.namespace, self._state(scope, namespaced)) for scope in scopes])
+        scopes = sorted(scope for scope in needed if scope.kind == kind)
+        state = kind_state(namespaced, [(scope.namespace, self._state(scope, namespaced)) for scope in scopes])
+        if kind in self._kinds:
+            self._kind_states[kind, needed] = state
+        return state
+
+    def _watches_changed(self) -> None:
+        self._changes += 1
+        self._kind_states.clear()
 
     def watch_states(self, parent_uid: str) -> frozenset[tuple[ChildScope, bool, str]]:
         """What this parent needs, each with whether it has synced, and why not."""
@@ -157,8 +171,8 @@ class ChildCaches(Mapping[Identity, LiveObject]):
 
     def shown_versions(self, parent_uid: str) -> object:
         """A value that changes whenever the versions change in which this parent's children are shown."""
-        several = (kind for kind, versions in self._kinds.items() if len(versions) > 1)
-        return self._uses.versions(parent_uid, several)
+        several = [kind for kind, versions in self._kinds.items() if len(versions) > 1]
+        return self._uses.versions(parent_uid, several) if several else None
 
     def writing(self, identity: Identity) -> contextlib.AbstractContextManager[None]:
         """Defer the watch events of an object while the operator writes it, to recognize those of its own write."""

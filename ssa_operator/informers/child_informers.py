@@ -96,6 +96,10 @@ class ChildInformers(ChildCaches):
         await wait_for_sync(unsynced)
         return any(informer.synced for informer in unsynced)
 
+    def watch_moment(self, parent_uid: str) -> object:
+        """A value that changes whenever a watch starts, stops or changes its state, or this parent needs others."""
+        return self._changes, self._uses.use(parent_uid)
+
     def expect(self, parent_uid: str, identities: Iterable[Identity]) -> None:
         """From now on, keep these objects whole: a parent is about to apply them or has read them."""
         if expected := frozenset(identities):
@@ -121,10 +125,18 @@ class ChildInformers(ChildCaches):
         named = identity in self._expected.get(uid, ()) or self._listener.names_child(uid, identity)
         return live if named else live.as_partial()
 
-    def need_only(self, parent_uid: str, needs: Iterable[ChildNeed], versions: Mapping[Identity, str]) -> None:
-        """Record that a parent needs only these objects; `versions` has the version of each of its manifests."""
-        scopes = {scope for need in self._by_namespace(needs) if (scope := self._scope(need)) is not None}
-        self._stop_unused(self._uses.replace(parent_uid, frozenset(scopes), versions))
+    def need_only(self, parent_uid: str, needs: Iterable[ChildNeed], versions: Mapping[Identity, str]) -> object:
+        """Record that a parent needs only these objects; `versions` has the version of each of its manifests. Returns
+        the `watch_moment` if synced watches show all of them in these versions, otherwise None.
+        """
+        found = {need: self._scope(need) for need in self._by_namespace(needs)}
+        scopes = frozenset(scope for scope in found.values() if scope is not None)
+        self._stop_unused(self._uses.replace(parent_uid, scopes, versions))
+        shown = all(
+            scope is not None and need.version in (None, scope.version) and self._state(scope, namespaced=True).synced
+            for need, scope in found.items()
+        )
+        return self.watch_moment(parent_uid) if shown else None
 
     def forget(self, parent_uid: str) -> None:
         """Record that a parent is gone."""
@@ -196,7 +208,8 @@ class ChildInformers(ChildCaches):
             watched.cache.listen(partial(self._changed, watched))
         informer = watched.informers.get(scope.namespace)
         if informer is None:
-            informer = Informer(watched.resource, watched.cache, lambda _: self._listener.kind_changed())
+            self._watches_changed()
+            informer = Informer(watched.resource, watched.cache, self._state_changed)
             watched.informers[scope.namespace] = informer
             shard = self._shard
             selector = PARENT_UID_LABEL if shard is None else shard.child_selector
@@ -204,6 +217,10 @@ class ChildInformers(ChildCaches):
             selected = Scope(watched.resource, scope.namespace, selector, hidden=hidden)
             informer.add(Reflector(self._client, selected, watched.cache, keep=keep, reduce=self._reduced))
         return informer
+
+    def _state_changed(self, _: Reflector) -> None:
+        self._watches_changed()
+        self._listener.kind_changed()
 
     def _stop_unused(self, scopes: Iterable[ChildScope]) -> None:
         """Stop watches that no parent needs any more. A synced watch keeps running for a while, because a template or a
@@ -225,6 +242,7 @@ class ChildInformers(ChildCaches):
         informer = None if watched is None else watched.informers.pop(scope.namespace, None)
         if watched is None or informer is None:
             return
+        self._watches_changed()
         informer.cancel()
         self._stopping.update(informer.tasks)
         for task in informer.tasks:

@@ -63,6 +63,7 @@ from ssa_operator.objects.built_in_kinds import ApiKind
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.cluster_view import Answer, Lookup, Query, Question, Selection
 from ssa_operator.objects.identity import GroupKind, split_api_version
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 
 log = logging.getLogger("ssa_operator")
@@ -173,11 +174,13 @@ class LookupInformers:
         return CachedAnswer(lives=lives).version != rendered
 
     def watch(
-        self, queries: Iterable[Query], parent: Lookup | None = None, hidden: AbstractSet[Question] = frozenset()
+        self, queries: Collection[Query], parent: Lookup | None = None, hidden: AbstractSet[Question] = frozenset()
     ) -> Mapping[LookupQuery, AnswerVersion]:
         """Watch what a render looked up, except `parent`, which has its own informer. Returns the version of each
         answer. `hidden` are the queries that contents of Secrets name.
         """
+        if not queries:
+            return NOTHING
         lookups = [query for query in queries if isinstance(query, Lookup | Selection) and query != parent]
         versions = {query: self._answer(query).version for query in lookups}
         for query in lookups:
@@ -189,8 +192,10 @@ class LookupInformers:
             self._ensure_watched(scope)
         return versions
 
-    async def wait_for_sync(self, queries: Iterable[LookupQuery]) -> None:
+    async def wait_for_sync(self, queries: Collection[LookupQuery]) -> None:
         """Wait until the informers of these queries have synced or have failed to, until their deadline."""
+        if not queries:
+            return
         scopes = {WatchScope.of(query) for query in queries}
         for _ in range(_SCOPE_LEVELS):
             informers = [each for each in map(self._best_informer, scopes) if each is not None and not each.synced]
@@ -202,6 +207,8 @@ class LookupInformers:
         """Record all queries of a dependent's last render, with the version of each answer that it rendered. The parent
         is requeued when an answer has another version.
         """
+        if not queries and not self._index.rendered(dependent):
+            return
         added, removed = self._index.replace(dependent, queries)
         for query in added:
             self._count_query(WatchScope.of(query), 1)

@@ -43,7 +43,7 @@ class ChildScope(NamedTuple):
     """'' for all namespaces."""
 
 
-class _Use(Struct, frozen=True):
+class ParentUse(Struct, frozen=True):
     """What one parent needs."""
 
     scopes: frozenset[ChildScope]
@@ -51,16 +51,20 @@ class _Use(Struct, frozen=True):
     """The version of each object of a kind that the parent's manifests have in several versions."""
 
 
-_NONE = _Use(frozenset(), NOTHING)
+_NONE = ParentUse(frozenset(), NOTHING)
 
 
 class ScopeUses:
     """The scopes that parents need, by the parent's uid."""
 
     def __init__(self) -> None:
-        self._uses: dict[str, _Use] = {}
+        self._uses: dict[str, ParentUse] = {}
         self._counts: Counter[frozenset[ChildScope]] = Counter()
         self._shared: dict[frozenset[ChildScope], frozenset[ChildScope]] = {}
+
+    def use(self, parent_uid: str) -> ParentUse:
+        """What a parent needs, and in which versions."""
+        return self._uses.get(parent_uid, _NONE)
 
     def scopes(self, parent_uid: str) -> frozenset[ChildScope]:
         """What a parent needs."""
@@ -88,7 +92,7 @@ class ScopeUses:
         """Record that a parent needs these scopes, too."""
         use = self._uses.get(parent_uid, _NONE)
         if not scopes <= use.scopes:
-            self._replace(parent_uid, _Use(use.scopes | scopes, use.versions))
+            self._replace(parent_uid, ParentUse(use.scopes | scopes, use.versions))
 
     def replace(
         self, parent_uid: str, scopes: frozenset[ChildScope], versions: Mapping[Identity, str]
@@ -97,13 +101,13 @@ class ScopeUses:
         count = Counter(kind for kind, _ in {(scope.kind, scope.version) for scope in scopes})
         several = {kind for kind, number in count.items() if number > 1}
         kept = {identity: version for identity, version in versions.items() if identity.group_kind in several}
-        return self._replace(parent_uid, _Use(scopes, kept or NOTHING))
+        return self._replace(parent_uid, ParentUse(scopes, kept or NOTHING))
 
     def forget(self, parent_uid: str) -> Iterable[ChildScope]:
         """Record that a parent is gone. Returns the scopes that no parent needs any more."""
         return self._replace(parent_uid, _NONE)
 
-    def _replace(self, parent_uid: str, use: _Use) -> list[ChildScope]:
+    def _replace(self, parent_uid: str, use: ParentUse) -> list[ChildScope]:
         before = self._uses.get(parent_uid, _NONE)
         if use == before:
             return []
@@ -111,7 +115,7 @@ class ScopeUses:
         if use.scopes:
             # Many parents need the same.
             shared = self._shared.setdefault(use.scopes, use.scopes)
-            self._uses[parent_uid] = _Use(shared, use.versions)
+            self._uses[parent_uid] = ParentUse(shared, use.versions)
             self._counts[shared] += 1
         if before.scopes:
             self._counts[before.scopes] -= 1

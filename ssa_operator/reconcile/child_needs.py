@@ -3,14 +3,21 @@
 Promises:
 - An object is needed in the version of its manifest, and in its namespace alone.
 - A kind that no manifest names in a version is needed in any version: that of another manifest, if there is one.
+
+How it works:
+Before the render, `recorded_needs` says what the parent's records need; the render may read those children. After it,
+`rendered_needs` says what the manifests need, in which versions, and `unrendered_needs` what is left of former renders.
+Nearly all renders need what the last one needed. So `SettledNeeds` keeps what these needs followed from, once watches
+show all of it: a reconcile in which that is equal has nothing to watch.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.informers.child_informers import ChildInformers
@@ -19,16 +26,47 @@ from ssa_operator.informers.watch_scopes import ChildNeed
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
+from ssa_operator.objects.secret_fields import SecretFields
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 
 NamedObject = tuple[Identity, str | None]
 """The object of a manifest, and its version, None if unknown. The namespace is '' if the manifest names none."""
 
 
+class RecordedNeeds(Struct, frozen=True):
+    """What the needs of a parent follow from, apart from its manifests and objects."""
+
+    inventory: Mapping[Identity, int]
+    kinds: frozenset[GroupKind]
+    """The recorded kinds."""
+    cluster_scope: bool
+    """Whether the folder's settings allow children in other namespaces."""
+    secrets: Mapping[Identity, SecretFields]
+    """Where the children have contents of Secrets, which may name their namespaces."""
+
+
+class SettledNeeds(Struct, frozen=True, kw_only=True):
+    """What a parent's needs followed from when synced watches showed all of them."""
+
+    recorded: RecordedNeeds
+    named: Sequence[NamedObject]
+    generated: Sequence[Identity]
+    """The objects with generated values."""
+    objects: frozenset[Identity]
+    """The objects of the manifests, each in its namespace. If these are the parent's, and no others, and none of them
+    is partial, the objects need nothing else.
+    """
+    written: Mapping[Identity, str]
+    """The `versions_of` these."""
+    moment: object
+    """The `watch_moment` then."""
+
+
 def named_objects(rendered: Rendered) -> tuple[NamedObject, ...]:
     """The objects of the manifests of a render, including those that wait."""
     documents = [(each.identity, split_api_version(each.body["apiVersion"])[1]) for each in rendered.documents]
-    return (*documents, *((wait.identity, wait.version) for wait in rendered.waits if wait.identity is not None))
+    waits = [(wait.identity, wait.version) for wait in rendered.waits if wait.identity is not None]
+    return (*documents, *waits)
 
 
 def rendered_needs(named: Iterable[NamedObject], parent: Parent) -> set[ChildNeed]:
@@ -102,9 +140,9 @@ def versions_of(
     return {_placed(each, parent, children): version for each, version in written} if kinds else {}
 
 
-def rendered_identities(named: Iterable[NamedObject], parent: Parent, children: ChildInformers) -> set[Identity]:
+def rendered_identities(named: Iterable[NamedObject], parent: Parent, children: ChildInformers) -> frozenset[Identity]:
     """The objects of manifests, each in its namespace."""
-    return {_placed(each, parent, children) for each, _ in named}
+    return frozenset([_placed(each, parent, children) for each, _ in named])
 
 
 def _placed(identity: Identity, parent: Parent, children: ChildInformers) -> Identity:

@@ -20,6 +20,7 @@ from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.reconcile.child_history import ChildHistory
+from ssa_operator.reconcile.child_needs import SettledNeeds
 from ssa_operator.reconcile.parent_records.lost_records import NO_NOTICE, RecordsNotice, RecordTexts
 from ssa_operator.reconcile.render_history import RenderHistory
 from ssa_operator.reconcile.resync.repeatable import RepeatableApply
@@ -76,6 +77,8 @@ class ParentState(Struct, frozen=True, kw_only=True):
     """The once records that could not be written to the parent yet."""
     unseen_kinds: frozenset[GroupKind] = frozenset()
     """The kinds of children that an earlier process reported, and whose watches have not synced yet."""
+    needs: SettledNeeds | None = None
+    """What the last render needed, None if watches didn't show all of it."""
     reconcile_at: str = ""
     """The value of the parent's annotation `reconcile-at` in the last reconcile."""
     repeatable: RepeatableResync | None = None

@@ -9,7 +9,7 @@ Promises:
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct, field
@@ -67,11 +67,11 @@ class ParentView(Struct, frozen=True, kw_only=True, dict=True):
         version = join_api_version(identity.group, self.parent.version)
         return Lookup(api_version=version, kind=identity.kind, namespace=identity.namespace, name=identity.name)
 
-    def readable(self, queries: Iterable[Query]) -> Iterator[Query]:
+    def readable(self, queries: Iterable[Query]) -> Sequence[Query]:
         """Those of these queries whose answers the account may read. The operator watches nothing for the others."""
         if self.account is None:
-            return iter(queries)
-        return (query for query in queries if isinstance(query, Reference) or not self._review_of(query).why_not)
+            return [*queries]
+        return [query for query in queries if isinstance(query, Reference) or not self._review_of(query).why_not]
 
     def unreadable(self, asked: Reference | Identity, /) -> AccessReview:
         if isinstance(asked, Identity):

@@ -20,6 +20,7 @@ last round leaves a parent with an old answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import nullcontext
 from typing import TypeVar
 
@@ -113,7 +114,9 @@ class Renderer:
         texts = ParsedTexts()
         for _ in range(ROUNDS + DEFERRALS):
             shown = children.shown_versions(reconcile.uid)
-            known = {**deleted, **recorded, **_adoptable(parent, unlabelled.objects)}
+            known = {**deleted, **recorded}
+            if unlabelled.objects:
+                known |= _adoptable(parent, unlabelled.objects)
             moment = RenderMoment(
                 lambda known=known: replace(  # type: ignore[misc]
                     self.view(reconcile, (*own_children(reconcile), *recorded.values())), unlabelled=known
@@ -122,7 +125,8 @@ class Renderer:
             rendered = await self._render_in_turn(parent, moment, texts)
             view = moment.view
             # The caches change while the operator waits.
-            as_rendered = _as_rendered(rendered, moment, {**recorded, **unlabelled.objects})
+            references = {(query.kind, query.name) for query in rendered.queries if isinstance(query, Reference)}
+            as_rendered = _as_rendered(rendered, references, moment, {**recorded, **unlabelled.objects})
             if texts.missing:
                 await self.turns.in_thread(texts.parse)
                 continue
@@ -134,20 +138,16 @@ class Renderer:
                 await view.account.review()
                 continue
             named = named_objects(rendered)
-            new, written = await self._children.watch_rendered(reconcile, rendered, named)
+            watched = await self._children.watch_rendered(reconcile, rendered, named, references)
             await lookups.wait_for_sync(versions)
-            live = any(isinstance(query, Reference) for query in rendered.queries)
-            was_read, unreadable = await self._children.read_partial(reconcile, rendered, named)
-            unlabelled |= UnlabelledObjects({}, unreadable)
-            if was_read and (live or rendered.waits or rendered.generated):
-                continue
-            # What the render waited for or found absent may exist. Or it read objects in another version.
-            other = new or children.shown_versions(reconcile.uid) != shown
-            if (other and (rendered.waits or live or rendered.generated)) or lookups.watch(
+            unlabelled |= UnlabelledObjects({}, watched.unreadable)
+            # What the render waited for or found absent may exist. Or it read objects in another version, or in part.
+            other = watched.new or watched.was_read or children.shown_versions(reconcile.uid) != shown
+            if (other and (rendered.waits or references or rendered.generated)) or lookups.watch(
                 versions, hidden=hidden
             ) != versions:
                 continue
-            generated = {identity: written.get(identity) for identity in rendered.generated if identity not in read}
+            generated = {each: watched.written.get(each) for each in rendered.generated if each not in read}
             more = await get_unlabelled(reconcile.cluster, generated)
             read.update(rendered.generated)
             unlabelled |= more
@@ -309,15 +309,16 @@ def _adoptable(parent: Parent, unlabelled: Mapping[Identity, LiveObject]) -> dic
 
 
 def _as_rendered(
-    rendered: Rendered, moment: RenderMoment, unlabelled: Mapping[Identity, LiveObject]
+    rendered: Rendered,
+    references: AbstractSet[tuple[str, str]],
+    moment: RenderMoment,
+    unlabelled: Mapping[Identity, LiveObject],
 ) -> dict[Identity, LiveObject | None]:
     """What a render has just read: `ObservedChildren.as_rendered`."""
-    references = {(query.kind, query.name) for query in rendered.queries if isinstance(query, Reference)}
-    read: dict[Identity, LiveObject | None] = {
-        live.identity: live
-        for live in moment.view.children
-        if references and (live.identity.kind, live.identity.name) in references
-    }
+    read: dict[Identity, LiveObject | None] = {}
+    if references:
+        own = moment.view.children
+        read |= {live.identity: live for live in own if (live.identity.kind, live.identity.name) in references}
     for identity in rendered.generated:
         read[identity] = moment.watched(identity) or unlabelled.get(identity)
     return read

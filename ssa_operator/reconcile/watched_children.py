@@ -11,13 +11,15 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
-from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Rendered
@@ -25,6 +27,8 @@ from ssa_operator.reconcile.act import run_all
 from ssa_operator.reconcile.adoption.rules import may_be_child
 from ssa_operator.reconcile.child_needs import (
     NamedObject,
+    RecordedNeeds,
+    SettledNeeds,
     recorded_needs,
     rendered_identities,
     rendered_needs,
@@ -40,6 +44,19 @@ from ssa_operator.reconcile.shards.unlabelled_objects import NO_OBJECTS, Unlabel
 from ssa_operator.reconcile.status.previous_status import reported_kinds
 
 
+class WatchedRender(NamedTuple):
+    """What became of the watches that a render needs."""
+
+    new: bool
+    """Whether something is watched for the first time."""
+    written: Mapping[Identity, str]
+    """The `versions_of` its manifests."""
+    was_read: bool
+    """Whether an object was read of which only metadata was kept."""
+    unreadable: Mapping[Identity, str]
+    """Why others can't be read."""
+
+
 class WatchedChildren:
     """Watches and reads the children of parents. `claims` knows the parents that exist."""
 
@@ -49,7 +66,9 @@ class WatchedChildren:
 
     async def watch_recorded(self, reconcile: Reconcile) -> None:
         """Watch the children that are recorded or reported, even if no template renders them now."""
-        children, reported = self._cluster.children, reconcile.state.unseen_kinds
+        children, reported, settled = self._cluster.children, reconcile.state.unseen_kinds, reconcile.state.needs
+        if settled is not None and not reported and self._is_unchanged(reconcile, settled):
+            return
         if not reconcile.state.reconciled_before:
             applied = reconcile.records.applied
             recorded = frozenset[GroupKind]() if applied is None else applied.kinds
@@ -61,10 +80,55 @@ class WatchedChildren:
         self.forget_if_gone(reconcile)
 
     async def watch_rendered(
+        self,
+        reconcile: Reconcile,
+        rendered: Rendered,
+        named: Sequence[NamedObject],
+        references: AbstractSet[tuple[str, str]],
+    ) -> WatchedRender:
+        """Watch what a render names, and nothing that the parent doesn't need any more. Read the objects that the
+        templates render or read and of which only metadata is kept. `references` are the kinds and names of those that
+        they read.
+        """
+        settled = reconcile.state.needs
+        if settled is not None and self._is_still_settled(reconcile, settled, rendered, named):
+            return WatchedRender(False, settled.written, False, NOTHING)
+        recorded = _recorded(reconcile)
+        new, written, moment = await self._watch(reconcile, rendered, named)
+        objects = rendered_identities(named, reconcile.parent, self._cluster.children)
+        was_read, unreadable = await self._read_partial(reconcile, objects, references)
+        settled = SettledNeeds(
+            recorded=recorded,
+            named=named,
+            generated=rendered.generated,
+            objects=objects,
+            written=written,
+            moment=moment,
+        )
+        reconcile.state = replace(reconcile.state, needs=None if moment is None else settled)
+        return WatchedRender(new, written, was_read, unreadable)
+
+    def _is_still_settled(
+        self, reconcile: Reconcile, settled: SettledNeeds, rendered: Rendered, named: Sequence[NamedObject]
+    ) -> bool:
+        """Whether a render needs what the last one needed, and the parent's objects are those of its manifests."""
+        return (
+            settled.named == named
+            and settled.generated == rendered.generated
+            and self._is_unchanged(reconcile, settled)
+            and settled.objects == {live.identity for live in labelled_children(reconcile) if not live.partial}
+        )
+
+    def _is_unchanged(self, reconcile: Reconcile, settled: SettledNeeds) -> bool:
+        """Whether neither the records nor the watches changed since."""
+        moment = self._cluster.children.watch_moment(reconcile.uid)
+        return settled.moment == moment and settled.recorded == _recorded(reconcile)
+
+    async def _watch(
         self, reconcile: Reconcile, rendered: Rendered, named: Sequence[NamedObject]
-    ) -> tuple[bool, dict[Identity, str]]:
-        """Watch what a render names, and nothing that the parent doesn't need any more. Returns whether something is
-        watched for the first time, and `versions_of`.
+    ) -> tuple[bool, Mapping[Identity, str], object]:
+        """Watch what a render names. Returns whether something is watched for the first time, `versions_of`, and the
+        `watch_moment` if synced watches show all that the parent needs, otherwise None.
         """
         parent, children = reconcile.parent, self._cluster.children
         needs = rendered_needs(named, parent)
@@ -74,8 +138,9 @@ class WatchedChildren:
         written = versions_of(named, rendered.generated, parent, needs, children)
         needs |= former
         needs |= unrendered_needs(labelled_children(reconcile), needs)
-        children.need_only(reconcile.uid, needs, written)
-        return new, written
+        moment = children.need_only(reconcile.uid, needs, written)
+        served = _recorded(reconcile).kinds <= {need.kind for need in needs}
+        return new, written, moment if served and not reconcile.state.unseen_kinds else None
 
     def forget_if_gone(self, reconcile: Reconcile) -> None:
         """Need nothing for a parent that was deleted meanwhile: no event would stop its watches."""
@@ -104,17 +169,15 @@ class WatchedChildren:
         unread = dict.fromkeys(unwatched[limit:], f"more than `maxChildren: {limit}` children are recorded")
         return UnlabelledObjects(own, {**found.unreadable, **unread}, found.forbidden)
 
-    async def read_partial(
-        self, reconcile: Reconcile, rendered: Rendered, named: Sequence[NamedObject]
+    async def _read_partial(
+        self, reconcile: Reconcile, objects: frozenset[Identity], references: AbstractSet[tuple[str, str]]
     ) -> tuple[bool, Mapping[Identity, str]]:
-        """Read the objects that the templates render or read and of which only metadata is kept. Returns whether there
-        are any, and why others can't be read.
+        """Read those of these objects of which only metadata is kept. Returns whether there are any, and why others
+        can't be read.
         """
         children = self._cluster.children
-        identities = rendered_identities(named, reconcile.parent, children)
-        asked = {(query.kind, query.name) for query in rendered.queries if isinstance(query, Reference)}
-        own = labelled_children(reconcile) if asked else ()
-        identities |= {each.identity for each in own if (each.identity.kind, each.identity.name) in asked}
+        own = labelled_children(reconcile) if references else ()
+        identities = objects | {each.identity for each in own if (each.identity.kind, each.identity.name) in references}
         children.expect(reconcile.uid, identities)
         partial = [live for each in sorted(identities) if (live := children.get(each)) is not None and live.partial]
         answers = await run_all(self._try_to_read(live) for live in partial)
@@ -131,9 +194,11 @@ class WatchedChildren:
 
     def kinds(self, reconcile: Reconcile, kinds: Iterable[GroupKind]) -> dict[GroupKind, KindState]:
         """What is known of those of these kinds that the cluster serves."""
-        states = {kind: self._cluster.children.kind_state(kind, reconcile.uid) for kind in kinds}
-        known = ((kind, state) for kind, state in states.items() if state is not None)
-        return {kind: replace(state, reports_status=self._cluster.reports_status(kind)) for kind, state in known}
+        found = {}
+        for kind in kinds:
+            if (state := self._cluster.children.kind_state(kind, reconcile.uid)) is not None:
+                found[kind] = replace(state, reports_status=self._cluster.reports_status(kind))
+        return found
 
 
 def labelled_children(reconcile: Reconcile) -> Iterable[LiveObject]:
@@ -162,6 +227,16 @@ def own_children(reconcile: Reconcile) -> tuple[LiveObject, ...]:
     if known is None or known.records is not reconcile.records or known.labelled != found:
         known = reconcile.own_children = OwnChildren(found, reconcile.records, tuple(sorted(found, key=order)))
     return known.ordered
+
+
+def _recorded(reconcile: Reconcile) -> RecordedNeeds:
+    applied = reconcile.records.applied
+    return RecordedNeeds(
+        reconcile.records.inventory,
+        frozenset() if applied is None else applied.kinds,
+        reconcile.parent.folder.settings.cluster_scope,
+        reconcile.state.secrets.children,
+    )
 
 
 def _hidden_namespaces(reconcile: Reconcile) -> frozenset[str]:
