@@ -275,7 +275,12 @@ def rows_of(parents: int) -> tuple[Operator, ParentRows]:
         missing={},
         leadership=None,
         options=SimpleNamespace(shard=None),
-        controllers=SimpleNamespace(templates=SimpleNamespace(folders={FOLDER: source}, loaded_at={FOLDER: 0.0})),
+        controllers=SimpleNamespace(
+            templates=SimpleNamespace(
+                folders={FOLDER: source}, loaded_at={FOLDER: 0.0}, loaded=SimpleNamespace(problems=())
+            ),
+            refused_crds={},
+        ),
     )
     rows = ParentRows(informers)
     rows.follow()

@@ -3,7 +3,8 @@
 Promises:
 - The first parents are those that need a change. What a filter leaves out is counted.
 - While the API server does not answer, the overview says so and since when, because what it shows is of then.
-- A folder that doesn't load is named with each problem, its file and line, and so is one that waits for its resource.
+- A folder that doesn't load is named with each problem, its file and line, and so is one whose CRD is refused, or that
+  waits for its resource.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class FolderRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When these were loaded (RFC 3339)."""
     problems: tuple[Mapping[str, Any], ...] = ()
     """Why its templates don't load: `message`, and where one is at fault `file` and `line`."""
+    crd: str = ""
+    """Why its CRD is not the one of `--install-crds`, '' if it is."""
     waits: str = ""
     """Why none of its parents is reconciled."""
 
@@ -63,6 +66,9 @@ class Overview(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The parents of this page, by their addresses below `/parents/`."""
     order: tuple[str, ...]
     """The keys of `items` in order."""
+    problems: tuple[Mapping[str, Any], ...] = ()
+    """The problems of templates that are no single folder's, as in `FolderRow`. Who may not see all folders sees none.
+    """
     namespaces: tuple[str, ...] = ()
     """The namespaces with parents, at most NAMESPACES."""
     leader: bool | None = None
@@ -93,7 +99,8 @@ def make_overview(
     found = rows.select(wanted, visible)
     items = {address(row): row for row in found[offset : offset + limit]}
     folders = _folders(operator, rows, visible)
-    options = operator.options
+    options, templates = operator.options, operator.controllers.templates
+    sees_all = len(folders) == len(templates.folders)
     return Overview(
         version=__version__,
         folders=folders,
@@ -103,6 +110,7 @@ def make_overview(
         offset=offset,
         items=items,
         order=tuple(items),
+        problems=tuple(map(problem_data, templates.loaded.problems)) if sees_all else (),
         namespaces=tuple(rows.namespaces(visible)[:NAMESPACES]),
         leader=operator.leadership.leads if operator.leadership is not None else None,
         holder=operator.leadership.leader if operator.leadership is not None else "",
@@ -130,6 +138,7 @@ def _folders(operator: Operator, rows: ParentRows, visible: Collection[str]) -> 
             digest=folder.digest[:12],
             loaded=loaded_at(operator, name),
             problems=tuple(map(problem_data, folder.problems)),
+            crd=operator.controllers.refused_crds.get(name, ""),
             waits=operator.missing.get(name, ""),
         )
     return found

@@ -156,6 +156,25 @@ async def test_a_template_that_does_not_load_is_named_with_its_line(
         assert "no such template folder" in await page.json("folders/others.example.com", 404)
 
 
+async def test_files_of_no_folder_and_refused_crds_are_on_the_overview(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, plain=map_template("plain", x="spec.replicas"))
+    (templates / "stray.yaml").write_text("a: 1\n")
+    async with (
+        operate(listen=("127.0.0.1", 0)) as running,
+        Server(running.operator, "127.0.0.1", 0, WebView(running.operator)) as server,
+        aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session,
+    ):
+        page = Page(session)
+        found = await page.json("overview")
+        (problem,) = found["problems"]
+        assert (problem["file"], problem["line"]) == ("stray.yaml", 1)
+        assert "crd" not in found["folders"][ECHOES]
+        running.operator.controllers.set_refused_crds({ECHOES: "crds/a.yaml:1: v1 is stored"})
+        assert (await page.json("overview"))["folders"][ECHOES]["crd"] == "crds/a.yaml:1: v1 is stored"
+
+
 async def test_the_tree_of_a_parent_follows_its_children(desk: Desk, operate: Operate, templates: Path) -> None:
     only(templates, plain=map_template("plain", x="spec.replicas"))
     async with viewing(operate) as page:

@@ -13,6 +13,7 @@ export interface Folder {
   digest?: string;
   loaded?: string;
   problems?: Problem[];
+  crd?: string;
   waits?: string;
 }
 
@@ -41,6 +42,7 @@ export interface Overview {
   offset: number;
   items: Record<string, ParentRow>;
   order: string[];
+  problems?: Problem[];
   namespaces?: string[];
   leader?: boolean;
   holder?: string;

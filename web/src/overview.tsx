@@ -101,13 +101,20 @@ const GROUPS: Record<Group, string> = { failed: "need a change", working: "in pr
 function Folders({ shown, chosen }: { shown: Overview; chosen: string }) {
   const folders = Object.entries(shown.folders);
   const broken = folders.filter(([, folder]) => folder.problems?.length);
+  const refused = folders.filter(([, folder]) => folder.crd);
   const waiting = folders.filter(([, folder]) => folder.waits);
   return (
     <nav class="folders" aria-label="Template folders">
       <h2>Folders</h2>
       <FolderLink name="" label="All" folder={{ parents: shown.parents, counts: { failed: sum(shown, "failed"), working: sum(shown, "working"), unknown: sum(shown, "unknown"), ready: sum(shown, "ready") } }} chosen={chosen} />
       {folders.map(([name, folder]) => <FolderLink key={name} name={name} label={name} folder={folder} chosen={chosen} />)}
-      {broken.length > 0 && <h2>Does not load</h2>}
+      {broken.length + (shown.problems?.length ?? 0) > 0 && <h2>Does not load</h2>}
+      {shown.problems?.map((problem) => (
+        <div class="trouble" key={problem.message}>
+          <State group="failed" word={problem.file ? `${problem.file}:${problem.line}` : "templates"} />
+          <p class="small dim">{problem.message}</p>
+        </div>
+      ))}
       {broken.map(([name, folder]) => (
         <div class="trouble" key={name}>
           <a href={folderAddress(name)}><State group="failed" word={name} /></a>
@@ -115,6 +122,8 @@ function Folders({ shown, chosen }: { shown: Overview; chosen: string }) {
           {folder.digest && <p class="small dim">The last good templates go on.</p>}
         </div>
       ))}
+      {refused.length > 0 && <h2>CRD not applied</h2>}
+      {refused.map(([name, folder]) => <div class="trouble" key={name}><State group="failed" word={name} /><p class="small dim">{folder.crd}</p></div>)}
       {waiting.length > 0 && <h2>Not served</h2>}
       {waiting.map(([name, folder]) => <div class="trouble" key={name}><State state="NotFound" word={name} /><p class="small dim">{folder.waits}</p></div>)}
     </nav>
