@@ -4,6 +4,7 @@ Promises:
 - An error names the CRD's file and line, or has the API server's message.
 - Each CRD is applied separately: if the API server refuses one, the others are still applied.
 - The operator waits until every applied CRD is Established, with a deadline.
+- A CRD by which stored objects would be refused or lose fields is not applied, unless the caller allows it.
 - A CRD that can't be read, or that the API server refuses, stops no other CRD and no other folder. Its own folder runs
   with the CRD that the cluster has, or waits for one.
 - The log, `/readyz`, a metric and the status of the folder's parents name each refusal.
@@ -60,14 +61,20 @@ async def install(client: Client, documents: Sequence[Document], deadline: float
         raise DefinitionError("\n".join(refused.values()))
 
 
-async def refusals(client: Client, documents: Sequence[Document], deadline: float = 30.0) -> dict[str, str]:
+async def refusals(
+    client: Client, documents: Sequence[Document], deadline: float = 30.0, *, keep_data: bool = False
+) -> dict[str, str]:
     """Apply each CRD separately, and wait until the accepted ones are served. Returns why the others were refused, by
-    name. Raises Unreachable.
+    name. With `keep_data`, one by which stored objects would be refused or lose fields is not applied. Raises
+    Unreachable.
     """
     refused: dict[str, str] = {}
     for document in documents:
         name = document.body["metadata"]["name"]
         try:
+            if keep_data and (why := await _data_loss(client, document)):
+                refused[name] = f"{document.location}: {why}"
+                continue
             await client.apply(RESOURCE, "", name, encode(document.body))
         except (Unreachable, NotLeader):
             raise
@@ -83,6 +90,15 @@ async def refusals(client: Client, documents: Sequence[Document], deadline: floa
 
     await asyncio.gather(*(wait(each) for each in documents if each.body["metadata"]["name"] not in refused))
     return refused
+
+
+async def _data_loss(client: Client, document: Document) -> str | None:
+    if await client.find(RESOURCE, document.body["metadata"]["name"]) is None:
+        return None
+    # The rules of schemas take time to load, and most operators find the CRDs as they are.
+    from ssa_operator.operator.stored_objects import data_loss  # noqa: PLC0415
+
+    return await data_loss(client, document)
 
 
 async def established(client: Client, names: Collection[str], deadline: float = 30.0) -> None:
@@ -129,10 +145,12 @@ REASON_LIMIT = 1000
 
 class CRDInstaller:
     """Applies the CRDs of folders, and of the `_schema.yaml` in folders of templates. `refused` has the reasons of
-    those that are not applied, by name.
+    those that are not applied, by name. `keep_data` is whether stored objects must stay as they are.
     """
 
-    def __init__(self, client: Client, folders: Sequence[Path], templates: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, client: Client, folders: Sequence[Path], templates: Sequence[Path] = (), *, keep_data: bool = True
+    ) -> None:
         self.refused: Mapping[str, str] = {}
         self.on_change: Callable[[Mapping[str, str]], None] = lambda _refused: None
         """Called with the reasons whenever they change."""
@@ -142,6 +160,7 @@ class CRDInstaller:
         """The kinds of the refused CRDs that can be read."""
         self._installing = asyncio.Lock()
         self._client = client
+        self._keep_data = keep_data
         self._folders = tuple(folders)
         self._templates = tuple(templates)
         self._changed = asyncio.Event()
@@ -161,7 +180,7 @@ class CRDInstaller:
             for document, (name, digest) in zip(documents, digests.items(), strict=True)
             if name not in refused and self.applied.get(name) != digest and (changed or name not in self.applied)
         ]
-        refused = {**refused, **await refusals(self._client, pending)}
+        refused = {**refused, **await refusals(self._client, pending, keep_data=self._keep_data)}
         applied = [document for document in pending if document.body["metadata"]["name"] not in refused]
         for remark in remarks(applied):
             log.warning("%s", remark)

@@ -46,13 +46,18 @@ def apply(
     templates: Templates = TEMPLATES,
     filename: Filename = None,
     timeout: Timeout = 30.0,
+    allow_data_loss: Annotated[
+        bool,
+        typer.Option("--allow-data-loss", help="Apply CRDs by which stored objects are refused or lose fields, too."),
+    ] = False,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Apply CRDs and wait until they are served. The CRDs are those of the --crds folders and of each `_schema.yaml` in
     --templates, or those of -f.
 
-    Each is applied by itself. Exit code 1: one was refused; all refusals are printed.
+    Each is applied by itself. One by which stored objects would be refused or lose fields is refused. Exit code 1: one
+    was refused; all refusals are printed.
     """
     from ssa_operator.operator import crd_installation
     from ssa_operator.operator.process import connection
@@ -62,7 +67,7 @@ def apply(
 
     async def work() -> None:
         async with connection.connect(cluster_target(kubeconfig, context)) as client:
-            refused = await crd_installation.refusals(client, documents, timeout)
+            refused = await crd_installation.refusals(client, documents, timeout, keep_data=not allow_data_loss)
         applied = [document for document in documents if document.body["metadata"]["name"] not in refused]
         for document in applied:
             streams.line(f"{document.body['metadata']['name']} established")
@@ -72,6 +77,53 @@ def apply(
             raise CommandError("\n".join(refused.values()))
 
     _run(work())
+
+
+@app.command(epilog=example("ssa-operator crds plan --crds crds"))
+def plan(
+    crds: Crds = CRDS,
+    templates: Templates = TEMPLATES,
+    filename: Filename = None,
+    output: OutputOption = OutputFormat.TABLE,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Show what these CRDs would do to every stored object: refuse it, lose fields of it, add defaults. Nothing is
+    written. The CRDs are those of `crds apply`.
+
+    Exit code 0: nothing is refused or lost, 1: something is, 2: failure.
+    """
+    from ssa_operator.kube.api.errors import ApiError
+    from ssa_operator.kube.auth.credentials import CredentialsError
+    from ssa_operator.operator.process import connection
+    from ssa_operator.operator.stored_objects import CRDPlan, plan_crds, sorted_plan
+    from ssa_operator.tools.connection.cluster_target import cluster_target
+    from ssa_operator.tools.terminal import printing
+
+    async def work() -> CRDPlan:
+        async with connection.connect(cluster_target(kubeconfig, context)) as client:
+            return sorted_plan(await plan_crds(client, _load(crds, filename, templates)))
+
+    import asyncio
+
+    try:
+        found = asyncio.run(work())
+    except (ApiError, CredentialsError) as error:
+        raise CommandError(str(error), code=2) from error
+    except CommandError as error:
+        raise CommandError(str(error), code=2) from error
+    if output is OutputFormat.TABLE:
+        for kind, changes in (("refused", found.refused), ("lost", found.pruned)):
+            for each in changes:
+                streams.line(f"{kind}  {each.resource} {each}")
+        streams.line(
+            f"{found.objects} stored: {len(found.refused)} refused, {len(found.pruned)} fields lost, "
+            f"{found.defaulted} with new defaults"
+        )
+    else:
+        printing.data(found, output)
+    if found.refused or found.pruned:
+        raise typer.Exit(1)
 
 
 @app.command(epilog=example("ssa-operator crds wait echoes.example.com"))

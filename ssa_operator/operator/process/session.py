@@ -269,19 +269,23 @@ async def _serve_webhook(operator: Operator) -> None:
         ) from error
 
 
-async def install(client: Client, folders: Sequence[Path], templates: Sequence[Path] = ()) -> CRDInstaller:
+async def install(
+    client: Client, folders: Sequence[Path], templates: Sequence[Path] = (), *, keep_data: bool = True
+) -> CRDInstaller:
     """Apply the CRDs of folders, and of the `_schema.yaml` in folders of templates, and wait until the API server
-    serves those that it accepts. Raises CommandError.
+    serves those that it accepts. `keep_data` is whether stored objects must stay as they are. Raises CommandError.
     """
-    installer = _installer(client, folders, templates)
+    installer = _installer(client, folders, templates, keep_data=keep_data)
     await _installed(installer)
     return installer
 
 
-def _installer(client: Client, folders: Sequence[Path], templates: Sequence[Path]) -> CRDInstaller:
+def _installer(
+    client: Client, folders: Sequence[Path], templates: Sequence[Path], *, keep_data: bool = True
+) -> CRDInstaller:
     from ssa_operator.operator.crd_installation import CRDInstaller
 
-    return CRDInstaller(client, folders, templates)
+    return CRDInstaller(client, folders, templates, keep_data=keep_data)
 
 
 async def _installed(installer: CRDInstaller) -> None:

@@ -101,7 +101,7 @@ class DevSession(Struct, frozen=True, kw_only=True):
         console = streams.console()
         async with connection.connect(_target(local.cluster.kubeconfig)) as client:
             stop = session.stop_on_signal()  # only now: Ctrl-C ends a start at once
-            installer = await session.install(client, self.crds, self.templates)
+            installer = await session.install(client, self.crds, self.templates, keep_data=False)
             mapper = RESTMapper(client)
             # The templates have the CRDs of `_schema.yaml`.
             crds = (*self.crds, *self.templates)

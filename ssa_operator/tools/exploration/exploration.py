@@ -117,7 +117,7 @@ async def _connected(options: ExplorationOptions) -> AsyncIterator[Client]:
         client = await stack.enter_async_context(connection.connect(target))
         if options.target is None:
             folders = dict.fromkeys(folder for suite in options.suites for folder in suite.crds if folder.exists())
-            await session.install(client, list(folders))
+            await session.install(client, list(folders), keep_data=False)
         yield client
 
 

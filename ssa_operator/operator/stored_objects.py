@@ -1,0 +1,199 @@
+"""What new CRDs would do to the objects that are stored: refuse them, lose fields of them, or add defaults to them.
+
+Promises:
+- Every stored object of a CRD that exists is read, page by page. Nothing is written.
+- An object that is invalid today counts only for what a new CRD refuses in addition.
+- A message names the object and the field. It has the size of a value that would be lost, and never a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ssa_operator.informers.crds import RESOURCE
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.request import Scope
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.objects.json_codec import encode
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.messages import counted
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import FieldPath, field_text, value_at
+from ssa_operator.schema.crd_changes import crd_changes
+from ssa_operator.schema.crd_schema import object_schema
+from ssa_operator.schema.field_errors import OMITTED
+from ssa_operator.schema.new_object import new_object, prune
+
+_HARMLESS = frozenset({"crd-default-changed", "crd-list-type-changed", "crd-status-removed", "crd-names-changed"})
+"""The changes by which no stored object is refused or loses a field."""
+
+_ADVICE = "see `ssa-operator crds plan`, and `ssa-operator crds apply --allow-data-loss`"
+
+_SHOWN = 3
+"""Objects that a refusal names."""
+
+
+class ObjectChange(Struct, frozen=True, kw_only=True):
+    """What becomes of one field of a stored object."""
+
+    resource: str
+    """As `echoes.example.com`."""
+    namespace: str
+    """'' for a cluster-scoped object."""
+    name: str
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}: {self.message}" if self.namespace else f"{self.name}: {self.message}"
+
+
+class CRDPlan(Struct, frozen=True, kw_only=True):
+    """What CRDs would do to all their stored objects."""
+
+    objects: int = 0
+    refused: tuple[ObjectChange, ...] = ()
+    pruned: tuple[ObjectChange, ...] = ()
+    defaulted: int = 0
+    """Objects that would get defaults."""
+
+    def __add__(self, other: CRDPlan) -> CRDPlan:
+        return CRDPlan(
+            objects=self.objects + other.objects,
+            refused=(*self.refused, *other.refused),
+            pruned=(*self.pruned, *other.pruned),
+            defaulted=self.defaulted + other.defaulted,
+        )
+
+
+async def plan_crds(client: Client, documents: Iterable[Document]) -> CRDPlan:
+    """What these CRDs would do to the objects of the cluster. Raises ApiError and CredentialsError."""
+    plan = CRDPlan()
+    for document in documents:
+        live = await client.find(RESOURCE, document.body["metadata"]["name"])
+        if live is not None:
+            plan += await _plan_crd(client, live.body, document.body)
+    return plan
+
+
+async def data_loss(client: Client, document: Document) -> str | None:
+    """Why a CRD must not replace the one of the cluster: stored objects would be refused or lose fields. None where
+    that can't be, or no object is stored that it concerns. Raises ApiError and CredentialsError.
+    """
+    live = await client.find(RESOURCE, document.body["metadata"]["name"])
+    if live is None or all(each.code in _HARMLESS for each in crd_changes(live.body, document.body)):
+        return None
+    try:
+        plan = await _plan_crd(client, live.body, document.body)
+    except ApiError as error:
+        return f"it may refuse or lose stored objects, and these can't be read: {error}; {_ADVICE}"
+    # A version that is gone is refused by the API server.
+    found = [each for each in (*plan.refused, *plan.pruned) if each.resource != RESOURCE.name]
+    if not found:
+        return None
+    names = {(each.namespace, each.name) for each in found}
+    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return (
+        f"{len(names)} of {counted(plan.objects, 'stored object')} would be refused or lose fields: "
+        f"{'; '.join(map(str, found[:_SHOWN]))}{more}; {_ADVICE}"
+    )
+
+
+async def _plan_crd(client: Client, live: Mapping[str, Any], new: Mapping[str, Any]) -> CRDPlan:
+    stored = next(version["name"] for version in live["spec"]["versions"] if version["storage"])
+    plans: list[CRDPlan] = [_plan_versions(live, new)]
+
+    def judge(each: LiveObject) -> bool:
+        plans.append(_plan_object(each, live, new, stored))
+        return False
+
+    await client.list_scope(Scope(_resource(live, stored)), keep=judge)
+    total = CRDPlan()
+    for plan in plans:
+        total += plan
+    return total
+
+
+def _resource(definition: Mapping[str, Any], version: str) -> Resource:
+    spec = definition["spec"]
+    namespaced = spec["scope"] == "Namespaced"
+    return Resource(
+        group=spec["group"],
+        version=version,
+        kind=spec["names"]["kind"],
+        plural=spec["names"]["plural"],
+        namespaced=namespaced,
+    )
+
+
+def _plan_versions(live: Mapping[str, Any], new: Mapping[str, Any]) -> CRDPlan:
+    """The versions in which objects may be stored, and that the new CRD hasn't."""
+    kept = {version["name"] for version in new["spec"]["versions"]}
+    gone = [each for each in live.get("status", {}).get("storedVersions", ()) if each not in kept]
+    refused = tuple(
+        ObjectChange(
+            resource=RESOURCE.name,
+            namespace="",
+            name=live["metadata"]["name"],
+            path="status.storedVersions",
+            message=f"objects may be stored in version {each}, which the CRD no longer has; keep the version",
+        )
+        for each in gone
+    )
+    return CRDPlan(refused=refused)
+
+
+def _plan_object(stored: LiveObject, live: Mapping[str, Any], new: Mapping[str, Any], version: str) -> CRDPlan:
+    body = stored.body
+    known = {(error.path, error.type) for error in new_object(body, live, version).errors}
+    refused: dict[FieldPath, str] = {}
+    pruned: dict[FieldPath, str] = {}
+    defaulted = False
+    for each in _judging_versions(new, version):
+        found = new_object(body, new, each)
+        for error in found.errors:
+            if error.path[:1] != ("metadata",) and (error.path, error.type) not in known:
+                # An invalid value may be a password.
+                refused.setdefault(error.path, str(replace(error, value=OMITTED)))
+        for path in found.pruned:
+            size = len(encode(value_at(body, path)))
+            pruned.setdefault(path, f"{field_text(path)} would be lost ({counted(size, 'byte')})")
+        defaulted = defaulted or found.body != prune(body, object_schema(new, each))[0]
+
+    def changes(messages: Mapping[FieldPath, str]) -> Iterator[ObjectChange]:
+        identity, resource = stored.identity, f"{new['spec']['names']['plural']}.{new['spec']['group']}"
+        for path, message in messages.items():
+            yield ObjectChange(
+                resource=resource,
+                namespace=identity.namespace,
+                name=identity.name,
+                path=field_text(path),
+                message=message,
+            )
+
+    return CRDPlan(objects=1, refused=tuple(changes(refused)), pruned=tuple(changes(pruned)), defaulted=int(defaulted))
+
+
+def _judging_versions(new: Mapping[str, Any], stored: str) -> Sequence[str]:
+    """The versions of the new CRD whose schemas an object meets: the one that it is stored in, and the one in which it
+    is stored next, where the API server converts by the version's name alone.
+    """
+    versions = new["spec"]["versions"]
+    converts = (new["spec"].get("conversion") or {}).get("strategy", "None") != "None"
+    names = [stored, *(version["name"] for version in versions if version.get("storage") and not converts)]
+    known = {version["name"] for version in versions}
+    return [name for name in dict.fromkeys(names) if name in known]
+
+
+def sorted_plan(plan: CRDPlan) -> CRDPlan:
+    """The plan with its entries in order."""
+
+    def key(each: ObjectChange) -> tuple[str, str, str, str]:
+        return each.resource, each.namespace, each.name, each.path
+
+    return replace(plan, refused=tuple(sorted(plan.refused, key=key)), pruned=tuple(sorted(plan.pruned, key=key)))
