@@ -112,14 +112,14 @@ async def _plan_crd(client: Client, live: Mapping[str, Any], new: Mapping[str, A
         plans.append(_plan_object(each, live, new, stored))
         return False
 
-    await client.list_scope(Scope(_resource(live, stored)), keep=judge)
+    await client.list_scope(Scope(resource_of(live, stored)), keep=judge)
     total = CRDPlan()
     for plan in plans:
         total += plan
     return total
 
 
-def _resource(definition: Mapping[str, Any], version: str) -> Resource:
+def resource_of(definition: Mapping[str, Any], version: str) -> Resource:
     spec = definition["spec"]
     namespaced = spec["scope"] == "Namespaced"
     return Resource(

@@ -126,6 +126,41 @@ def plan(
         raise typer.Exit(1)
 
 
+@app.command(epilog=example("ssa-operator crds migrate echoes.example.com"))
+def migrate(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="CRDs whose objects are migrated. Default: every CRD of --crds and --templates."),
+    ] = None,
+    crds: Crds = CRDS,
+    templates: Templates = TEMPLATES,
+    filename: Filename = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Store all objects of CRDs in the storage version, so that older versions can be removed from the CRDs. What is
+    interrupted goes on when it is started again.
+    """
+    from ssa_operator.operator.process import connection
+    from ssa_operator.operator.storage_migration import migrate as migrate_crd
+    from ssa_operator.tools.connection.cluster_target import cluster_target
+
+    wanted = names or [document.body["metadata"]["name"] for document in _load(crds, filename, templates)]
+
+    async def work() -> None:
+        async with connection.connect(cluster_target(kubeconfig, context)) as client:
+            for name in wanted:
+                former = await migrate_crd(
+                    client,
+                    name,
+                    lambda done, all_, name=name: streams.error(f"{name}: {done} of {all_} objects"),  # type: ignore[misc]
+                )
+                words = f"no object is stored in {', '.join(former)} any more" if former else "nothing to migrate"
+                streams.line(f"{name}: {words}")
+
+    _run(work())
+
+
 @app.command(epilog=example("ssa-operator crds wait echoes.example.com"))
 def wait(
     names: Annotated[

@@ -212,9 +212,11 @@ class Client(Transport):
         request = calls.json_patch(resource, namespace, name, body, manager=manager)
         return self._live((await self.send(request)).body, request)
 
-    async def merge_patch(self, resource: Resource, namespace: str, name: str, body: bytes) -> LiveObject:
+    async def merge_patch(
+        self, resource: Resource, namespace: str, name: str, body: bytes, *, subresource: str = ""
+    ) -> LiveObject:
         """Send an encoded JSON merge patch. Raises ApiError (`conflict` if its resourceVersion is outdated)."""
-        request = calls.merge_patch(resource, namespace, name, body)
+        request = calls.merge_patch(resource, namespace, name, body, subresource=subresource)
         return self._live((await self.send(request)).body, request)
 
     async def create(self, resource: Resource, namespace: str, body: bytes) -> Applied:

@@ -305,12 +305,14 @@ def _described(resource: Resource, namespace: str, name: str, secret: SecretFiel
     return f"{resource.kind} {HIDDEN}" if secret.name_object else resource.describe(namespace, name)
 
 
-def merge_patch(resource: Resource, namespace: str, name: str, body: bytes, *, dry_run: bool = False) -> Request:
+def merge_patch(
+    resource: Resource, namespace: str, name: str, body: bytes, *, subresource: str = "", dry_run: bool = False
+) -> Request:
     """A JSON merge patch. It is not idempotent, because its body may have a resourceVersion."""
     query: Parameters = (("fieldManager", MANAGER),)
     return Request(
         method="PATCH",
-        path=resource.path(namespace, name),
+        path=resource.path(namespace, name, subresource),
         query=(*query, ("dryRun", "All")) if dry_run else query,
         subject=f"patch of {resource.describe(namespace, name)}",
         body=body,

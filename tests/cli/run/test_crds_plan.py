@@ -89,3 +89,29 @@ async def test_a_narrower_crd_that_concerns_no_object_is_applied(desk: Desk, gro
     )
     code, out, err = await run("crds", "apply", f"--crds={tmp_path}", f"--kubeconfig={desk.kubeconfig}")
     assert (code, out) == (0, f"vaults.{group} established\n"), err
+
+
+async def test_a_migration_stores_all_objects_in_the_storage_version(desk: Desk, group: str) -> None:
+    first = crd(group)
+    await desk.define(first)
+    await desk.apply(vault(group, "a", size=1), vault(group, "b", size=2))
+    second, resource = copy.deepcopy(first), f"vaults.{group}"
+    (version,) = second["spec"]["versions"]
+    second["spec"]["versions"] = [{**version, "storage": False}, {**version, "name": "v2"}]
+    await desk.apply(second)
+    crds = "customresourcedefinitions.apiextensions.k8s.io"
+    both = await desk.until(crds, resource, lambda body: body["status"]["storedVersions"] == ["v1", "v2"])
+    assert both
+    before = {name: (await desk.read(resource, name))["metadata"] for name in "ab"}
+    command = ("crds", "migrate", resource, f"--kubeconfig={desk.kubeconfig}")
+    code, out, err = await run(*command)
+    assert (code, out) == (0, f"{resource}: no object is stored in v1 any more\n"), err
+    assert f"{resource}: 2 of 2 objects" in err
+    assert (await desk.read(crds, resource))["status"]["storedVersions"] == ["v2"]
+    after = {name: await desk.read(resource, name) for name in "ab"}
+    for name, body in after.items():
+        assert body["metadata"]["resourceVersion"] != before[name]["resourceVersion"]
+        assert body["metadata"]["generation"] == before[name]["generation"]
+    assert [after[name]["spec"]["size"] for name in "ab"] == [1, 2]
+    code, out, err = await run(*command)
+    assert (code, out) == (0, f"{resource}: nothing to migrate\n"), err
