@@ -89,7 +89,7 @@ _UNQUOTED = re.compile(r":\s*\[\]\s*\w")
 def _short(path: Path) -> Document:
     """The CRD of a `_schema.yaml`. Raises DefinitionError with every mistake."""
     # Only a project with a `_schema.yaml` loads the rules of CRDs.
-    from ssa_operator.schema.short_schema.definition import short_schema  # noqa: PLC0415
+    from ssa_operator.schema.short_schema.expanded_crd import short_schema  # noqa: PLC0415
 
     try:
         text = read_text(path, path.parent.parent)

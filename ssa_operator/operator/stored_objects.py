@@ -38,7 +38,7 @@ _SHOWN = 3
 """Objects that a refusal names."""
 
 
-class ObjectChange(Struct, frozen=True, kw_only=True):
+class StoredChange(Struct, frozen=True, kw_only=True):
     """What becomes of one field of a stored object."""
 
     resource: str
@@ -57,8 +57,8 @@ class CRDPlan(Struct, frozen=True, kw_only=True):
     """What CRDs would do to all their stored objects."""
 
     objects: int = 0
-    refused: tuple[ObjectChange, ...] = ()
-    pruned: tuple[ObjectChange, ...] = ()
+    refused: tuple[StoredChange, ...] = ()
+    pruned: tuple[StoredChange, ...] = ()
     defaulted: int = 0
     """Objects that would get defaults."""
 
@@ -136,7 +136,7 @@ def _plan_versions(live: Mapping[str, Any], new: Mapping[str, Any]) -> CRDPlan:
     kept = {version["name"] for version in new["spec"]["versions"]}
     gone = [each for each in live.get("status", {}).get("storedVersions", ()) if each not in kept]
     refused = tuple(
-        ObjectChange(
+        StoredChange(
             resource=RESOURCE.name,
             namespace="",
             name=live["metadata"]["name"],
@@ -165,10 +165,10 @@ def _plan_object(stored: LiveObject, live: Mapping[str, Any], new: Mapping[str, 
             pruned.setdefault(path, f"{field_text(path)} would be lost ({counted(size, 'byte')})")
         defaulted = defaulted or found.body != prune(body, object_schema(new, each))[0]
 
-    def changes(messages: Mapping[FieldPath, str]) -> Iterator[ObjectChange]:
+    def changes(messages: Mapping[FieldPath, str]) -> Iterator[StoredChange]:
         identity, resource = stored.identity, f"{new['spec']['names']['plural']}.{new['spec']['group']}"
         for path, message in messages.items():
-            yield ObjectChange(
+            yield StoredChange(
                 resource=resource,
                 namespace=identity.namespace,
                 name=identity.name,
@@ -193,7 +193,7 @@ def _judging_versions(new: Mapping[str, Any], stored: str) -> Sequence[str]:
 def sorted_plan(plan: CRDPlan) -> CRDPlan:
     """The plan with its entries in order."""
 
-    def key(each: ObjectChange) -> tuple[str, str, str, str]:
+    def key(each: StoredChange) -> tuple[str, str, str, str]:
         return each.resource, each.namespace, each.name, each.path
 
     return replace(plan, refused=tuple(sorted(plan.refused, key=key)), pruned=tuple(sorted(plan.pruned, key=key)))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.schema.crd_schema import unreported
-from ssa_operator.schema.short_schema.definition import ShortSchema, short_schema
+from ssa_operator.schema.short_schema.expanded_crd import ShortSchema, short_schema
 from ssa_operator.schema.short_schema.field_texts import MARKERS, Mistake, markers
 
 SPEC = ("versions", 0, "schema", "openAPIV3Schema", "properties", "spec")
