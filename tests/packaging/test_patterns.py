@@ -31,7 +31,7 @@ def _named(value: object = "web") -> SimpleNamespace:
 
 SAMPLES: Mapping[str, Mapping[str, Any]] = {
     "tools.cases.captured_case": {"name": "now"},
-    "tools.checks.crd_history": {"temporary": "/tmp/a"},  # noqa: S108 - a name, and no file
+    "tools.checks.crd_history": {"temporary": "/tmp/a"},
     "tools.checks.project_checks": {"edit": _named()},
     "tools.checks.scalar_rules": {"text": "0644"},
     "tools.scaffold.instance_names": {
