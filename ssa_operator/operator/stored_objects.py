@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ssa_operator.informers.crds import RESOURCE
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.json_codec import encode
@@ -90,6 +90,8 @@ async def data_loss(client: Client, document: Document) -> str | None:
         return None
     try:
         plan = await _plan_crd(client, live.body, document.body)
+    except (NotLeader, Unreachable):
+        raise
     except ApiError as error:
         return f"it may refuse or lose stored objects, and these can't be read: {error}; {_ADVICE}"
     # A version that is gone is refused by the API server.
