@@ -93,12 +93,13 @@ async def refusals(
 
 
 async def _data_loss(client: Client, document: Document) -> str | None:
-    if await client.find(RESOURCE, document.body["metadata"]["name"]) is None:
+    live = await client.find(RESOURCE, document.body["metadata"]["name"])
+    if live is None:
         return None
     # The rules of schemas take time to load, and most operators find the CRDs as they are.
     from ssa_operator.operator.stored_objects import data_loss  # noqa: PLC0415
 
-    return await data_loss(client, document)
+    return await data_loss(client, live.body, document.body)
 
 
 async def established(client: Client, names: Collection[str], deadline: float = 30.0) -> None:

@@ -62,34 +62,39 @@ class CRDPlan(Struct, frozen=True, kw_only=True):
     defaulted: int = 0
     """Objects that would get defaults."""
 
-    def __add__(self, other: CRDPlan) -> CRDPlan:
-        return CRDPlan(
-            objects=self.objects + other.objects,
-            refused=(*self.refused, *other.refused),
-            pruned=(*self.pruned, *other.pruned),
-            defaulted=self.defaulted + other.defaulted,
-        )
-
 
 async def plan_crds(client: Client, documents: Iterable[Document]) -> CRDPlan:
     """What these CRDs would do to the objects of the cluster. Raises ApiError and CredentialsError."""
-    plan = CRDPlan()
+    plans: list[CRDPlan] = []
     for document in documents:
         live = await client.find(RESOURCE, document.body["metadata"]["name"])
         if live is not None:
-            plan += await _plan_crd(client, live.body, document.body)
-    return plan
+            plans.append(await _plan_crd(client, live.body, document.body))
+    return _sum(plans)
 
 
-async def data_loss(client: Client, document: Document) -> str | None:
-    """Why a CRD must not replace the one of the cluster: stored objects would be refused or lose fields. None where
-    that can't be, or no object is stored that it concerns. Raises ApiError and CredentialsError.
+def _sum(plans: Sequence[CRDPlan]) -> CRDPlan:
+    """All of the plans in one, with its entries in order."""
+    return CRDPlan(
+        objects=sum(plan.objects for plan in plans),
+        refused=tuple(sorted((each for plan in plans for each in plan.refused), key=_place)),
+        pruned=tuple(sorted((each for plan in plans for each in plan.pruned), key=_place)),
+        defaulted=sum(plan.defaulted for plan in plans),
+    )
+
+
+def _place(change: StoredChange) -> tuple[str, str, str, str]:
+    return change.resource, change.namespace, change.name, change.path
+
+
+async def data_loss(client: Client, live: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
+    """Why a CRD must not replace the live one: stored objects would be refused or lose fields. None where that can't
+    be, or no object is stored that it concerns. Raises ApiError and CredentialsError.
     """
-    live = await client.find(RESOURCE, document.body["metadata"]["name"])
-    if live is None or all(each.code in _HARMLESS for each in crd_changes(live.body, document.body)):
+    if all(each.code in _HARMLESS for each in crd_changes(live, new)):
         return None
     try:
-        plan = await _plan_crd(client, live.body, document.body)
+        plan = await _plan_crd(client, live, new)
     except (NotLeader, Unreachable):
         raise
     except ApiError as error:
@@ -108,17 +113,14 @@ async def data_loss(client: Client, document: Document) -> str | None:
 
 async def _plan_crd(client: Client, live: Mapping[str, Any], new: Mapping[str, Any]) -> CRDPlan:
     stored = next(version["name"] for version in live["spec"]["versions"] if version["storage"])
-    plans: list[CRDPlan] = [_plan_versions(live, new)]
+    plans = [_plan_versions(live, new)]
 
     def judge(each: LiveObject) -> bool:
         plans.append(_plan_object(each, live, new, stored))
         return False
 
     await client.list_scope(Scope(resource_of(live, stored)), keep=judge)
-    total = CRDPlan()
-    for plan in plans:
-        total += plan
-    return total
+    return _sum(plans)
 
 
 def resource_of(definition: Mapping[str, Any], version: str) -> Resource:
@@ -190,12 +192,3 @@ def _judging_versions(new: Mapping[str, Any], stored: str) -> Sequence[str]:
     names = [stored, *(version["name"] for version in versions if version.get("storage") and not converts)]
     known = {version["name"] for version in versions}
     return [name for name in dict.fromkeys(names) if name in known]
-
-
-def sorted_plan(plan: CRDPlan) -> CRDPlan:
-    """The plan with its entries in order."""
-
-    def key(each: StoredChange) -> tuple[str, str, str, str]:
-        return each.resource, each.namespace, each.name, each.path
-
-    return replace(plan, refused=tuple(sorted(plan.refused, key=key)), pruned=tuple(sorted(plan.pruned, key=key)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -31,6 +31,8 @@ from ssa_operator.operator.process.streams import CommandError, OutputFormat
 
 if TYPE_CHECKING:
     from ssa_operator.objects.render_result import Document
+
+Result = TypeVar("Result")
 
 STANDARD_INPUT = Path("/dev/stdin")
 
@@ -93,23 +95,17 @@ def plan(
 
     Exit code 0: nothing is refused or lost, 1: something is, 2: failure.
     """
-    from ssa_operator.kube.api.errors import ApiError
-    from ssa_operator.kube.auth.credentials import CredentialsError
     from ssa_operator.operator.process import connection
-    from ssa_operator.operator.stored_objects import CRDPlan, plan_crds, sorted_plan
+    from ssa_operator.operator.stored_objects import CRDPlan, plan_crds
     from ssa_operator.tools.connection.cluster_target import cluster_target
     from ssa_operator.tools.terminal import printing
 
     async def work() -> CRDPlan:
         async with connection.connect(cluster_target(kubeconfig, context)) as client:
-            return sorted_plan(await plan_crds(client, _load(crds, filename, templates)))
-
-    import asyncio
+            return await plan_crds(client, _load(crds, filename, templates))
 
     try:
-        found = asyncio.run(work())
-    except (ApiError, CredentialsError) as error:
-        raise CommandError(str(error), code=2) from error
+        found = _run(work())
     except CommandError as error:
         raise CommandError(str(error), code=2) from error
     if output is OutputFormat.TABLE:
@@ -223,13 +219,13 @@ def _load(crds: Sequence[Path], filename: Sequence[str] | None, templates: Seque
         raise CommandError(str(error)) from error
 
 
-def _run(work: Coroutine[None, None, None]) -> None:
+def _run(work: Coroutine[None, None, Result]) -> Result:
     import asyncio
 
     from ssa_operator.kube.api.errors import ApiError
     from ssa_operator.operator.crd_files import DefinitionError
 
     try:
-        asyncio.run(work)
+        return asyncio.run(work)
     except (DefinitionError, ApiError) as error:
         raise CommandError(str(error)) from error
