@@ -48,6 +48,12 @@ class Options(Struct, frozen=True, kw_only=True):
     """Name and port of the Service in the operator's namespace that leads to the webhook. None: the API server connects
     to its address.
     """
+    conversion: tuple[str | None, int] | None = None
+    """Host and port of the conversion webhook (host None: all addresses). None: no conversions are served."""
+    conversion_service: tuple[str, int] | None = None
+    """Name and port of the Service in the operator's namespace that leads to it. None: the API server connects to its
+    address.
+    """
     leader_election: LeaseTiming | None = None
     """The settings of leader election. None: this process reconciles without a Lease."""
     conflict_policy: ConflictPolicy = field(default_factory=ConflictPolicy)

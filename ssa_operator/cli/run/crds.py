@@ -191,6 +191,7 @@ def wait(
 def generate(templates: Templates = TEMPLATES, output: OutputOption = OutputFormat.YAML) -> None:
     """Print the CRDs that the `_schema.yaml` of the template folders stand for: the same bytes each time."""
     from ssa_operator.operator.crd_files import schema_files
+    from ssa_operator.rendering.folder.folder_settings import SCHEMA
     from ssa_operator.tools.offline.template_folders import read_crds
     from ssa_operator.tools.terminal import printing
 
@@ -198,7 +199,7 @@ def generate(templates: Templates = TEMPLATES, output: OutputOption = OutputForm
         raise CommandError("--output table can't show CRDs; choose yaml or json", code=2)
     check_folders(templates)
     files = schema_files(templates)
-    if not files:
+    if not any(file.name == SCHEMA for file in files):
         raise CommandError(f"no folder in {', '.join(map(str, templates))} has a _schema.yaml", code=2)
     printing.objects([document.body for document in read_crds(files)], output)
 

@@ -1,4 +1,4 @@
-"""The certificate of the validating webhook, which the operator makes and renews itself.
+"""The certificate of a webhook, which the operator makes and renews itself.
 
 Promises:
 - A pair is renewed RENEWAL before it expires. Replicas share the pair and the trusted authorities in a Secret in the
@@ -67,6 +67,14 @@ class WebhookCertificate(Struct, frozen=True, kw_only=True):
     def expires_soon(self, now: float) -> bool:
         return self.expires - now < RENEWAL.total_seconds()
 
+    def is_for(self, host: str) -> bool:
+        """Whether the certificate is valid for a DNS name or an IP address."""
+        names = x509.load_pem_x509_certificate(self.certificate).extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        )
+        addresses = (str(each) for each in names.value.get_values_for_type(x509.IPAddress))
+        return host in (*names.value.get_values_for_type(x509.DNSName), *addresses)
+
     def context(self) -> ssl.SSLContext:
         """The TLS context of a server. Raises ssl.SSLError."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -74,12 +82,14 @@ class WebhookCertificate(Struct, frozen=True, kw_only=True):
         return context
 
 
-def new_certificate(host: str, now: float, before: WebhookCertificate | None = None) -> WebhookCertificate:
+def new_certificate(
+    host: str, now: float, before: WebhookCertificate | None = None, *, name: str = CERTIFICATE
+) -> WebhookCertificate:
     """A certificate for a DNS name or an IP address, which succeeds the previous one."""
-    authority = CertificateAuthority("ssa-operator-admission", dt.datetime.fromtimestamp(now, dt.UTC), LIFETIME)
+    authority = CertificateAuthority(name, dt.datetime.fromtimestamp(now, dt.UTC), LIFETIME)
     names, addresses = ((), (host,)) if _is_address(host) else ((host,), ())
     # Kubernetes limits a common name to 64 characters, and reads the alternative names only.
-    pair = authority.server("ssa-operator-admission", names, addresses)
+    pair = authority.server(name, names, addresses)
     return WebhookCertificate(
         certificate=pair.certificate,
         key=pair.key,
@@ -140,22 +150,27 @@ class OwnCertificate:
 
 
 class SharedCertificate:
-    """The certificate of all replicas behind a Service, in the Secret `ssa-operator-admission`."""
+    """The certificate of all replicas, in a Secret. It is valid for `host`, by default for every Service of the
+    namespace, so that replicas with another option agree, too.
+    """
 
-    def __init__(self, client: Client, namespace: str, now: Now) -> None:
+    def __init__(
+        self, client: Client, namespace: str, now: Now, *, name: str = CERTIFICATE, host: str | None = None
+    ) -> None:
         self._client = client
         self._namespace = namespace
         self._now = now
+        self._name = name
+        self._host = host or f"*.{namespace}.svc"
 
     async def current(self) -> WebhookCertificate:
         while True:
-            live = await self._client.find(SECRETS, CERTIFICATE, self._namespace)
+            live = await self._client.find(SECRETS, self._name, self._namespace)
             found = read_certificate(live.body.get("data") or {}) if live is not None else None
             now = self._now()
-            if found is not None and not found.expires_soon(now):
+            if found is not None and not found.expires_soon(now) and found.is_for(self._host):
                 return found
-            # It is valid for every Service of the namespace, so that replicas with another option agree, too.
-            made = new_certificate(f"*.{self._namespace}.svc", now, found)
+            made = new_certificate(self._host, now, found, name=self._name)
             try:
                 await self._store(made, live)
             except ApiError as error:
@@ -167,7 +182,7 @@ class SharedCertificate:
 
     async def _store(self, made: WebhookCertificate, live: LiveObject | None) -> None:
         values = (made.certificate, made.key, made.authorities, made.token.encode())
-        metadata = {"name": CERTIFICATE, "namespace": self._namespace}
+        metadata = {"name": self._name, "namespace": self._namespace}
         if live is not None:
             metadata["resourceVersion"] = live.resource_version
         body = encode(
@@ -181,4 +196,4 @@ class SharedCertificate:
         if live is None:
             await self._client.create(SECRETS, self._namespace, body)
         else:
-            await self._client.send(calls.update(SECRETS, self._namespace, CERTIFICATE, body))
+            await self._client.send(calls.update(SECRETS, self._namespace, self._name, body))

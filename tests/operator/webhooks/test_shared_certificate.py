@@ -8,7 +8,7 @@ import ssl
 import pytest
 
 from ssa_operator.kube.clock import SYSTEM
-from ssa_operator.operator.admission.shared_certificate import (
+from ssa_operator.operator.webhooks.shared_certificate import (
     LIFETIME,
     RENEWAL,
     WebhookCertificate,

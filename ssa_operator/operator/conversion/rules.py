@@ -1,0 +1,322 @@
+"""Converts an object from one version of its CRD to another, so that nothing is lost on the way back.
+
+Promises:
+- An object goes by way of the stored version. There and back it is the same object.
+- What the other version can't hold travels in the annotation `ssa-operator.dev/unconverted`, for each version that it
+  belongs to.
+- Of the metadata only labels and annotations change, and of these none of the operator's own but that annotation.
+- The API server's fields of the status and those that no template renders stay, as far as the other version has them.
+- A field of the annotation that the operator did not seal for this object counts as a user's: it sets no status, no
+  field with a transition rule, and nothing that the CRD's schema refuses.
+- A conversion that would lose something is an error: of a template, or of an annotation that gets too large.
+- The same object and the same templates give the same result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ssa_operator.objects.annotations import PREFIX, UNCONVERTED
+from ssa_operator.objects.identity import split_api_version
+from ssa_operator.objects.source_location import field_text
+from ssa_operator.operator.conversion.unconverted import KeptField, differences, put_back
+from ssa_operator.rendering.conversions import ConversionError, render_conversion
+from ssa_operator.rendering.jinja.templates import Templates
+from ssa_operator.schema.crd_schema import Schema, has_status, object_schema
+from ssa_operator.schema.crd_versions import needed_conversions, stored_version
+from ssa_operator.schema.field_errors import ErrorType
+from ssa_operator.schema.new_object import defaulted, new_object, prune, whole_numbers
+from ssa_operator.schema.operator_fields import RESERVED
+
+Body: TypeAlias = Mapping[str, Any]
+
+Render: TypeAlias = Callable[[Body, str], Body]
+"""What a template renders of an object for another version. Raises ConversionError."""
+
+ANNOTATIONS_LIMIT = 256 * 1024
+"""Bytes of all annotations of an object: the API server's limit."""
+
+
+DEPTH_LIMIT = 100
+"""Levels of nesting of a kept value."""
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """The fields of one version that the present one can't hold."""
+
+    fields: tuple[KeptField, ...]
+    seal: str = ""
+    """The proof that the operator kept them for this object."""
+
+
+class Converter(Struct, frozen=True, kw_only=True):
+    """Converts the objects of a CRD."""
+
+    definition: Mapping[str, Any]
+    """The CRD."""
+    render: Render
+    key: bytes
+    """The secret with which the operator seals what it keeps."""
+
+    def convert(self, body: Body, version: str) -> dict[str, Any]:
+        """The object in a version. Raises ConversionError."""
+        found = dict(body)
+        try:
+            for step in self._route(_version(body), version):
+                found = self._step(found, step)
+        except RecursionError as error:
+            raise ConversionError("the object is nested too deeply") from error
+        return found
+
+    def unaided(self, body: Body, version: str) -> dict[str, Any]:
+        """The object in a version that has a direct way, as the template alone gives it. Raises ConversionError."""
+        return self._rendered(without_kept(body)[0], version)
+
+    @property
+    def stored(self) -> str:
+        """The version in which objects are stored."""
+        return stored_version(self.definition)
+
+    def _route(self, own: str, version: str) -> Iterator[str]:
+        names = [each["name"] for each in self.definition["spec"]["versions"]]
+        for each in (own, version):
+            if each not in names:
+                name = self.definition["metadata"]["name"]
+                raise ConversionError(f"the CRD {name} has no version {each}; it has {', '.join(names)}")
+        if own == version:
+            return
+        if self.stored not in (own, version):
+            yield self.stored
+        yield version
+
+    def _step(self, body: Body, version: str) -> dict[str, Any]:
+        """The object in a version that has a direct way."""
+        plain, kept = without_kept(body)
+        own = _version(body)
+        others = {name: each for name, each in kept.items() if name not in (own, version)}
+        try:
+            rendered = self._rendered(plain, version)
+            given = self._with_kept(rendered, kept[version]) if version in kept else rendered
+            back = self._rendered(given, own)
+        except ConversionError:
+            if not self._is_part(plain):
+                raise
+            # The API server also converts what is left of an object without the fields of one manager.
+            return _with_kept_annotation(self._bare(plain, version), kept)
+        lost = tuple(differences(_converted_part(plain), _converted_part(back), object_schema(self.definition, own)))
+        if lost:
+            others[own] = Kept(fields=lost, seal=self._seal(plain, own, lost))
+        return _with_kept_annotation(given, others)
+
+    def _rendered(self, body: Body, version: str) -> dict[str, Any]:
+        """The object in a version, as the template gives it."""
+        found = whole_numbers(self.render(body, version))
+        # Fields that a whole object can't miss; a part of one may.
+        return self._fitting(_merged(body, found, self._api_version(version)), version, whole=_is_whole(body))
+
+    def _fitting(self, body: dict[str, Any], version: str, *, whole: bool) -> dict[str, Any]:
+        schema = object_schema(self.definition, version)
+        pruned, _ = prune(_without_nulls(body, schema), schema)
+        return defaulted(pruned, schema) if whole else pruned
+
+    def _api_version(self, version: str) -> str:
+        return f"{self.definition['spec']['group']}/{version}"
+
+    def _bare(self, body: Body, version: str) -> dict[str, Any]:
+        """The metadata of an object, in another version."""
+        return {"apiVersion": self._api_version(version), "kind": body["kind"], "metadata": body.get("metadata") or {}}
+
+    def _is_part(self, body: Body) -> bool:
+        """Whether an object lacks required fields, as none that is stored does."""
+        if _is_whole(body):
+            return False
+        errors = new_object(body, self.definition, _version(body)).errors
+        return any(error.type is ErrorType.REQUIRED for error in errors) or "spec" not in body
+
+    def _seal(self, body: Body, version: str, fields: Sequence[KeptField]) -> str:
+        content = [self.definition["metadata"]["name"], (body.get("metadata") or {}).get("uid", ""), version, fields]
+        return hmac.new(self.key, msgspec.json.encode(content, order="deterministic"), hashlib.sha256).hexdigest()[:32]
+
+    def _with_kept(self, body: dict[str, Any], kept: Kept) -> dict[str, Any]:
+        """The object with the fields that were kept for its version."""
+        version = _version(body)
+        schema = object_schema(self.definition, version)
+        fields = [each for each in kept.fields if _is_convertible(each)]
+        if hmac.compare_digest(kept.seal.encode(), self._seal(body, version, kept.fields).encode()):
+            return self._fitting(put_back(body, fields), version, whole=False)
+        fields = [each for each in fields if self._is_of_users(each, schema, version)]
+        known = self._errors(body)
+        for chosen in (fields, *([each] for each in fields)):
+            found = self._fitting(put_back(body, chosen), version, whole=False)
+            if self._errors(found) <= known:
+                body = found
+                if chosen is fields:
+                    break
+        return body
+
+    def _errors(self, body: Body) -> frozenset[tuple[str, str]]:
+        found = new_object(body, self.definition, _version(body))
+        return frozenset((field_text(error.path), str(error.type)) for error in found.errors)
+
+    def _is_of_users(self, kept: KeptField, schema: Schema | None, version: str) -> bool:
+        """Whether a user who writes the object may set a field."""
+        if kept.path[0] == "status" and has_status(self.definition, version):
+            return False
+        return kept.path[0] == "metadata" or not _has_transition_rule(kept.path, schema)
+
+
+def converter(templates: Templates, definition: Mapping[str, Any], key: bytes = b"") -> Converter:
+    """Converts the objects of a CRD by the templates of its folder. Versions with the same schema need none."""
+    needed = frozenset(needed_conversions(definition))
+
+    def render(body: Body, version: str) -> Body:
+        way = (_version(body), version)
+        return (
+            {}
+            if way not in needed and way not in templates.conversions
+            else render_conversion(templates, body, version)
+        )
+
+    return Converter(definition=definition, render=render, key=key)
+
+
+_decode = msgspec.json.Decoder(dict[str, Kept]).decode
+
+
+def without_kept(body: Body) -> tuple[dict[str, Any], dict[str, Kept]]:
+    """The object without the annotation, and what that keeps by version; nothing if it is not the operator's."""
+    metadata = body.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    text = annotations.get(UNCONVERTED)
+    if text is None:
+        return dict(body), {}
+    rest = {name: value for name, value in annotations.items() if name != UNCONVERTED}
+    metadata = {name: value for name, value in metadata.items() if name != "annotations"}
+    plain = {**body, "metadata": {**metadata, **({"annotations": rest} if rest else {})}}
+    try:
+        kept = _decode(text)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return plain, {}
+    return plain, kept if all(_is_flat(field, DEPTH_LIMIT) for each in kept.values() for field in each.fields) else {}
+
+
+def _is_flat(value: Any, levels: int) -> bool:
+    """Whether a value is nested less deeply than this."""
+    if isinstance(value, KeptField):
+        value = [value.path, value.value, value.items]
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    return levels > 0 and (not isinstance(value, (list, tuple)) or all(_is_flat(each, levels - 1) for each in value))
+
+
+def _with_kept_annotation(body: dict[str, Any], kept: Mapping[str, Kept]) -> dict[str, Any]:
+    """The object with the annotation. Raises ConversionError if it gets too large."""
+    if not kept:
+        return body
+    text = msgspec.json.encode(kept, order="sorted").decode()
+    metadata = body.get("metadata") or {}
+    annotations = {**(metadata.get("annotations") or {}), UNCONVERTED: text}
+    size = sum(len(name.encode()) + len(str(value).encode()) for name, value in annotations.items())
+    if size > ANNOTATIONS_LIMIT:
+        name = metadata.get("name", "")
+        raise ConversionError(
+            f"{name}: {UNCONVERTED} would keep what {_version(body)} can't hold, and all annotations would have {size} "
+            f"bytes of at most {ANNOTATIONS_LIMIT}; let the conversion give back more fields"
+        )
+    return {**body, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _version(body: Body) -> str:
+    return split_api_version(str(body["apiVersion"]))[1]
+
+
+def _is_whole(body: Body) -> bool:
+    """Whether an object is as the API server stores it, and no part that it computes for the owners of fields."""
+    return bool((body.get("metadata") or {}).get("managedFields"))
+
+
+def _merged(body: Body, found: Body, api_version: str) -> dict[str, Any]:
+    """The object with what a template renders."""
+    merged = {key: value for key, value in body.items() if key not in found}
+    rendered = {key: value for key, value in found.items() if key not in ("apiVersion", "kind", "metadata")}
+    own_status = body.get("status")
+    if isinstance(rendered.get("status"), Mapping) and isinstance(own_status, Mapping):
+        kept = {key: own_status[key] for key in RESERVED if key in own_status}
+        rendered["status"] = {**kept, **rendered["status"]}
+    metadata = dict(body.get("metadata") or {})
+    for field, values in (found.get("metadata") or {}).items():
+        changed = {**(metadata.get(field) or {}), **(values or {})}
+        metadata[field] = {name: value for name, value in changed.items() if value is not None}
+        if not metadata[field]:
+            del metadata[field]
+    return {**merged, **rendered, "apiVersion": api_version, "kind": body["kind"], "metadata": metadata}
+
+
+def _without_nulls(value: Any, schema: Schema | None) -> Any:
+    """The value without null fields, which an object has only where the schema says `nullable`."""
+    if isinstance(value, Mapping):
+        properties = (schema or {}).get("properties") or {}
+        more = (schema or {}).get("additionalProperties")
+        found = {}
+        for name, item in value.items():
+            part = properties.get(name, more)
+            part = part if isinstance(part, Mapping) else None
+            if item is not None or part is None or part.get("nullable"):
+                found[name] = _without_nulls(item, part)
+        return found
+    if isinstance(value, (list, tuple)):
+        part = (schema or {}).get("items")
+        return [_without_nulls(item, part if isinstance(part, Mapping) else None) for item in value]
+    return value
+
+
+def _converted_part(body: Body) -> dict[str, Any]:
+    """The fields that a conversion can change."""
+    metadata = body.get("metadata") or {}
+    changed = {field: metadata.get(field) or {} for field in ("labels", "annotations")}
+    content = {name: value for name, value in body.items() if name not in ("apiVersion", "kind", "metadata")}
+    return {**content, "metadata": changed}
+
+
+def _is_convertible(kept: KeptField) -> bool:
+    """Whether a conversion can change a field, whatever wrote the annotation."""
+    path = kept.path
+    if not path or not isinstance(path[0], str) or path[0] in ("apiVersion", "kind"):
+        return False
+    if path[0] != "metadata":
+        return True
+    name, value = path[-1], "" if kept.value is msgspec.UNSET else kept.value
+    is_free = isinstance(name, str) and not name.startswith(PREFIX) and isinstance(value, str)
+    return len(path) == 3 and path[1] in ("labels", "annotations") and is_free and not kept.items
+
+
+def _has_transition_rule(path: Sequence[Any], schema: Schema | None) -> bool:
+    """Whether a rule on a field, on one around it or on one in it compares it with the stored value."""
+    part: Any = schema
+    for name in path:
+        if not isinstance(part, Mapping):
+            return False
+        if _compares(part, name):
+            return True
+        if isinstance(name, str):
+            part = (part.get("properties") or {}).get(name) or part.get("additionalProperties")
+        else:
+            part = part.get("items")
+    return isinstance(part, Mapping) and "oldSelf" in msgspec.json.encode(part).decode()
+
+
+_OLD = re.compile(r"\boldSelf\b(?:\.(\w+))?")
+
+
+def _compares(schema: Schema, field: Any) -> bool:
+    """Whether a rule compares a field of the value, or the whole value, with the stored one."""
+    rules = schema.get("x-kubernetes-validations") or ()
+    named = {name for rule in rules for name in _OLD.findall(str(rule.get("rule")))}
+    return bool(named) and (not isinstance(field, str) or "" in named or field in named)
