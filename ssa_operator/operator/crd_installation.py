@@ -34,7 +34,7 @@ from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.objects.render_result import Document
-from ssa_operator.operator.crd_files import DefinitionError, load_crds, read_crds, schema_files
+from ssa_operator.operator.crd_files import CONVERSION, DefinitionError, load_crds, read_crds, schema_files
 from ssa_operator.schema.crd_schema import unreported
 
 __all__ = ["DefinitionError", "established", "install", "load_crds", "read_crds", "refusals", "remarks"]
@@ -72,10 +72,12 @@ async def refusals(
     for document in documents:
         name = document.body["metadata"]["name"]
         try:
-            if keep_data and (why := await _data_loss(client, document)):
+            live = await client.find(RESOURCE, name) if keep_data or _converts(document.body) else None
+            if keep_data and live is not None and (why := await _data_loss(client, live.body, document.body)):
                 refused[name] = f"{document.location}: {why}"
                 continue
-            await client.apply(RESOURCE, "", name, encode(document.body))
+            body = document.body if live is None else _with_live_conversion(document.body, live.body)
+            await client.apply(RESOURCE, "", name, encode(body))
         except (Unreachable, NotLeader):
             raise
         except ApiError as error:
@@ -92,14 +94,24 @@ async def refusals(
     return refused
 
 
-async def _data_loss(client: Client, document: Document) -> str | None:
-    live = await client.find(RESOURCE, document.body["metadata"]["name"])
-    if live is None:
-        return None
+async def _data_loss(client: Client, live: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
     # The rules of schemas take time to load, and most operators find the CRDs as they are.
     from ssa_operator.operator.stored_objects import data_loss  # noqa: PLC0415
 
-    return await data_loss(client, live.body, document.body)
+    return await data_loss(client, live, new)
+
+
+def _converts(crd: Mapping[str, Any]) -> bool:
+    """Whether the templates of the CRD's folder convert its objects."""
+    return bool(crd.get("spec", {}).get("conversion") == CONVERSION)
+
+
+def _with_live_conversion(new: Mapping[str, Any], live: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The CRD with the address where an operator serves its conversions, if one has written it already."""
+    conversion = live["spec"].get("conversion") or {}
+    if not _converts(new) or conversion.get("strategy") != "Webhook":
+        return new
+    return {**new, "spec": {**new["spec"], "conversion": conversion}}
 
 
 async def established(client: Client, names: Collection[str], deadline: float = 30.0) -> None:

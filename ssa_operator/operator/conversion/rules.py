@@ -34,6 +34,7 @@ from ssa_operator.schema.crd_versions import needed_conversions, stored_version
 from ssa_operator.schema.field_errors import ErrorType
 from ssa_operator.schema.new_object import defaulted, new_object, prune, whole_numbers
 from ssa_operator.schema.operator_fields import RESERVED
+from ssa_operator.schema.schema_validation import validate
 
 Body: TypeAlias = Mapping[str, Any]
 
@@ -99,46 +100,56 @@ class Converter(Struct, frozen=True, kw_only=True):
     def _step(self, body: Body, version: str) -> dict[str, Any]:
         """The object in a version that has a direct way."""
         plain, kept = without_kept(body)
-        own = _version(body)
+        own, whole = _version(body), self._is_whole(plain)
+        given = self._given(plain, version, whole=whole)
+        for each in kept.get(version, ()):
+            given = self._with_kept(given, each)
+        back = self._given(given, own, whole=whole)
+        schema = object_schema(self.definition, own)
+        fields = tuple(differences(_converted_part(plain), _converted_part(back), schema))
         others = {name: each for name, each in kept.items() if name not in (own, version)}
+        if whole:
+            others[own] = (self._sealed(plain, own, fields),) if fields else ()
+            return with_kept(given, others)
+        others[own] = tuple(self._sealed(plain, own, (leaf,)) for field in fields for leaf in field.leaves)
+        return with_kept_apart(given, others)
+
+    def _is_whole(self, body: Body) -> bool:
+        """Whether an object can be one that the API server stores. To find the owners of fields, it converts parts of
+        objects, too: without the fields that a manager owned before.
+        """
+        version = _version(body)
+        schema = object_schema(self.definition, version)
+        if not _has_owned_fields(body) or defaulted(body, schema) != body:
+            return False
+        content = {name: value for name, value in body.items() if name != "status"}
+        return not any(error.type is ErrorType.REQUIRED for error in validate(schema or {}, content).errors)
+
+    def _given(self, body: Body, version: str, *, whole: bool) -> dict[str, Any]:
+        """The object in a version, as the template gives it. A part may have too little for the template."""
         try:
-            rendered = self._rendered(plain, version)
-            given = self._with_kept(rendered, kept[version]) if version in kept else rendered
-            back = self._rendered(given, own)
+            return self._rendered(body, version, whole=whole)
         except ConversionError:
-            if not self._is_part(plain):
+            if whole:
                 raise
-            # The API server also converts what is left of an object without the fields of one manager.
-            return _with_kept_annotation(self._bare(plain, version), kept)
-        lost = tuple(differences(_converted_part(plain), _converted_part(back), object_schema(self.definition, own)))
-        if lost:
-            others[own] = Kept(fields=lost, seal=self._seal(plain, own, lost))
-        return _with_kept_annotation(given, others)
+            return {"apiVersion": self._api_version(version), "kind": body["kind"], "metadata": {**body["metadata"]}}
 
-    def _rendered(self, body: Body, version: str) -> dict[str, Any]:
-        """The object in a version, as the template gives it."""
+    def _rendered(self, body: Body, version: str, *, whole: bool = True) -> dict[str, Any]:
+        """The object in a version, as the template gives it. Raises ConversionError."""
         found = whole_numbers(self.render(body, version))
-        # Fields that a whole object can't miss; a part of one may.
-        return self._fitting(_merged(body, found, self._api_version(version)), version, whole=_is_whole(body))
+        # The default of a field that a part lacks would look like that field.
+        return self._fitting(_merged(body, found, self._api_version(version)), version, defaults=whole)
 
-    def _fitting(self, body: dict[str, Any], version: str, *, whole: bool) -> dict[str, Any]:
+    def _fitting(self, body: dict[str, Any], version: str, *, defaults: bool) -> dict[str, Any]:
         schema = object_schema(self.definition, version)
         pruned, _ = prune(_without_nulls(body, schema), schema)
-        return defaulted(pruned, schema) if whole else pruned
+        return defaulted(pruned, schema) if defaults else pruned
 
     def _api_version(self, version: str) -> str:
         return f"{self.definition['spec']['group']}/{version}"
 
-    def _bare(self, body: Body, version: str) -> dict[str, Any]:
-        """The metadata of an object, in another version."""
-        return {"apiVersion": self._api_version(version), "kind": body["kind"], "metadata": body.get("metadata") or {}}
-
-    def _is_part(self, body: Body) -> bool:
-        """Whether an object lacks required fields, as none that is stored does."""
-        if _is_whole(body):
-            return False
-        errors = new_object(body, self.definition, _version(body)).errors
-        return any(error.type is ErrorType.REQUIRED for error in errors) or "spec" not in body
+    def _sealed(self, body: Body, version: str, fields: tuple[KeptField, ...]) -> Kept:
+        return Kept(fields=fields, seal=self._seal(body, version, fields))
 
     def _seal(self, body: Body, version: str, fields: Sequence[KeptField]) -> str:
         content = [self.definition["metadata"]["name"], (body.get("metadata") or {}).get("uid", ""), version, fields]
@@ -150,11 +161,11 @@ class Converter(Struct, frozen=True, kw_only=True):
         schema = object_schema(self.definition, version)
         fields = [each for each in kept.fields if _is_convertible(each)]
         if hmac.compare_digest(kept.seal.encode(), self._seal(body, version, kept.fields).encode()):
-            return self._fitting(put_back(body, fields), version, whole=False)
+            return self._fitting(put_back(body, fields), version, defaults=False)
         fields = [each for each in fields if self._is_of_users(each, schema, version)]
         known = self._errors(body)
         for chosen in (fields, *([each] for each in fields)):
-            found = self._fitting(put_back(body, chosen), version, whole=False)
+            found = self._fitting(put_back(body, chosen), version, defaults=False)
             if self._errors(found) <= known:
                 body = found
                 if chosen is fields:
@@ -189,22 +200,37 @@ def converter(templates: Templates, definition: Mapping[str, Any], key: bytes = 
 
 _decode = msgspec.json.Decoder(dict[str, Kept]).decode
 
+_APART = f"{UNCONVERTED}-"
+"""The prefix of an annotation for each field. The API server compares parts of an object by their fields, so that what
+it keeps or removes must be fields, too. Whole objects have the one annotation.
+"""
 
-def without_kept(body: Body) -> tuple[dict[str, Any], dict[str, Kept]]:
-    """The object without the annotation, and what that keeps by version; nothing if it is not the operator's."""
+KeptByVersion: TypeAlias = dict[str, tuple[Kept, ...]]
+
+
+def without_kept(body: Body) -> tuple[dict[str, Any], KeptByVersion]:
+    """The object without the annotations, and what they keep by version; nothing if that is not the operator's."""
     metadata = body.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
-    text = annotations.get(UNCONVERTED)
-    if text is None:
-        return dict(body), {}
-    rest = {name: value for name, value in annotations.items() if name != UNCONVERTED}
-    metadata = {name: value for name, value in metadata.items() if name != "annotations"}
+    texts = [annotations[name] for name in sorted(annotations) if name == UNCONVERTED or name.startswith(_APART)]
+    if not texts:
+        return {**body, "metadata": metadata}, {}
+    rest = {name: each for name, each in annotations.items() if name != UNCONVERTED and not name.startswith(_APART)}
+    metadata = {name: each for name, each in metadata.items() if name != "annotations"}
     plain = {**body, "metadata": {**metadata, **({"annotations": rest} if rest else {})}}
+    found: KeptByVersion = {}
+    for text in texts:
+        for version, kept in _read(text).items():
+            found[version] = (*found.get(version, ()), kept)
+    return plain, found
+
+
+def _read(text: str) -> Mapping[str, Kept]:
     try:
         kept = _decode(text)
     except (msgspec.MsgspecError, RecursionError, ValueError):
-        return plain, {}
-    return plain, kept if all(_is_flat(field, DEPTH_LIMIT) for each in kept.values() for field in each.fields) else {}
+        return {}
+    return kept if all(_is_flat(field, DEPTH_LIMIT) for each in kept.values() for field in each.fields) else {}
 
 
 def _is_flat(value: Any, levels: int) -> bool:
@@ -216,18 +242,37 @@ def _is_flat(value: Any, levels: int) -> bool:
     return levels > 0 and (not isinstance(value, (list, tuple)) or all(_is_flat(each, levels - 1) for each in value))
 
 
-def _with_kept_annotation(body: dict[str, Any], kept: Mapping[str, Kept]) -> dict[str, Any]:
+def with_kept(body: dict[str, Any], kept: KeptByVersion) -> dict[str, Any]:
     """The object with the annotation. Raises ConversionError if it gets too large."""
-    if not kept:
-        return body
-    text = msgspec.json.encode(kept, order="sorted").decode()
-    metadata = body.get("metadata") or {}
-    annotations = {**(metadata.get("annotations") or {}), UNCONVERTED: text}
+    joined: dict[str, Any] = {
+        # What came apart is not sealed as one, and stays apart.
+        version: each[0]
+        for version, each in kept.items()
+        if len(each) == 1
+    }
+    apart = {version: each for version, each in kept.items() if len(each) > 1}
+    body = with_kept_apart(body, apart)
+    return _annotated(body, {UNCONVERTED: joined}) if joined else body
+
+
+def with_kept_apart(body: dict[str, Any], kept: KeptByVersion) -> dict[str, Any]:
+    """The object with an annotation for each field. Raises ConversionError if they get too large."""
+    texts = {}
+    for version, parts in kept.items():
+        for each in parts:
+            path = msgspec.json.encode([version, [field.path for field in each.fields]], order="deterministic")
+            texts[f"{_APART}{hashlib.sha256(path).hexdigest()[:16]}"] = {version: each}
+    return _annotated(body, texts) if texts else body
+
+
+def _annotated(body: dict[str, Any], texts: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = body["metadata"]
+    encoded = {name: msgspec.json.encode(each, order="sorted").decode() for name, each in texts.items()}
+    annotations = {**(metadata.get("annotations") or {}), **encoded}
     size = sum(len(name.encode()) + len(str(value).encode()) for name, value in annotations.items())
     if size > ANNOTATIONS_LIMIT:
-        name = metadata.get("name", "")
         raise ConversionError(
-            f"{name}: {UNCONVERTED} would keep what {_version(body)} can't hold, and all annotations would have {size} "
+            f"{UNCONVERTED} would keep what {_version(body)} can't hold, and all annotations would have {size} "
             f"bytes of at most {ANNOTATIONS_LIMIT}; let the conversion give back more fields"
         )
     return {**body, "metadata": {**metadata, "annotations": annotations}}
@@ -237,9 +282,19 @@ def _version(body: Body) -> str:
     return split_api_version(str(body["apiVersion"]))[1]
 
 
-def _is_whole(body: Body) -> bool:
-    """Whether an object is as the API server stores it, and no part that it computes for the owners of fields."""
-    return bool((body.get("metadata") or {}).get("managedFields"))
+def _has_owned_fields(body: Body) -> bool:
+    """Whether an object has the fields of its spec that a manager owns in its version."""
+    entries = (body.get("metadata") or {}).get("managedFields") or ()
+    owned = (each.get("fieldsV1") for each in entries if each.get("apiVersion") == body["apiVersion"])
+    return all(_has(body, {"f:spec": fields.get("f:spec", {})}) for fields in owned if fields and "f:spec" in fields)
+
+
+def _has(value: Any, owned: Mapping[str, Any]) -> bool:
+    """Whether a value has the fields of a set of owned ones."""
+    names = [name for name in owned if name.startswith("f:")]
+    if names and not isinstance(value, Mapping):
+        return False
+    return all(name[2:] in value and _has(value[name[2:]], owned[name]) for name in names)
 
 
 def _merged(body: Body, found: Body, api_version: str) -> dict[str, Any]:

@@ -46,6 +46,18 @@ class KeptField(Struct, frozen=True, omit_defaults=True, kw_only=True):
     items: tuple[tuple[str, Any], ...] = ()
     """For a list: its items by the digests of what is given in their places."""
 
+    missing: int = 0
+    """How many of the mappings around it are missing, too."""
+
+    @property
+    def leaves(self) -> Iterator[KeptField]:
+        """The same as one field for each value that is no mapping."""
+        if not isinstance(self.value, Mapping) or not self.value or self.given:
+            yield self
+            return
+        for key, value in self.value.items():
+            yield from KeptField(path=(*self.path, key), value=value, missing=self.missing + 1).leaves
+
 
 def is_same(one: Any, other: Any) -> bool:
     """Whether two JSON values are the same; 1, 1.0 and true are not."""
@@ -124,7 +136,9 @@ def put_back(body: Mapping[str, Any], fields: Sequence[KeptField]) -> dict[str, 
 
 def _put(body: dict[str, Any], kept: KeptField) -> None:
     above: Any = body
-    for part in kept.path[:-1]:
+    for at, part in enumerate(kept.path[:-1]):
+        if at >= len(kept.path) - 1 - kept.missing and isinstance(part, str) and isinstance(above, dict):
+            above.setdefault(part, {})
         above = _part(above, part)
     last = kept.path[-1] if kept.path else None
     now = _part(above, last) if last is not None else _ABSENT

@@ -76,9 +76,24 @@ spec:
 """
 
 
-def write(folder: Path, schema: str = SCHEMA, to_v1: str = TO_V1, to_v1alpha1: str = TO_V1ALPHA1) -> Path:
+OLD_SCHEMA = """\
+kind: Site
+version: v1alpha1
+spec:
+  image: string | required
+  count: integer | default=1 minimum=0 maximum=9
+  size: string | enum=small,large
+status:
+  address: string
+"""
+"""The schema before there was a v1."""
+
+
+def write(
+    folder: Path, schema: str = SCHEMA, to_v1: str = TO_V1, to_v1alpha1: str = TO_V1ALPHA1, name: str = SITES
+) -> Path:
     """The templates folder with the folder of Sites."""
-    convert = folder / "templates" / SITES / "_convert"
+    convert = folder / "templates" / name / "_convert"
     convert.mkdir(parents=True, exist_ok=True)
     (convert.parent / "_schema.yaml").write_text(schema)
     (convert / "v1alpha1-to-v1.yaml.j2").write_text(to_v1)

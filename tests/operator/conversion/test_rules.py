@@ -208,11 +208,20 @@ def test_labels_and_annotations_can_change(tmp_path: Path) -> None:
     assert converter.convert(found, "v1alpha1") == body
 
 
-def test_what_is_left_without_the_fields_of_a_manager_is_converted_too(converter: Converter) -> None:
-    part = site("v1alpha1", {}, {"address": "x"})
-    del part["metadata"]["managedFields"]
-    found = converter.convert(part, "v1")
-    assert (found["apiVersion"], found.get("spec"), found.get("status")) == ("example.com/v1", None, None)
+@pytest.mark.parametrize(
+    "spec", [{}, {"count": 3}, {"image": "a"}, {"image": "a", "size": "large"}, {"notes": {"a": "b", "c": "d"}}]
+)
+def test_a_part_of_an_object_comes_back_field_by_field(converter: Converter, spec: dict[str, Any]) -> None:
+    """The API server converts an object without the fields of a manager, and removes what is missing there."""
+    part = site("v1alpha1", spec, {"address": "x"})
+    there = converter.convert(part, "v1")
+    assert "replicas" not in there.get("spec", {}) or "image" in spec
+    back = converter.convert(there, "v1alpha1")
+    assert {**back, "spec": back.get("spec", {})} == part
+    without = {name: each for name, each in there["metadata"].get("annotations", {}).items() if '"c"' not in each}
+    there["metadata"]["annotations"] = without
+    left = {key: {"a": "b"} if key == "notes" else each for key, each in spec.items()}
+    assert converter.convert(there, "v1alpha1").get("spec", {}) == left
 
 
 @pytest.mark.parametrize(
