@@ -160,7 +160,7 @@ class Converter(Struct, frozen=True, kw_only=True):
         version = _version(body)
         schema = object_schema(self.definition, version)
         fields = [each for each in kept.fields if _is_convertible(each)]
-        if hmac.compare_digest(kept.seal.encode(), self._seal(body, version, kept.fields).encode()):
+        if self.key and hmac.compare_digest(kept.seal.encode(), self._seal(body, version, kept.fields).encode()):
             return self._fitting(put_back(body, fields), version, defaults=False)
         fields = [each for each in fields if self._is_of_users(each, schema, version)]
         known = self._errors(body)

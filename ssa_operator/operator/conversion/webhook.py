@@ -71,7 +71,7 @@ class ConversionWebhook(RegisteredWebhook):
         return SharedCertificate(client, self._operator.namespace, self._clock.now, name=CONVERSION, host=host)
 
     def _serving(self, certificate: WebhookCertificate) -> None:
-        self._key = certificate.token.encode()
+        self._key = certificate.seal
 
     async def _answer(self, body: bytes) -> dict[str, Any]:
         asked = review.read_request(body)

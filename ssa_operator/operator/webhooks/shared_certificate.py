@@ -55,9 +55,17 @@ class WebhookCertificate(Struct, frozen=True, kw_only=True):
     """The authorities that API servers trust."""
     token: str
     """The part of the webhook's path that can't be guessed."""
+    seal: bytes = b""
+    """The key with which the webhook signs its own texts; no API server has it, and no renewal changes it."""
 
     def __repr__(self) -> str:
         return "WebhookCertificate(...)"
+
+    @property
+    def data(self) -> dict[str, str]:
+        """The data of a Secret."""
+        values = (self.certificate, self.key, self.authorities, self.token.encode(), self.seal)
+        return {name: base64.b64encode(value).decode() for name, value in zip((*_KEYS, _SEAL), values, strict=True)}
 
     @property
     def expires(self) -> float:
@@ -96,6 +104,7 @@ def new_certificate(
         authorities=authority.certificate + (_still_valid(before.authorities, now) if before else b""),
         # The path of a Service's webhook has lower-case letters and digits only.
         token=before.token if before else secrets.token_hex(24),
+        seal=(before.seal if before else b"") or secrets.token_bytes(32),
     )
 
 
@@ -103,7 +112,13 @@ def read_certificate(data: Mapping[str, str]) -> WebhookCertificate | None:
     """The certificate in the data of a Secret, None if it has no usable one."""
     try:
         certificate, key, authorities, token = (base64.b64decode(data[name]) for name in _KEYS)
-        found = WebhookCertificate(certificate=certificate, key=key, authorities=authorities, token=token.decode())
+        found = WebhookCertificate(
+            certificate=certificate,
+            key=key,
+            authorities=authorities,
+            token=token.decode(),
+            seal=base64.b64decode(data.get(_SEAL, "")),
+        )
         found.context()
         x509.load_pem_x509_certificates(found.authorities)
     except (KeyError, ValueError, ssl.SSLError):
@@ -112,6 +127,7 @@ def read_certificate(data: Mapping[str, str]) -> WebhookCertificate | None:
 
 
 _KEYS = ("tls.crt", "tls.key", "ca.crt", "token")
+_SEAL = "seal"
 
 
 def _is_address(host: str) -> bool:
@@ -181,7 +197,6 @@ class SharedCertificate:
             return made
 
     async def _store(self, made: WebhookCertificate, live: LiveObject | None) -> None:
-        values = (made.certificate, made.key, made.authorities, made.token.encode())
         metadata = {"name": self._name, "namespace": self._namespace}
         if live is not None:
             metadata["resourceVersion"] = live.resource_version
@@ -190,7 +205,9 @@ class SharedCertificate:
                 "apiVersion": "v1",
                 "kind": "Secret",
                 "metadata": {**metadata, "labels": {"app.kubernetes.io/name": "ssa-operator"}},
-                "data": {name: base64.b64encode(value).decode() for name, value in zip(_KEYS, values, strict=True)},
+                "data": {
+                    name: base64.b64encode(value).decode() for name, value in zip((*_KEYS, _SEAL), values, strict=True)
+                },
             }
         )
         if live is None:
