@@ -24,6 +24,11 @@ from ssa_operator.rendering.yaml.nodes import DocumentError, find_location
 class ConversionError(ValueError):
     """An object can't be converted. The message names file and line, or the object and what to do."""
 
+    def __init__(self, message: str, problem: RenderProblem | None = None) -> None:
+        super().__init__(message)
+        self.problem = problem
+        """The problem of the template, None if it has none."""
+
 
 def render_conversion(templates: Templates, body: Mapping[str, Any], version: str) -> Mapping[str, Any]:
     """What the conversion of the object's version to another one renders. Raises ConversionError."""
@@ -38,7 +43,7 @@ def render_conversion(templates: Templates, body: Mapping[str, Any], version: st
             return _rendered(templates, file, variables, f"{str(body['apiVersion']).partition('/')[0]}/{version}")
         except Exception as error:
             found: RenderProblem = problem_of(error, templates, file.name, variables, None)
-            raise ConversionError(str(found)) from error
+            raise ConversionError(str(found), found) from error
 
 
 def _rendered(

@@ -205,9 +205,7 @@ class SharedCertificate:
                 "apiVersion": "v1",
                 "kind": "Secret",
                 "metadata": {**metadata, "labels": {"app.kubernetes.io/name": "ssa-operator"}},
-                "data": {
-                    name: base64.b64encode(value).decode() for name, value in zip((*_KEYS, _SEAL), values, strict=True)
-                },
+                "data": made.data,
             }
         )
         if live is None:
