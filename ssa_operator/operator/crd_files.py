@@ -51,6 +51,8 @@ def read_crds(*folders: Path) -> tuple[list[Document], dict[str, str]]:
             raise DefinitionError(f"there is no folder {folder}; name the folder of the CRDs with --crds")
     documents: dict[str, Document] = {}
     problems: dict[str, str] = {}
+    beside = [path.with_name(CONVERT) for path in folders if path.name == SCHEMA]
+    folders = (*folders, *(folder for folder in beside if folder.is_dir()))
     conversions = [folder for folder in dict.fromkeys(folders) if folder.name == CONVERT]
     for folder in dict.fromkeys(folders):
         if folder in conversions:

@@ -172,3 +172,32 @@ def _with_items(now: list[Any], items: Sequence[tuple[str, Any]]) -> list[Any]:
     for digest, value in items:
         kept.setdefault(digest, []).append(value)
     return [values.pop(0) if (values := kept.get(_digest(each))) else each for each in now]
+
+
+def lost_paths(own: Any, given: Any, schema: Schema | None, other: Schema | None) -> list[str]:
+    """The fields of an object that a conversion there and back loses, although the other version's schema has a place
+    for them.
+    """
+    one, two = ({name: part for name, part in each.items() if name not in _IDENTITY} for each in (own, given))
+    return [_text(each.path) for each in differences(one, two, schema) if _declares(other, each.path)]
+
+
+_IDENTITY = ("apiVersion", "kind", "metadata")
+
+
+def _declares(schema: Schema | None, path: Path) -> bool:
+    part = schema
+    for name in path:
+        part = _schema_of(part, name) if isinstance(name, str) else schema_part(part, "items")
+    return part is not None
+
+
+def _text(path: Path) -> str:
+    """A path as users write it, an item of a list by its keys."""
+    text = ""
+    for part in path:
+        if isinstance(part, str):
+            text += f".{part}" if text else part
+        else:
+            text += f"[{','.join(f'{key}={value}' for key, value in part.items())}]"
+    return text

@@ -17,12 +17,15 @@ from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.operator.conversion.folder_converters import converter_of
 from ssa_operator.operator.conversion.webhook import ConversionWebhook
-from ssa_operator.operator.crd_installation import CRDInstaller
+from ssa_operator.operator.crd_files import load_crds, schema_files
+from ssa_operator.operator.crd_installation import CRDInstaller, conversion_remark
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.storage_migration import migrate
+from ssa_operator.operator.stored_objects import CRDPlan, plan_crds
 from ssa_operator.rendering.folder.installation import Installation
-from tests.operator.conversion.sites import OLD_SCHEMA, SCHEMA, TO_V1ALPHA1, kept, write
+from tests.operator.conversion.sites import OLD_SCHEMA, SCHEMA, TO_V1, TO_V1ALPHA1, kept, write
 from tests.operator.harness import PATIENCE, Desk, operating
 
 pytestmark = pytest.mark.cluster
@@ -89,6 +92,10 @@ class Sites:
                     await asyncio.sleep(0.05)
         raise refused
 
+    async def plan(self) -> CRDPlan:
+        documents = load_crds(*schema_files([self.templates]))
+        return await plan_crds(self.desk.client, documents, converter_of([self.templates]))
+
     def convert(self, name: str, text: str) -> None:
         (self.templates / f"sites.{self.group}" / "_convert" / name).write_text(text)
 
@@ -120,9 +127,24 @@ async def test_an_object_of_one_version_is_read_watched_and_written_in_the_other
 
     # The new CRD drops nothing while no operator answers.
     (folder / "_schema.yaml").write_text(SCHEMA)
+    sites.convert("v1alpha1-to-v1.yaml.j2", TO_V1.replace("spec.image", "fail('no image')"))
+    plan = await sites.plan()
+    (refused,) = plan.refused
+    where = f"sites.{sites.group}/_convert/v1alpha1-to-v1.yaml.j2:2: no image"
+    assert str(refused) == f"{desk.namespace}/old: can't be converted to v1: {where}"
+    assert where in (await install(client, sites.templates))[f"sites.{sites.group}"]
+    sites.convert("v1alpha1-to-v1.yaml.j2", TO_V1.replace("{{ spec.image }}", "y"))
+    plan = await sites.plan()
+    assert (plan.objects, plan.refused, [each.path for each in plan.lossy]) == (1, (), ["spec.image"])
+    sites.convert("v1alpha1-to-v1.yaml.j2", TO_V1)
+    assert (await sites.plan()).lossy == ()
     assert await install(client, sites.templates) == {}
     with pytest.raises(Exception, match="conversion webhook"):
         await sites.get("v1", "old")
+    (document,) = load_crds(*schema_files([sites.templates]))
+    remark = conversion_remark(document, await sites.crd())
+    assert remark is not None
+    assert "in v1alpha1, and in v1 the objects that are stored in v1alpha1" in remark
 
     async with sites.converting():
         old = await sites.until_converted("v1", "old")
