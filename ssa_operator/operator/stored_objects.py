@@ -26,7 +26,6 @@ from ssa_operator.objects.messages import counted
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, field_text, value_at
 from ssa_operator.operator.conversion.rules import Converter
-from ssa_operator.operator.conversion.unconverted import lost_paths
 from ssa_operator.rendering.conversions import ConversionError
 from ssa_operator.schema.crd_changes import crd_changes
 from ssa_operator.schema.crd_schema import object_schema
@@ -166,7 +165,7 @@ def _plan_conversions(stored: LiveObject, converter: Converter, version: str) ->
         for error in new_object(there, new, other).errors:
             if error.path[:1] != ("metadata",):
                 refused.setdefault(field_text(error.path), f"in {other}: {replace(error, value=OMITTED)}")
-        for path in lost_paths(body, back, object_schema(new, own), object_schema(new, other)):
+        for path in converter.lost_fields(body, there, back):
             lossy.setdefault(path, f"{path} has a place in {other}, and doesn't come back from there")
     return CRDPlan(refused=tuple(_changes(stored, new, refused)), lossy=tuple(_changes(stored, new, lossy)))
 

@@ -26,7 +26,16 @@ from msgspec import Struct
 from ssa_operator.objects.annotations import PREFIX, UNCONVERTED
 from ssa_operator.objects.identity import split_api_version
 from ssa_operator.objects.source_location import field_text
-from ssa_operator.operator.conversion.unconverted import KeptField, differences, put_back
+from ssa_operator.operator.conversion.unconverted import (
+    KeptField,
+    Path,
+    declares,
+    differences,
+    is_same,
+    path_text,
+    put_back,
+    without_field,
+)
 from ssa_operator.rendering.conversions import ConversionError, render_conversion
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.schema.crd_schema import Schema, has_status, object_schema
@@ -79,6 +88,26 @@ class Converter(Struct, frozen=True, kw_only=True):
     def unaided(self, body: Body, version: str) -> dict[str, Any]:
         """The object in a version that has a direct way, as the template alone gives it. Raises ConversionError."""
         return self._rendered(without_kept(body)[0], version)
+
+    def lost_fields(self, body: Body, there: Body, back: Body) -> list[str]:
+        """The fields of an object that have a place in the version of `there`, and that the templates alone don't give
+        `back` from there.
+        """
+        own, other = object_schema(self.definition, _version(body)), object_schema(self.definition, _version(there))
+        found = differences(_without_metadata(body), _without_metadata(back), own)
+        return [
+            path_text(each.path)
+            for each in found
+            if declares(other, each.path) or self._arrives(body, there, each.path)
+        ]
+
+    def _arrives(self, body: Body, there: Body, path: Path) -> bool:
+        """Whether what `there` is depends on a field."""
+        less = defaulted(without_field(body, path), object_schema(self.definition, _version(body)))
+        try:
+            return not is_same(_without_metadata(self.unaided(less, _version(there))), _without_metadata(there))
+        except ConversionError:
+            return True
 
     @property
     def stored(self) -> str:
@@ -332,12 +361,15 @@ def _without_nulls(value: Any, schema: Schema | None) -> Any:
     return value
 
 
+def _without_metadata(body: Body) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name not in ("apiVersion", "kind", "metadata")}
+
+
 def _converted_part(body: Body) -> dict[str, Any]:
     """The fields that a conversion can change."""
     metadata = body.get("metadata") or {}
     changed = {field: metadata.get(field) or {} for field in ("labels", "annotations")}
-    content = {name: value for name, value in body.items() if name not in ("apiVersion", "kind", "metadata")}
-    return {**content, "metadata": changed}
+    return {**_without_metadata(body), "metadata": changed}
 
 
 def _is_convertible(kept: KeptField) -> bool:

@@ -95,6 +95,14 @@ def differences(own: Any, given: Any, schema: Schema | None, path: Path = ()) ->
     yield KeptField(path=path, value=UNSET if own is _ABSENT else own, given=_digest(given))
 
 
+def without_field(body: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """The object without a field."""
+    now: Any = body
+    for part in path:
+        now = _part(now, part)
+    return put_back(body, [KeptField(path=path, given=_digest(now))])
+
+
 def _schema_of(schema: Schema | None, key: str) -> Schema | None:
     properties = schema_part(schema, "properties") or {}
     part = properties.get(key) or schema_part(schema, "additionalProperties")
@@ -174,25 +182,15 @@ def _with_items(now: list[Any], items: Sequence[tuple[str, Any]]) -> list[Any]:
     return [values.pop(0) if (values := kept.get(_digest(each))) else each for each in now]
 
 
-def lost_paths(own: Any, given: Any, schema: Schema | None, other: Schema | None) -> list[str]:
-    """The fields of an object that a conversion there and back loses, although the other version's schema has a place
-    for them.
-    """
-    one, two = ({name: part for name, part in each.items() if name not in _IDENTITY} for each in (own, given))
-    return [_text(each.path) for each in differences(one, two, schema) if _declares(other, each.path)]
-
-
-_IDENTITY = ("apiVersion", "kind", "metadata")
-
-
-def _declares(schema: Schema | None, path: Path) -> bool:
+def declares(schema: Schema | None, path: Path) -> bool:
+    """Whether a schema has a place for a field."""
     part = schema
     for name in path:
         part = _schema_of(part, name) if isinstance(name, str) else schema_part(part, "items")
     return part is not None
 
 
-def _text(path: Path) -> str:
+def path_text(path: Path) -> str:
     """A path as users write it, an item of a list by its keys."""
     text = ""
     for part in path:

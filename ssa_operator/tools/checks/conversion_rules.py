@@ -95,11 +95,11 @@ class _Trips(Struct, frozen=True, kw_only=True):
                 yield from self._converted(new_object(each, self.definition, own).body, way)[0]
         least = sample_object(self.definition, own, whole=False)
         if not least.errors:
-            yield from self._converted(least.body, way)[0]
+            yield from self._converted(new_object(least.body, self.definition, own).body, way)[0]
         sample = sample_object(self.definition, own)
         if sample.errors:
             return
-        body = self._with_status(sample.body, own)
+        body = self._with_status(new_object(sample.body, self.definition, own).body, own)
         faults, there, back = self._converted(body, way)
         yield from faults
         if there is not None and back is not None:
@@ -190,10 +190,10 @@ class _Trips(Struct, frozen=True, kw_only=True):
                 break
             if is_same(value, present):
                 continue
-            changed = _with(body, path, value)
-            if not new_object(changed, self.definition, version).errors:
+            changed = new_object(_with(body, path, value), self.definition, version)
+            if not changed.errors:
                 tried += 1
-                yield changed
+                yield changed.body
         yield {**body}
 
 
