@@ -73,6 +73,7 @@ class Webhook(RegisteredWebhook):
 
     kind = WebhookKind(path="validate", requests=MAX_REQUESTS, size=MAX_BYTES, deadline=ANSWER_DEADLINE)
     name = "webhook"
+    not_registered = "the webhook is not registered: %s"
 
     def __init__(self, operator: Operator, host: str | None, port: int, clock: Clock = SYSTEM) -> None:
         super().__init__(operator, host, port, operator.options.admission_service, clock)

@@ -59,6 +59,7 @@ class ConversionWebhook(RegisteredWebhook):
 
     kind = WebhookKind(path="convert", requests=MAX_REQUESTS, size=MAX_BYTES, deadline=READ_DEADLINE)
     name = "conversion webhook"
+    not_registered = "the conversion webhook is not registered: %s"
 
     def __init__(self, operator: Operator, host: str | None, port: int, clock: Clock = SYSTEM) -> None:
         super().__init__(operator, host, port, operator.options.conversion_service, clock)

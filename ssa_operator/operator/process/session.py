@@ -270,13 +270,24 @@ async def _serve_webhook(operator: Operator) -> None:
         ) from error
 
 
+async def _until_a_folder_converts(operator: Operator) -> None:
+    controllers, changed = operator.controllers, asyncio.Event()
+    controllers.refresh_listeners.append(changed.set)
+    while not any(each.templates and each.templates.conversions for each in controllers.templates.folders.values()):
+        changed.clear()
+        await changed.wait()
+    controllers.refresh_listeners.remove(changed.set)
+
+
 async def _serve_conversions(operator: Operator) -> None:
     """Run the operator's conversion webhook, if `--conversion` asks for it. It does not wait for the start: the
-    operator's own watches may need it.
+    operator's own watches may need it. On any free port (0), it waits for a folder that converts.
     """
     if operator.options.conversion is None:
         return
     host, port = operator.options.conversion
+    if port == 0:
+        await _until_a_folder_converts(operator)
     from ssa_operator.operator.conversion.webhook import ConversionWebhook
 
     try:

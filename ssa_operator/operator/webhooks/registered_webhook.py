@@ -48,6 +48,8 @@ class RegisteredWebhook(ABC):
     kind: ClassVar[WebhookKind]
     name: ClassVar[str]
     """What it is called in logs."""
+    not_registered: ClassVar[str]
+    """The message about an error of the registration."""
 
     def __init__(
         self,
@@ -142,7 +144,7 @@ class RegisteredWebhook(ABC):
             result = await work
         except (ApiError, CredentialsError) as error:
             if self._problem != str(error):
-                log.warning("the %s is not registered: %s", self.name, error)
+                log.warning(self.not_registered, error)
             self._problem = str(error)
             return None
         self._problem = ""
