@@ -23,10 +23,9 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import counted
-from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.render_result import ConversionError, Document
 from ssa_operator.objects.source_location import FieldPath, field_text, value_at
 from ssa_operator.operator.conversion.rules import Converter
-from ssa_operator.rendering.conversions import ConversionError
 from ssa_operator.schema.crd_changes import crd_changes
 from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.crd_versions import needed_conversions, stored_version

@@ -12,22 +12,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ssa_operator.objects.annotations import PREFIX
-from ssa_operator.objects.render_result import RenderProblem
+from ssa_operator.objects.render_result import ConversionError, RenderProblem
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.rendering.error_locations import problem_of
 from ssa_operator.rendering.jinja.templates import ManifestFile, Templates
 from ssa_operator.rendering.render import nodes_of, variables_of_object
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.yaml.nodes import DocumentError, find_location
-
-
-class ConversionError(ValueError):
-    """An object can't be converted. The message names file and line, or the object and what to do."""
-
-    def __init__(self, message: str, problem: RenderProblem | None = None) -> None:
-        super().__init__(message)
-        self.problem = problem
-        """The problem of the template, None if it has none."""
 
 
 def render_conversion(templates: Templates, body: Mapping[str, Any], version: str) -> Mapping[str, Any]:

@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.annotations import PREFIX, UNCONVERTED
 from ssa_operator.objects.identity import split_api_version
+from ssa_operator.objects.render_result import ConversionError
 from ssa_operator.objects.source_location import field_text
 from ssa_operator.operator.conversion.unconverted import (
     KeptField,
@@ -36,10 +37,8 @@ from ssa_operator.operator.conversion.unconverted import (
     put_back,
     without_field,
 )
-from ssa_operator.rendering.conversions import ConversionError, render_conversion
-from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.schema.crd_schema import Schema, has_status, object_schema
-from ssa_operator.schema.crd_versions import needed_conversions, stored_version
+from ssa_operator.schema.crd_versions import stored_version
 from ssa_operator.schema.field_errors import ErrorType
 from ssa_operator.schema.new_object import defaulted, new_object, prune, whole_numbers
 from ssa_operator.schema.operator_fields import RESERVED
@@ -79,7 +78,7 @@ class Converter(Struct, frozen=True, kw_only=True):
         """The object in a version. Raises ConversionError."""
         found = dict(body)
         try:
-            for step in self._route(_version(body), version):
+            for step in self._route(version_of(body), version):
                 found = self._step(found, step)
         except RecursionError as error:
             raise ConversionError("the object is nested too deeply") from error
@@ -93,7 +92,7 @@ class Converter(Struct, frozen=True, kw_only=True):
         """The fields of an object that have a place in the version of `there`, and that the templates alone don't give
         `back` from there.
         """
-        own, other = object_schema(self.definition, _version(body)), object_schema(self.definition, _version(there))
+        own, other = object_schema(self.definition, version_of(body)), object_schema(self.definition, version_of(there))
         found = differences(_without_metadata(body), _without_metadata(back), own)
         return [
             path_text(each.path)
@@ -103,9 +102,9 @@ class Converter(Struct, frozen=True, kw_only=True):
 
     def _arrives(self, body: Body, there: Body, path: Path) -> bool:
         """Whether what `there` is depends on a field."""
-        less = defaulted(without_field(body, path), object_schema(self.definition, _version(body)))
+        less = defaulted(without_field(body, path), object_schema(self.definition, version_of(body)))
         try:
-            return not is_same(_without_metadata(self.unaided(less, _version(there))), _without_metadata(there))
+            return not is_same(_without_metadata(self.unaided(less, version_of(there))), _without_metadata(there))
         except ConversionError:
             return True
 
@@ -129,7 +128,7 @@ class Converter(Struct, frozen=True, kw_only=True):
     def _step(self, body: Body, version: str) -> dict[str, Any]:
         """The object in a version that has a direct way."""
         plain, kept = without_kept(body)
-        own, whole = _version(body), self._is_whole(plain)
+        own, whole = version_of(body), self._is_whole(plain)
         given = self._given(plain, version, whole=whole)
         for each in kept.get(version, ()):
             given = self._with_kept(given, each)
@@ -147,7 +146,7 @@ class Converter(Struct, frozen=True, kw_only=True):
         """Whether an object can be one that the API server stores. To find the owners of fields, it converts parts of
         objects, too: without the fields that a manager owned before.
         """
-        version = _version(body)
+        version = version_of(body)
         schema = object_schema(self.definition, version)
         if not _has_owned_fields(body) or defaulted(body, schema) != body:
             return False
@@ -186,7 +185,7 @@ class Converter(Struct, frozen=True, kw_only=True):
 
     def _with_kept(self, body: dict[str, Any], kept: Kept) -> dict[str, Any]:
         """The object with the fields that were kept for its version."""
-        version = _version(body)
+        version = version_of(body)
         schema = object_schema(self.definition, version)
         fields = [each for each in kept.fields if _is_convertible(each)]
         if self.key and hmac.compare_digest(kept.seal.encode(), self._seal(body, version, kept.fields).encode()):
@@ -202,7 +201,7 @@ class Converter(Struct, frozen=True, kw_only=True):
         return body
 
     def _errors(self, body: Body) -> frozenset[tuple[str, str]]:
-        found = new_object(body, self.definition, _version(body))
+        found = new_object(body, self.definition, version_of(body))
         return frozenset((field_text(error.path), str(error.type)) for error in found.errors)
 
     def _is_of_users(self, kept: KeptField, schema: Schema | None, version: str) -> bool:
@@ -210,21 +209,6 @@ class Converter(Struct, frozen=True, kw_only=True):
         if kept.path[0] == "status" and has_status(self.definition, version):
             return False
         return kept.path[0] == "metadata" or not _has_transition_rule(kept.path, schema)
-
-
-def converter(templates: Templates, definition: Mapping[str, Any], key: bytes = b"") -> Converter:
-    """Converts the objects of a CRD by the templates of its folder. Versions with the same schema need none."""
-    needed = frozenset(needed_conversions(definition))
-
-    def render(body: Body, version: str) -> Body:
-        way = (_version(body), version)
-        return (
-            {}
-            if way not in needed and way not in templates.conversions
-            else render_conversion(templates, body, version)
-        )
-
-    return Converter(definition=definition, render=render, key=key)
 
 
 _decode = msgspec.json.Decoder(dict[str, Kept]).decode
@@ -301,13 +285,13 @@ def _annotated(body: dict[str, Any], texts: Mapping[str, Any]) -> dict[str, Any]
     size = sum(len(name.encode()) + len(str(value).encode()) for name, value in annotations.items())
     if size > ANNOTATIONS_LIMIT:
         raise ConversionError(
-            f"{UNCONVERTED} would keep what {_version(body)} can't hold, and all annotations would have {size} "
+            f"{UNCONVERTED} would keep what {version_of(body)} can't hold, and all annotations would have {size} "
             f"bytes of at most {ANNOTATIONS_LIMIT}; let the conversion give back more fields"
         )
     return {**body, "metadata": {**metadata, "annotations": annotations}}
 
 
-def _version(body: Body) -> str:
+def version_of(body: Body) -> str:
     return split_api_version(str(body["apiVersion"]))[1]
 
 

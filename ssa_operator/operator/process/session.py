@@ -288,7 +288,7 @@ async def _serve_conversions(operator: Operator) -> None:
     host, port = operator.options.conversion
     if port == 0:
         await _until_a_folder_converts(operator)
-    from ssa_operator.operator.conversion.webhook import ConversionWebhook
+    from ssa_operator.operator.webhooks.conversion_webhook import ConversionWebhook
 
     try:
         await ConversionWebhook(operator, host, port).run()

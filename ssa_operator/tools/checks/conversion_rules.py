@@ -16,10 +16,11 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.identity import split_api_version
+from ssa_operator.objects.render_result import ConversionError
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, value_at
-from ssa_operator.operator.conversion.rules import Converter, converter
+from ssa_operator.operator.conversion.folder_converters import converter
+from ssa_operator.operator.conversion.rules import Converter
 from ssa_operator.operator.conversion.unconverted import is_same
-from ssa_operator.rendering.conversions import ConversionError
 from ssa_operator.rendering.folder.loaded_folders import Folder
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.schema.crd_schema import Schema, object_schema

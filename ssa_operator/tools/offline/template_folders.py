@@ -183,8 +183,8 @@ def _converted(created: NewObject, folder: Folder, definition: Mapping[str, Any]
     """A new parent in the version that the operator reads, by the templates of its folder. Without such templates only
     the CRD's own webhook can convert it. Raises CommandError.
     """
-    from ssa_operator.operator.conversion.rules import converter
-    from ssa_operator.rendering.conversions import ConversionError
+    from ssa_operator.objects.render_result import ConversionError
+    from ssa_operator.operator.conversion.folder_converters import converter
 
     if created.errors or folder.templates is None or not folder.templates.conversions:
         return created

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ssa_operator.operator.conversion.rules import Converter, converter
+from ssa_operator.operator.conversion.folder_converters import converter
+from ssa_operator.operator.conversion.rules import Converter
 from ssa_operator.operator.crd_files import load_crds, schema_files
 from ssa_operator.rendering.folder.loaded_folders import load
 

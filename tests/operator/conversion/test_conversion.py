@@ -18,12 +18,12 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.conversion.folder_converters import converter_of
-from ssa_operator.operator.conversion.webhook import ConversionWebhook
 from ssa_operator.operator.crd_files import load_crds, schema_files
 from ssa_operator.operator.crd_installation import CRDInstaller, conversion_remark
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.storage_migration import migrate
 from ssa_operator.operator.stored_objects import CRDPlan, plan_crds
+from ssa_operator.operator.webhooks.conversion_webhook import ConversionWebhook
 from ssa_operator.rendering.folder.installation import Installation
 from tests.operator.conversion.sites import OLD_SCHEMA, SCHEMA, TO_V1, TO_V1ALPHA1, kept, write
 from tests.operator.harness import PATIENCE, Desk, operating

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssa_operator.objects.annotations import UNCONVERTED
+from ssa_operator.objects.render_result import ConversionError
 from ssa_operator.operator.conversion.rules import Converter
-from ssa_operator.rendering.conversions import ConversionError
 from ssa_operator.schema.new_object import new_object
 from tests.operator.conversion.sites import SCHEMA, TO_V1, kept, site, sites, write
 

@@ -23,16 +23,17 @@ from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_codec import encode
+from ssa_operator.objects.render_result import ConversionError
 from ssa_operator.objects.secret_fields import SecretFields
 from ssa_operator.operator.conversion import review
-from ssa_operator.operator.conversion.rules import Converter, converter
+from ssa_operator.operator.conversion.folder_converters import converter
+from ssa_operator.operator.conversion.rules import Converter
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.permissions.operator_needs import CONVERSION
 from ssa_operator.operator.webhooks.registered_webhook import RegisteredWebhook
 from ssa_operator.operator.webhooks.shared_certificate import SharedCertificate, WebhookCertificate
 from ssa_operator.operator.webhooks.webhook_address import WebhookAddress
 from ssa_operator.operator.webhooks.webhook_server import WebhookKind
-from ssa_operator.rendering.conversions import ConversionError
 from ssa_operator.schema.crd_versions import needed_conversions
 
 log = logging.getLogger("ssa_operator")
