@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -55,6 +55,10 @@ ANNOTATIONS_LIMIT = 256 * 1024
 
 DEPTH_LIMIT = 100
 """Levels of nesting of a kept value."""
+
+
+UNSEALED_LIMIT = 50
+"""Fields that count without a seal: each may take a validation of the object."""
 
 
 class Kept(Struct, frozen=True, kw_only=True):
@@ -130,8 +134,8 @@ class Converter(Struct, frozen=True, kw_only=True):
         plain, kept = without_kept(body)
         own, whole = version_of(body), self._is_whole(plain)
         given = self._given(plain, version, whole=whole)
-        for each in kept.get(version, ()):
-            given = self._with_kept(given, each)
+        if version in kept:
+            given = self._with_kept(given, kept[version])
         back = self._given(given, own, whole=whole)
         schema = object_schema(self.definition, own)
         fields = tuple(differences(_converted_part(plain), _converted_part(back), schema))
@@ -183,20 +187,24 @@ class Converter(Struct, frozen=True, kw_only=True):
         content = [self.definition["metadata"]["name"], (body.get("metadata") or {}).get("uid", ""), version, fields]
         return hmac.new(self.key, msgspec.json.encode(content, order="deterministic"), hashlib.sha256).hexdigest()[:32]
 
-    def _with_kept(self, body: dict[str, Any], kept: Kept) -> dict[str, Any]:
+    def _with_kept(self, body: dict[str, Any], kept: Iterable[Kept]) -> dict[str, Any]:
         """The object with the fields that were kept for its version."""
         version = version_of(body)
+        sealed: list[KeptField] = []
+        others: list[KeptField] = []
+        for each in kept:
+            own = self._seal(body, version, each.fields)
+            is_sealed = self.key and hmac.compare_digest(each.seal.encode(), own.encode())
+            (sealed if is_sealed else others).extend(filter(_is_convertible, each.fields))
+        body = self._fitting(put_back(body, sealed), version, defaults=False)
         schema = object_schema(self.definition, version)
-        fields = [each for each in kept.fields if _is_convertible(each)]
-        if self.key and hmac.compare_digest(kept.seal.encode(), self._seal(body, version, kept.fields).encode()):
-            return self._fitting(put_back(body, fields), version, defaults=False)
-        fields = [each for each in fields if self._is_of_users(each, schema, version)]
-        known = self._errors(body)
-        for chosen in (fields, *([each] for each in fields)):
-            found = self._fitting(put_back(body, chosen), version, defaults=False)
+        chosen = [each for each in others if self._is_of_users(each, schema, version)][:UNSEALED_LIMIT]
+        known = self._errors(body) if chosen else frozenset()
+        for fields in (chosen, *([each] for each in chosen)) if chosen else ():
+            found = self._fitting(put_back(body, fields), version, defaults=False)
             if self._errors(found) <= known:
                 body = found
-                if chosen is fields:
+                if fields is chosen:
                     break
         return body
 

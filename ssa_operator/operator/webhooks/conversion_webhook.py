@@ -4,6 +4,7 @@ Promises:
 - The templates that convert are the last good ones of each folder.
 - A CRD whose folder converts names this webhook. The operator applies that to `spec.conversion` alone, with a field
   manager of its own, and only if it is not so already.
+- Two operators don't take `spec.conversion` from each other: the second one says that the first one has it.
 - `spec.conversion` stays when the operator stops. So the API server refuses what needs a conversion until an operator
   answers, and loses no field.
 - A review holds the event loop no longer than the conversion of one object.
@@ -50,11 +51,6 @@ READ_DEADLINE = 20.0
 _CONVERSION = SecretFields((("spec", "conversion"),))
 
 
-def field_manager(namespace: str) -> str:
-    """The field manager of `spec.conversion`."""
-    return f"ssa-operator-conversion-{namespace}"
-
-
 class ConversionWebhook(RegisteredWebhook):
     """Converts the parents of an operator's folders. It listens on `host` (None: all addresses) and `port`."""
 
@@ -65,7 +61,7 @@ class ConversionWebhook(RegisteredWebhook):
     def __init__(self, operator: Operator, host: str | None, port: int, clock: Clock = SYSTEM) -> None:
         super().__init__(operator, host, port, operator.options.conversion_service, clock)
         self._key = b""
-        self._incomplete: frozenset[str] = frozenset()
+        self._problems: frozenset[str] = frozenset()
 
     def _store(self, client: Client) -> SharedCertificate:
         # It outlives the process, so that CRDs need no change at a restart, and so does the key of seals.
@@ -135,8 +131,8 @@ class ConversionWebhook(RegisteredWebhook):
             log.info("the CRD %s converts by this operator", name)
 
     def _crds(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The CRDs whose folders convert."""
-        incomplete: dict[str, str] = {}
+        """The CRDs whose folders convert, unless another operator does it."""
+        problems: list[str] = []
         for name, folder in self._operator.controllers.templates.folders.items():
             definition = self._operator.controllers.crds.get(name)
             if definition is None or folder.templates is None or not folder.templates.conversions:
@@ -145,13 +141,36 @@ class ConversionWebhook(RegisteredWebhook):
             missing = [way for way in needed if way not in folder.templates.conversions]
             if missing:
                 files = " and ".join(f"{name}/_convert/{own}-to-{other}.yaml.j2" for own, other in missing)
-                incomplete[name] = f"the CRD {name} in the cluster also needs {files}; add them"
+                problems.append(f"the CRD {name} in the cluster also needs {files}; add them")
+            elif needed and (namespace := _other_operator(definition, self._operator.namespace)):
+                problems.append(
+                    f"the operator in the namespace {namespace} converts {name} already; to take over, set "
+                    "spec.conversion of the CRD to {strategy: None} first"
+                )
             elif needed:
                 yield name, definition
-        for message in incomplete.values():
-            if message not in self._incomplete:
+        for message in problems:
+            if message not in self._problems:
                 log.error("%s", message)
-        self._incomplete = frozenset(incomplete.values())
+        self._problems = frozenset(problems)
+
+
+_MANAGER = "ssa-operator-conversion-"
+
+
+def field_manager(namespace: str) -> str:
+    """The field manager of `spec.conversion`, for the operator in a namespace."""
+    return f"{_MANAGER}{namespace}"
+
+
+def _other_operator(definition: Mapping[str, Any], namespace: str) -> str:
+    """The namespace of another operator that keeps the conversion of a CRD, '' without one."""
+    for entry in definition["metadata"].get("managedFields") or ():
+        manager = str(entry.get("manager"))
+        owns = "f:conversion" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
+        if owns and manager.startswith(_MANAGER) and manager != field_manager(namespace):
+            return manager.removeprefix(_MANAGER)
+    return ""
 
 
 def _name(body: Mapping[str, Any]) -> str:

@@ -15,12 +15,14 @@ from ssa_operator.informers.crds import RESOURCE
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.objects.annotations import UNCONVERTED
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.conversion.folder_converters import converter_of
 from ssa_operator.operator.crd_files import load_crds, schema_files
 from ssa_operator.operator.crd_installation import CRDInstaller, conversion_remark
 from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.permissions.operator_needs import CONVERSION
 from ssa_operator.operator.storage_migration import migrate
 from ssa_operator.operator.stored_objects import CRDPlan, plan_crds
 from ssa_operator.operator.webhooks.conversion_webhook import ConversionWebhook
@@ -59,17 +61,19 @@ class Sites:
         return live.body
 
     @contextlib.asynccontextmanager
-    async def converting(self) -> AsyncIterator[None]:
-        """An operator that converts."""
+    async def converting(self, namespace: str = "") -> AsyncIterator[None]:
+        """An operator that converts, in a namespace of its own if that is given."""
+        port = 0 if namespace else self.port
         options = Options(
             templates=(self.templates,),
             namespaces=(self.desk.namespace,),
-            installation=Installation(namespace=self.desk.namespace),
-            conversion=("127.0.0.1", self.port),
+            installation=Installation(namespace=namespace or self.desk.namespace),
+            selector="a=b" if namespace else "",
+            conversion=("127.0.0.1", port),
             listen=None,
         )
         async with operating(self.desk.client, options) as running:
-            serving = asyncio.create_task(ConversionWebhook(running.operator, "127.0.0.1", self.port).run())
+            serving = asyncio.create_task(ConversionWebhook(running.operator, "127.0.0.1", port).run())
             try:
                 async with asyncio.timeout(PATIENCE):
                     while "url" not in (await self.crd())["spec"]["conversion"]["webhook"]["clientConfig"]:
@@ -96,6 +100,11 @@ class Sites:
         documents = load_crds(*schema_files([self.templates]))
         return await plan_crds(self.desk.client, documents, converter_of([self.templates]))
 
+    async def until_logged(self, caplog: pytest.LogCaptureFixture, words: str) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while words not in caplog.text:  # noqa: ASYNC110 - a log has no event
+                await asyncio.sleep(0.05)
+
     def convert(self, name: str, text: str) -> None:
         (self.templates / f"sites.{self.group}" / "_convert" / name).write_text(text)
 
@@ -118,7 +127,7 @@ async def install(client: Client, templates: Path) -> dict[str, str]:
 
 
 async def test_an_object_of_one_version_is_read_watched_and_written_in_the_other(
-    desk: Desk, client: Client, sites: Sites
+    desk: Desk, client: Client, sites: Sites, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = sites.templates / f"sites.{sites.group}"
     (folder / "_schema.yaml").write_text(OLD_SCHEMA)
@@ -168,6 +177,19 @@ async def test_an_object_of_one_version_is_read_watched_and_written_in_the_other
         assert found["spec"] == {"image": "x", "replicas": {"min": 3}}
         listed, _ = await client.list(sites.resource("v1alpha1"), desk.namespace)
         assert {each.identity.name: each.body["spec"]["count"] for each in listed} == {"old": 4, "web": 3}
+
+        # No field travels alone, but while the API server finds out who owns what.
+        for version in ("v1", "v1alpha1"):
+            annotations = (await sites.get(version))["metadata"].get("annotations", {})
+            assert not [each for each in annotations if each.startswith(f"{UNCONVERTED}-")]
+
+        # Another operator leaves the CRD to this one.
+        conversion = (await sites.crd())["spec"]["conversion"]
+        async with sites.converting(namespace="default"):
+            await sites.until_logged(caplog, f"the operator in the namespace {desk.namespace} converts sites.")
+        assert (await sites.crd())["spec"]["conversion"] == conversion
+        async with desk.elsewhere("default") as other:
+            await other.delete("secrets", CONVERSION)
 
         # The operator's status is there for both, and a write that changes nothing is none.
         resource = f"sites.{sites.group}"
