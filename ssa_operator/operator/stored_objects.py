@@ -138,14 +138,14 @@ async def _plan_crd(
     def judge(each: LiveObject) -> bool:
         plans.append(_plan_object(each, live, new, stored))
         if converter is not None:
-            plans.append(_plan_conversions(each, converter, stored))
+            plans.append(plan_conversions(each, converter, stored))
         return False
 
     await client.list_scope(Scope(resource_of(live, stored)), keep=judge)
     return _sum(plans)
 
 
-def _plan_conversions(stored: LiveObject, converter: Converter, version: str) -> CRDPlan:
+def plan_conversions(stored: LiveObject, converter: Converter, version: str) -> CRDPlan:
     """What the conversions of an object to the versions that it needs, and back, would lose."""
     new = converter.definition
     refused: dict[str, str] = {}

@@ -35,6 +35,7 @@ from ssa_operator.operator.webhooks.registered_webhook import RegisteredWebhook
 from ssa_operator.operator.webhooks.shared_certificate import SharedCertificate, WebhookCertificate
 from ssa_operator.operator.webhooks.webhook_address import WebhookAddress
 from ssa_operator.operator.webhooks.webhook_server import WebhookKind
+from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.schema.crd_versions import needed_conversions
 
 log = logging.getLogger("ssa_operator")
@@ -61,6 +62,8 @@ class ConversionWebhook(RegisteredWebhook):
     def __init__(self, operator: Operator, host: str | None, port: int, clock: Clock = SYSTEM) -> None:
         super().__init__(operator, host, port, operator.options.conversion_service, clock)
         self._key = b""
+        self._converters: dict[str, tuple[Templates, Mapping[str, Any], Converter]] = {}
+        """The last converter of each CRD, with what it was made of."""
         self._problems: frozenset[str] = frozenset()
 
     def _store(self, client: Client) -> SharedCertificate:
@@ -99,7 +102,12 @@ class ConversionWebhook(RegisteredWebhook):
         folder = controllers.templates.folders.get(known.name)
         if folder is None or folder.templates is None:
             raise ConversionError(f"the operator has no templates of {known.name} that load; correct them")
-        return converter(folder.templates, definition, self._key)
+        # Comparing the versions of a large CRD takes as long as a conversion.
+        known_templates, known_definition, made = self._converters.get(known.name, (None, None, None))
+        if made is None or known_templates is not folder.templates or known_definition is not definition:
+            made = converter(folder.templates, definition, self._key)
+            self._converters[known.name] = (folder.templates, definition, made)
+        return made
 
     async def _register(self, client: Client, address: WebhookAddress, certificate: WebhookCertificate) -> None:
         wanted = {
