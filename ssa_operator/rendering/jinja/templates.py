@@ -81,6 +81,7 @@ class ManifestFile(Struct, frozen=True):
 
 class Templates:
     """A folder's compiled templates. `digest` identifies them. `queries_cluster`: one of them may query the cluster;
+    `manifests_query_cluster`: so may one that renders manifests, or that these include;
     `reads_version`: one may read `kubernetes_version`; `reads_result`: the status template may read `result`.
     `problems` are the faults of the files that are left out, and `incomplete` is whether one of these renders
     manifests.
@@ -107,6 +108,11 @@ class Templates:
         self._names = list(files)
         self._parse_cached = lru_cache(_CACHED_TEXTS)(self._parse)
         self.queries_cluster = any(_CLUSTER_CALL.search(text) for text in files.values())
+        self.manifests_query_cluster = any(
+            _CLUSTER_CALL.search(text) or "_status" in text
+            for name, text in files.items()
+            if name != f"{folder}/{STATUS}"
+        )
         self.reads_result = any(_RESULT.search(text) for text in files.values())
         self.reads_version = any(_VERSION.search(text) for text in files.values())
         covered = coverage if coverage is not None and coverage.folder in ("", folder) else None
