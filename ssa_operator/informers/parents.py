@@ -303,7 +303,7 @@ class ParentInformer(Generic[State]):
             unreported=self._unreported,
             crd_refusal=self.crd_refusal,
             cache=self._cache,
-            orphans_children=live.uid in self._orphaning or orphans_children(live),
+            orphans_children=live.deleting and (live.uid in self._orphaning or orphans_children(live)),
         )
 
     def state(self, live: LiveObject) -> State:
@@ -348,7 +348,7 @@ class ParentInformer(Generic[State]):
         if live is None:
             return
         key = self._key(live)
-        if new is not None and orphans_children(new):
+        if new is not None and new.deleting and orphans_children(new):
             self._orphaning.add(new.uid)
         if new is not None and (old is None or new.uid != old.uid):
             self._states[new.uid] = self._new

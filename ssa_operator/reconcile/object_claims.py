@@ -92,7 +92,9 @@ class ObjectClaims(Mapping[Identity, str]):
             # A manifest that is applied only if its object is absent claims nothing from another parent.
             if step.manifest is not None and step.manifest.instructions.apply is ApplyPolicy.ALWAYS
         )
-        self._set_refused(uid, frozenset(step.identity for step in plan.steps if step.claimed_by_other))
+        refused = frozenset(step.identity for step in plan.steps if step.claimed_by_other)
+        if refused or uid in self._refused:
+            self._set_refused(uid, refused)
         before = self._claimed.get(uid, _NONE)
         self._owners.update(dict.fromkeys(claimed, uid))
         if plan.rendered.queries or not claimed.isdisjoint(self.read_by):

@@ -127,7 +127,11 @@ class Renderer:
             view = moment.view
             # The caches change while the operator waits.
             references = {(query.kind, query.name) for query in rendered.queries if isinstance(query, Reference)}
-            as_rendered = _as_rendered(rendered, references, moment, {**recorded, **unlabelled.objects})
+            as_rendered: Mapping[Identity, LiveObject | None] = (
+                _as_rendered(rendered, references, moment, {**recorded, **unlabelled.objects})
+                if references or rendered.generated
+                else NOTHING
+            )
             if texts.missing:
                 await self.turns.in_thread(texts.parse)
                 continue
@@ -284,8 +288,11 @@ class Renderer:
         """Requeue the parent when an answer changes, unless it was deleted while it was rendered."""
         uid = parent.live.uid
         known = uid in self._claims.parents
-        self._cluster.lookups.set_queries(Dependent(uid, cause), queries if known else {})
-        self._cluster.lookups.served.set_uses(Dependent(uid, cause), (apis or {}) if known else {})
+        dependent, lookups = Dependent(uid, cause), self._cluster.lookups
+        if queries or dependent in lookups.followers:
+            lookups.set_queries(dependent, queries if known else {})
+        if apis or dependent in lookups.served.followers:
+            lookups.served.set_uses(dependent, (apis or {}) if known else {})
 
     def view(self, reconcile: Reconcile, children: Sequence[LiveObject]) -> ParentView:
         """What the templates of a parent see of the caches now. `children` are its own."""

@@ -114,7 +114,8 @@ def render(
     results = _with_hidden_names(results, api)
     if api.live_reads:
         results = resolve_live_reads(results, api, incomplete=templates.incomplete)
-    results = _with_hidden_names(resolve_references(results, api), api)
+    if api.asked or any(result.dependencies for result in results if not isinstance(result, RenderProblem)):
+        results = _with_hidden_names(resolve_references(results, api), api)
     return Rendered(
         documents=tuple([result for result in results if isinstance(result, Document)]),
         waits=tuple([result for result in results if isinstance(result, Wait)]),

@@ -335,7 +335,7 @@ class Cache:
             del children[key]
             if not children:
                 del self._children[old.parent_uid]
-        if self._labels:
+        if self._labels.used:
             self._labels.update(key, old, live)
         if live is not None:
             self._objects[key] = live

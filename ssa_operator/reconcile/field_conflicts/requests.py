@@ -55,9 +55,9 @@ async def observe_foreign_changes(
 def applied_children(history: ChildHistory, children: ChildInformers, parent_uid: str) -> AppliedChildren:
     """A parent's children after their last applies, and in the present caches. Every thread may read it."""
     records = history[ApplyRecords].by_child
-    live, synced = children.of(parent_uid), frozenset(filter(children.has_synced, records))
+    shown = children.of(parent_uid)
+    live = {identity: found for identity in records if (found := shown.get(identity)) is not None}
+    absent = records.keys() - live.keys() if len(live) < len(records) else ()
     return AppliedChildren(
-        apply_records=records,
-        live={identity: found for identity in synced if (found := live.get(identity)) is not None},
-        synced=synced.__contains__,
+        apply_records=records, live=live, synced=frozenset(filter(children.has_synced, absent)).__contains__
     )
