@@ -135,7 +135,7 @@ class AppliedChildren(Struct, frozen=True, kw_only=True):
     live: Mapping[Identity, LiveObject]
     """The objects as they are now."""
     synced: Callable[[Identity], bool]
-    """Whether a watch shows that there is no such object."""
+    """Whether a watch shows an object, or that there is none."""
 
     @property
     def touched(self) -> bool:
