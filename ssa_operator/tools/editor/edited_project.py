@@ -42,9 +42,9 @@ class ProjectOptions:
     examples: Sequence[Path] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EditedProject:
-    """A loaded project."""
+    """A loaded project: one state of its files."""
 
     files: CheckedFiles
     sources: Sources

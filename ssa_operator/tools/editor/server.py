@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +25,8 @@ from pygls.lsp.server import LanguageServer
 from ssa_operator import __version__
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.values.limits import Interrupt, Interrupted, interruptible
+from ssa_operator.tools.editor.completion import Completion, Sort, completions
+from ssa_operator.tools.editor.definitions import definition, references
 from ssa_operator.tools.editor.diagnostics import Problem, Problems, problems_of
 from ssa_operator.tools.editor.edited_project import (
     EditedProject,
@@ -32,7 +35,10 @@ from ssa_operator.tools.editor.edited_project import (
     load_project,
     templates_of,
 )
-from ssa_operator.tools.editor.text_places import UTF_16, Span, Target, lines_of, units
+from ssa_operator.tools.editor.expression_types import Reading
+from ssa_operator.tools.editor.hover import hover
+from ssa_operator.tools.editor.symbols import symbols
+from ssa_operator.tools.editor.text_places import UTF_16, Span, Target, column_of, lines_of, units
 from ssa_operator.tools.findings.codes import Severity
 
 PAUSE = 0.3
@@ -186,6 +192,27 @@ class TemplateServer(LanguageServer):
     def location(self, target: Target, project: EditedProject | None) -> types.Location:
         return types.Location(uri=_uri(target.path), range=self.range(target.path, target.span, project))
 
+    def answer(self, what: str, uri: str, rule: Callable[[Reading], Answer], nothing: Answer) -> Answer:
+        """What a rule says of a text; `nothing` if the text is in no project, or the rule fails."""
+        path = _path(uri)
+        try:
+            project = self.project_of(path)
+            if project is None:
+                return nothing
+            return rule(Reading(project=project, path=path, text=self.text(path, project)))
+        except CommandError as error:
+            self.log(str(error))
+        except Exception as error:  # noqa: BLE001 - one answer less, and the server goes on
+            self.log_error(what, error)
+        return nothing
+
+    def place(self, reading: Reading, position: types.Position) -> tuple[int, int]:
+        """The line and the column of a position."""
+        lines = reading.lines
+        if position.line >= len(lines):
+            return len(lines) - 1, len(lines[-1])
+        return position.line, column_of(lines[position.line], position.character, self.encoding)
+
     def log(self, message: str) -> None:
         """Write a line to the editor's log."""
         self.window_log_message(types.LogMessageParams(type=types.MessageType.Warning, message=message))
@@ -261,11 +288,99 @@ def make_server(options: ProjectOptions) -> TemplateServer:
     def actions(given: types.CodeActionParams) -> list[types.CodeAction]:
         return server.actions(_path(given.text_document.uri), given.range)
 
+    _add_answers(server)
+
     @server.feature(types.SHUTDOWN)
     def shutdown(_: Any) -> None:
         server.stop()
 
     return server
+
+
+_SORTS = {
+    Sort.FIELD: types.CompletionItemKind.Field,
+    Sort.VARIABLE: types.CompletionItemKind.Variable,
+    Sort.FUNCTION: types.CompletionItemKind.Function,
+    Sort.KEYWORD: types.CompletionItemKind.Keyword,
+    Sort.VALUE: types.CompletionItemKind.EnumMember,
+    Sort.KIND: types.CompletionItemKind.Class,
+    Sort.FILE: types.CompletionItemKind.File,
+}
+_TRIGGERS = [".", "|", '"', "'", "/", " "]
+
+
+def _add_answers(server: TemplateServer) -> None:
+    """Let the server answer the questions about places of texts."""
+
+    @server.feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=_TRIGGERS))
+    def complete(given: types.CompletionParams) -> list[types.CompletionItem]:
+        def rule(reading: Reading) -> list[types.CompletionItem]:
+            line, column = server.place(reading, given.position)
+            found = completions(reading, line, column)
+            replaced = server.range(reading.path, Span(line, found.begin, column), reading.project)
+            return [_item(at, each, replaced) for at, each in enumerate(found.items)]
+
+        return server.answer("completion", given.text_document.uri, rule, [])
+
+    @server.feature(types.TEXT_DOCUMENT_HOVER)
+    async def hovered(given: types.HoverParams) -> types.Hover | None:
+        def rule(reading: Reading) -> types.Hover | None:
+            found = hover(reading, *server.place(reading, given.position))
+            if found is None:
+                return None
+            contents = types.MarkupContent(types.MarkupKind.Markdown, found.markdown)
+            return types.Hover(contents, server.range(reading.path, found.span, reading.project))
+
+        # The first hover renders an example.
+        return await asyncio.to_thread(server.answer, "hover", given.text_document.uri, rule, None)
+
+    @server.feature(types.TEXT_DOCUMENT_DEFINITION)
+    def defined(given: types.DefinitionParams) -> list[types.Location]:
+        def rule(reading: Reading) -> list[types.Location]:
+            found = definition(reading, *server.place(reading, given.position))
+            return [server.location(each, reading.project) for each in found]
+
+        return server.answer("definition", given.text_document.uri, rule, [])
+
+    @server.feature(types.TEXT_DOCUMENT_REFERENCES)
+    def referred(given: types.ReferenceParams) -> list[types.Location]:
+        def rule(reading: Reading) -> list[types.Location]:
+            found = references(reading, *server.place(reading, given.position))
+            return [server.location(each, reading.project) for each in found]
+
+        return server.answer("references", given.text_document.uri, rule, [])
+
+    @server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+    def outline(given: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+        def rule(reading: Reading) -> list[types.DocumentSymbol]:
+            lines = reading.lines
+            return [
+                types.DocumentSymbol(
+                    name=each.name,
+                    detail=each.detail,
+                    kind=types.SymbolKind.Function if each.is_macro else types.SymbolKind.Object,
+                    range=types.Range(
+                        types.Position(each.begin, 0),
+                        types.Position(each.end, units(lines[each.end], server.encoding)),
+                    ),
+                    selection_range=server.range(reading.path, each.span, reading.project),
+                )
+                for each in symbols(reading.text, is_template=reading.path.suffix == ".j2")
+            ]
+
+        return server.answer("symbols", given.text_document.uri, rule, [])
+
+
+def _item(number: int, found: Completion, replaced: types.Range) -> types.CompletionItem:
+    documentation = types.MarkupContent(types.MarkupKind.Markdown, found.documentation) if found.documentation else None
+    return types.CompletionItem(
+        label=found.label,
+        kind=_SORTS[found.sort],
+        detail=found.detail or None,
+        documentation=documentation,
+        sort_text=f"{number:05}",
+        text_edit=types.TextEdit(replaced, found.text or found.label),
+    )
 
 
 def serve(options: ProjectOptions) -> None:
