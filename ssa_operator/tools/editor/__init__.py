@@ -3,5 +3,5 @@
 Promises:
 - Every rule answers for every place of every text, however broken: with nothing, if there is nothing to say.
 - No rule reads a cluster, and none shows a Secret's content.
-- Only `server` knows the protocol. The others know texts, lines and columns.
+- Only `server` and `protocol_values` know the protocol. The others know texts, lines and columns.
 """

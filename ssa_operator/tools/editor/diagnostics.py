@@ -30,8 +30,9 @@ from ssa_operator.tools.findings.findings import Finding
 class Replacement:
     """A fix of a problem."""
 
-    title: str
     span: Span
+    old: str
+    """The text at the span."""
     new: str
 
 
@@ -132,7 +133,7 @@ def _fixes(finding: Finding, line: str, number: int) -> Iterable[Replacement]:
         column = column_of_edit(line, edit)
         if column is not None:
             span = Span(number, column, column + len(edit.old))
-            fixes.append(Replacement(f"Replace {edit.old} by {edit.new}", span, edit.new))
+            fixes.append(Replacement(span, edit.old, edit.new))
     suggested = _SUGGESTED.search(finding.fix) or _SUGGESTED.search(finding.message)
     if not fixes and suggested is not None:
         fixes = [*_renamed(line, number, suggested["name"])]
@@ -145,5 +146,5 @@ def _renamed(line: str, number: int, name: str) -> Iterator[Replacement]:
         found = [(SequenceMatcher(None, each[0], new).ratio(), each.start(), each[0]) for each in _NAME.finditer(line)]
         likeness, begin, old = max(found, default=(0.0, 0, ""))
         if likeness >= _LIKENESS and old != new and [each[2] for each in found].count(old) == 1:
-            yield Replacement(f"Replace {old} by {new}", Span(number, begin, begin + len(old)), new)
+            yield Replacement(Span(number, begin, begin + len(old)), old, new)
             return

@@ -148,6 +148,46 @@ async def test_an_editor_sees_findings_of_unsaved_texts_and_repairs_them(project
         assert await one.problems(path) == []
         assert path.read_text() == good
 
+        line, character = place(good, "{{ spec.")
+        found = await one.at("completion", path, line, character)
+        replicas = next(each for each in found if each["label"] == "replicas")
+        assert (replicas["detail"], replicas["textEdit"]["newText"]) == ("integer", "replicas")
+        assert replicas["documentation"]["value"].startswith("Number of pods.")
+        shown = await one.at("hover", path, line, character + 1)
+        assert "spec.replicas: integer" in shown["contents"]["value"]
+        assert "`spec.replicas: 2` in Deployment hello" in shown["contents"]["value"]
+        crd = project / "crds/echoes.example.com.yaml"
+        [target] = await one.at("definition", path, line, character + 1)
+        assert target["uri"] == crd.as_uri()
+        begin = target["range"]["start"]
+        assert crd.read_text().splitlines()[begin["line"]][begin["character"] :] == "replicas:"
+        [read] = await one.request(
+            "textDocument/references",
+            textDocument={"uri": crd.as_uri()},
+            position=begin,
+            context={"includeDeclaration": True},
+        )
+        assert (read["uri"], read["range"]["start"]["line"]) == (path.as_uri(), line)
+        [symbol] = await one.request("textDocument/documentSymbol", textDocument={"uri": path.as_uri()})
+        assert symbol["name"] == "Deployment {{ name }}"
+
+
+async def test_positions_count_utf_16_and_a_broken_text_stops_nothing(project: Path) -> None:
+    link = project.parent / "link"
+    link.symlink_to(project, target_is_directory=True)
+    path = link / "templates/echoes.example.com/deployment.yaml.j2"
+    async with editor() as one:
+        await one.open(path, "# \U0001d538 \U0001d538\n" + path.read_text() + "{% if \n")
+        [problem] = await one.problems(path)  # under the address that the editor uses
+        assert problem["code"] == "template-error"
+        await one.change(path, {"text": "a: {{ '\U0001d538\U0001d538' ~ spec. }}"})
+        [problem] = await one.problems(path)
+        after_dot = len("a: {{ 'xxxx' ~ spec.")  # each of the two characters counts twice
+        assert [each["label"] for each in await one.at("completion", path, 0, after_dot)] == ["replicas"]
+        await one.change(path, {"text": "{{"})
+        assert await one.at("hover", path, 7, 99) is None
+        assert await one.at("definition", path, 0, 2) == []
+
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lsprotocol", None)
