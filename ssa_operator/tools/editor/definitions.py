@@ -214,17 +214,16 @@ def _plain(expression: str) -> str:
     return _MARKS.sub("", expression)
 
 
-_REFERENCE = re.compile(r"(?P<kind>[A-Za-z]+)/(?P<name>[^,]+)")
-
-
 def _after_targets(reading: Reading, lines: Sequence[str], line: int, column: int) -> Iterator[Target]:
     place = yaml_place(lines, line, column) if line < len(lines) else None
     if place is None or place.key != f"{PREFIX}after":
         return
-    value = lines[line][place.value_column :].strip("\"'")
-    for each in _REFERENCE.finditer(value):
-        if place.value_column + each.start() <= column <= place.value_column + each.end() + 1:
-            yield from _manifest_targets(reading, each["kind"], _plain(each["name"]))
+    begin = place.value_column
+    for each in lines[line][begin:].split(","):
+        kind, slash, name = each.strip(" \"'").partition("/")
+        if slash and begin <= column <= begin + len(each):
+            yield from _manifest_targets(reading, kind, _plain(name))
+        begin += len(each) + 1
 
 
 # References.

@@ -108,7 +108,7 @@ class ManifestText:
 
 _FIELD = re.compile(r"(?P<key>apiVersion|kind|metadata):(?P<value>.*)")
 _NAME = re.compile(r"\s+name:(?P<value>.*)")
-_FLOW_NAME = re.compile(r"\bname:\s*(?P<value>\{\{[^}]*\}\}[^,}]*|[^,}]+)")
+_FLOW_NAME = re.compile(r"\bname:(?P<value>[^,}]*+(?:\}\}[^,}]*+)?)")
 
 
 def manifests(lines: Sequence[str]) -> Iterator[ManifestText]:
@@ -129,7 +129,8 @@ def _manifest(lines: Sequence[str], begin: int, end: int) -> ManifestText:
             found.setdefault(field["key"], (_scalar(field["value"]), number))
             in_metadata = field["key"] == "metadata"
             if in_metadata and (flow := _FLOW_NAME.search(field["value"])):
-                found.setdefault("name", (flow["value"].strip(), number))
+                name_text = flow["value"] if "{{" in flow["value"] else flow["value"].partition("}")[0]
+                found.setdefault("name", (_scalar(name_text), number))
         elif line[:1].strip() and not line.startswith(("{", "#")):
             in_metadata = False
         elif in_metadata and (name := _NAME.match(line)):

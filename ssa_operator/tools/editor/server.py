@@ -175,7 +175,7 @@ class TemplateServer(LanguageServer):
         return self.answer(given.text_document.uri, located, [])
 
     async def hovered(self, given: types.HoverParams) -> types.Hover | None:
-        """The hover of a position. The first one of a folder renders its example, so other answers don't wait for it."""
+        """The hover of a position. Other answers don't wait for it: the first one of a folder renders its example."""
         reading = self.answer(given.text_document.uri, lambda each: each, None)
         if reading is None:
             return None

@@ -14,7 +14,11 @@ from dataclasses import dataclass
 
 _TAG = re.compile(r"\{\{|\{%|\{#")
 _IN_COMMENT = re.compile(r"#\}")
-_IN_TAG = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|\}\}|%\}|\{\{(?!\s*["'}])|\{%|\{#""")
+_MARK = r"""\}\}|%\}|\{\{(?!["'}])|\{%|\{#"""
+_IN_STRING = re.compile(_MARK)
+_STRINGS = r"""'(?:[^'\\\n]++|\\.)*+'?+|"(?:[^"\\\n]++|\\.)*+"?+"""
+"""A string, or a quotation mark without its pair with the rest of its line."""
+_IN_TAG = re.compile(f"{_STRINGS}|{_MARK}")
 _CLOSING = {"{{": "}}", "{%": "%}", "{#": "#}"}
 
 
@@ -34,14 +38,34 @@ def tags(text: str) -> Iterator[Tag]:
     while found := _TAG.search(text, at):
         begin, opening = found.end(), found[0]
         end, at = len(text), len(text)
-        for inner in (_IN_COMMENT if opening == "{#" else _IN_TAG).finditer(text, begin):
-            if inner[0] == _CLOSING[opening]:
-                end, at = inner.start(), inner.end()
+        for start, mark in _marks(text, begin, opening):
+            if mark == _CLOSING[opening]:
+                end, at = start, start + len(mark)
                 break
-            if inner[0] in _CLOSING:  # the tag is not closed yet
-                end = at = inner.start()
+            if mark in _CLOSING:  # the tag is not closed yet
+                end = at = start
                 break
         yield Tag(opening, begin, end)
+
+
+def _marks(text: str, begin: int, opening: str) -> Iterator[tuple[int, str]]:
+    """Where tags open and close after an offset, outside of the strings of the tag that opened there."""
+    if opening == "{#":
+        yield from ((each.start(), each[0]) for each in _IN_COMMENT.finditer(text, begin))
+        return
+    for found in _IN_TAG.finditer(text, begin):
+        if found[0][0] not in "'\"":
+            yield found.start(), found[0]
+        elif not _is_closed(found[0]):
+            yield from ((each.start(), each[0]) for each in _IN_STRING.finditer(text, found.start(), found.end()))
+
+
+def _is_closed(string: str) -> bool:
+    """Whether a string has both of its quotation marks. An escaped one doesn't count."""
+    return len(string) > 1 and string[-1] == string[0] and not _ESCAPED_END.search(string)
+
+
+_ESCAPED_END = re.compile(r"(?<!\\)(?:\\\\)*+\\.\Z")
 
 
 def tag_at(text: str, offset: int) -> Tag | None:
@@ -134,21 +158,17 @@ class OpenString:
     """The texts of the arguments before it."""
 
 
-_STRING_OR_MARK = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|['"]""")
-_STATEMENT = re.compile(r"\s*[-+]?\s*(include|import|from|extends)\s+\[?[^\]]*$")
+_ONE_STRING = re.compile(_STRINGS)
+_STATEMENT = re.compile(r"[-+]?+\s*+(include|import|from|extends)\s++\[?+[^\]]*+$")
 
 
 def open_string(text: str, tag: Tag, offset: int) -> OpenString | None:
     """The string of a tag in which an offset is, None if it is in none."""
-    for found in _STRING_OR_MARK.finditer(text, tag.begin, tag.end):
-        if found.end() == found.start() + 1:
-            line_end = text.find("\n", found.end())
-            if found.start() < offset <= (line_end if line_end >= 0 else len(text)):
-                return _given_to(text, tag, found.start())
-        elif found.start() < offset < found.end():
-            return _given_to(text, tag, found.start())
+    for found in _ONE_STRING.finditer(text, tag.begin):
         if found.start() >= offset:
             break
+        if offset < found.end() or (offset == found.end() and not _is_closed(found[0])):
+            return _given_to(text, tag, found.start())
     return None
 
 
@@ -183,14 +203,13 @@ class Binding:
     """For `from file import member`: the name in that file."""
 
 
-_SET = re.compile(r"\s*[-+]?\s*(?:set|with)\s+(?P<name>\w+)\s*(?P<equals>=?)")
-_FOR = re.compile(r"\s*[-+]?\s*for\s+(?P<names>\w+(?:\s*,\s*\w+)*)\s+in\s")
-_IMPORT = re.compile(r"""\s*[-+]?\s*import\s+['"](?P<file>[^'"]*)['"]\s+as\s+(?P<name>\w+)""")
-_FROM = re.compile(r"""\s*[-+]?\s*from\s+['"](?P<file>[^'"]*)['"]\s+import\s+(?P<names>[\w\s,]+)""")
-_MACRO = re.compile(r"\s*[-+]?\s*macro\s+(?P<name>\w+)\s*\(")
+_SET = re.compile(r"[-+]?+\s*+(?:set|with)\s++(?P<name>\w++)\s*+(?P<equals>=?)")
+_FOR = re.compile(r"[-+]?+\s*+for\s++(?P<names>\w++(?:\s*+,\s*+\w++)*+)\s++in\s")
+_IMPORT = re.compile(r"""[-+]?+\s*+import\s++['"](?P<file>[^'"]*+)['"]\s++as\s++(?P<name>\w++)""")
+_FROM = re.compile(r"""[-+]?+\s*+from\s++['"](?P<file>[^'"]*+)['"]\s++import\s++(?P<names>[\w\s,]++)""")
+_MACRO = re.compile(r"[-+]?+\s*+macro\s++(?P<name>\w++)\s*+\(")
 _WORD = re.compile(r"\w+")
 _IMPORTED = re.compile(r"(?P<member>\w+)(?:\s+as\s+(?P<name>\w+))?")
-_PARAMETER = re.compile(r"(?:^|,)\s*(?P<name>\w+)")
 
 
 def bindings(text: str, end: int | None = None) -> dict[str, Binding]:
@@ -226,8 +245,12 @@ def _bound(content: str, begin: int) -> Iterator[tuple[str, Binding]]:
     elif match := _MACRO.match(content):
         parameters = _rest(content, match).removesuffix(")")
         yield match["name"], Binding("macro", begin + match.start("name"), parameters)
-        for each in _PARAMETER.finditer(parameters):
-            yield each["name"], Binding("parameter", begin + match.end() + each.start("name"))
+        offset = begin + match.end()
+        for part in content[match.end() :].split(","):
+            written = part.partition("=")[0].strip(" \t\n)-")
+            if written.isidentifier():
+                yield written, Binding("parameter", offset + part.index(written))
+            offset += len(part) + 1
 
 
 def _rest(content: str, match: re.Match[str]) -> str:

@@ -103,7 +103,7 @@ def call_of(name: str, function: Any, skip: int = 0) -> Word:
     arguments = [each for each in inspect.signature(function).parameters.values() if each.name != "self"][skip:]
     shown = ", ".join(_argument(each) for each in arguments if not each.name.startswith("_"))
     call = f"{name}({shown})" if shown or not skip else name
-    return Word(name=name, form=call, meaning=re.split(r"\n\n|\s+Raises ", doc)[0])
+    return Word(name=name, form=call, meaning=re.split(r"\n\n|\sRaises ", doc)[0].rstrip())
 
 
 def _argument(argument: inspect.Parameter) -> str:
