@@ -178,7 +178,7 @@ def fields(schema: Schema | None, reading: Reading) -> Iterator[Completion]:
 def field_text(field: Schema, reading: Reading) -> str:
     """What is known of a field beside its type, as Markdown."""
     described = field.get("description") or reading.project.schemas.resolved(field).get("description") or ""
-    return "\n\n".join([each for each in (str(described), *type_lines(field, reading.project)) if each])
+    return "\n\n".join([each for each in (str(described), "; ".join(type_lines(field, reading.project))) if each])
 
 
 def _macros(reading: Reading, file: str) -> Iterator[Completion]:
