@@ -59,6 +59,14 @@ def unsaved_texts(texts: Mapping[Path, str]) -> set_within[Mapping[Path, str]]:
     return set_within(_unsaved, texts)
 
 
+def new_texts(folder: Path) -> dict[str, str]:
+    """The unsaved texts of files below a folder that are not on the disk yet, by relative path."""
+    unsaved = _unsaved.get()
+    root = Path(os.path.realpath(folder)) if unsaved else folder
+    below = {path: text for path, text in unsaved.items() if path.is_relative_to(root) and not path.exists()}
+    return {path.relative_to(root).as_posix(): text for path, text in below.items()}
+
+
 class RefusedFileError(OSError):
     """A file that is not opened because of its place or its type; `strerror` says why and what to do."""
 

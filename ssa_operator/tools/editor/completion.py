@@ -103,6 +103,7 @@ KEYWORDS = (
 )
 _OPERATORS = ("and", "or", "not", "in", "is", "if", "else", "true", "false", "none", "loop")
 _TEST = re.compile(r"\bis\s+(?:not\s+)?\w*$")
+_IMPORTED = re.compile(r"""[-+]?+\s*+from\s++['"](?P<file>[^'"]*+)['"]\s++import\s""")
 _NAMED = re.compile(r"[\w./-]")
 
 
@@ -116,6 +117,8 @@ def completions(reading: Reading, line: int, column: int) -> Completions:
     if reading.path.suffix == ".j2" and (tag := tag_at(joined, offset)) is not None:
         return _in_tag(Reading(project=reading.project, path=reading.path, text=joined), tag, offset, column)
     begin = column
+    if text.lstrip().startswith("#"):
+        return Completions(begin=begin)
     while begin and _NAMED.match(text[begin - 1]):
         begin -= 1
     place = yaml_place(lines, line, column)
@@ -150,6 +153,8 @@ def _in_tag(reading: Reading, tag: Tag, offset: int, column: int) -> Completions
         items = _words(vocabulary.own_filters(), filters.FILTERS)
     elif _TEST.search(text[max(tag.begin, offset - 200) : offset]):
         items = _words(vocabulary.own_tests(), filters.TESTS)
+    elif (imported := _IMPORTED.match(text[tag.begin : begin])) is not None:
+        items = _macros(reading, imported["file"])
     elif tag.opening == "{%" and not before.strip("-+ "):
         items = (Completion(label=each, sort=Sort.KEYWORD) for each in KEYWORDS)
     else:

@@ -25,7 +25,7 @@ from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.tools.editor.completion import included_path
 from ssa_operator.tools.editor.edited_project import EditedProject, value_of
 from ssa_operator.tools.editor.expression_types import Reading, manifest_files, string_of
-from ssa_operator.tools.editor.manifest_cursor import ManifestText, manifests, yaml_place
+from ssa_operator.tools.editor.manifest_cursor import ITEM, ManifestText, manifest_at, manifests, yaml_place
 from ssa_operator.tools.editor.template_cursor import (
     Chain,
     Tag,
@@ -51,7 +51,7 @@ def definition(reading: Reading, line: int, column: int) -> list[Target]:
     reading = Reading(project=reading.project, path=reading.path, text=text)
     tag = tag_at(text, offset) if reading.path.suffix == ".j2" else None
     if tag is None:
-        return [*_after_targets(reading, lines, line, column)]
+        return [*_key_targets(reading, lines, line, column)]
     if tag.opening == "{#":
         return []
     string = open_string(text, tag, offset)
@@ -158,11 +158,13 @@ def _name_of(definition: Document) -> str:
 
 def _field_target(reading: Reading, names: Sequence[str]) -> Iterator[Target]:
     found = _definition_of(reading)
-    if found is None:
-        return
-    document, position = found
-    path = field_place(document, position, names)
-    location = document.location_of(path)
+    if found is not None:
+        yield from _declaration(reading, *found, names)
+
+
+def _declaration(reading: Reading, document: Document, position: int, names: Sequence[str]) -> Iterator[Target]:
+    """Where a CRD declares a field of its objects in one of its versions."""
+    location = document.location_of(field_place(document, position, names))
     file = Path(location.file)
     lines = lines_of(reading.project.text(file))
     number = location.line - 1
@@ -214,16 +216,34 @@ def _plain(expression: str) -> str:
     return _MARKS.sub("", expression)
 
 
-def _after_targets(reading: Reading, lines: Sequence[str], line: int, column: int) -> Iterator[Target]:
-    place = yaml_place(lines, line, column) if line < len(lines) else None
-    if place is None or place.key != f"{PREFIX}after":
+def _key_targets(reading: Reading, lines: Sequence[str], line: int, column: int) -> Iterator[Target]:
+    """The manifests that the annotation `after` names at a place, or the declaration of the key there."""
+    if line >= len(lines):
         return
-    begin = place.value_column
-    for each in lines[line][begin:].split(","):
-        kind, slash, name = each.strip(" \"'").partition("/")
-        if slash and begin <= column <= begin + len(each):
-            yield from _manifest_targets(reading, kind, _plain(name))
-        begin += len(each) + 1
+    place = yaml_place(lines, line, column)
+    if place.key == f"{PREFIX}after" and place.in_value:
+        begin = place.value_column
+        for each in lines[line][begin:].split(","):
+            kind, slash, name = each.strip(" \"'").partition("/")
+            if slash and begin <= column <= begin + len(each):
+                yield from _manifest_targets(reading, kind, _plain(name))
+            begin += len(each) + 1
+    elif place.key and place.key_span.column <= column <= place.key_span.end:
+        names = [*(each for each in place.path if each != ITEM), place.key]
+        if reading.is_status:
+            yield from _field_target(reading, ["status", *names])
+        elif (manifest := manifest_at(lines, line)) is not None:
+            yield from _declared_by_crd(reading, manifest, names)
+
+
+def _declared_by_crd(reading: Reading, manifest: ManifestText, names: Sequence[str]) -> Iterator[Target]:
+    """Where the CRD of a manifest's kind declares a field."""
+    for document in reading.project.definitions:
+        for position, version in enumerate(value_of(document.body, "spec", "versions") or ()):
+            api_version = f"{value_of(document.body, 'spec', 'group')}/{value_of(version, 'name')}"
+            kind = value_of(document.body, "spec", "names", "kind")
+            if (api_version, kind) == (manifest.api_version, manifest.kind) and names[0] in ("spec", "status"):
+                yield from _declaration(reading, document, position, names)
 
 
 # References.

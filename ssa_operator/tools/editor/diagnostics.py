@@ -93,7 +93,11 @@ def _faults(text: str, project: EditedProject) -> Iterator[tuple[Path, int, str]
 
 
 def _path(finding: Finding, project: EditedProject) -> Path:
-    return _some_file(project, finding.about) if finding.location is None else Path(finding.location.file)
+    if finding.location is None:
+        return _some_file(project, finding.about)
+    path = Path(finding.location.file)
+    # A file that is not on the disk yet has its name below the templates folder.
+    return path if path.is_absolute() else project.path_of(finding.location.file)
 
 
 def _some_file(project: EditedProject, folder: str) -> Path:

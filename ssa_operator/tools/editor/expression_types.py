@@ -30,6 +30,16 @@ _TEXTS: Schema = {"type": "object", "additionalProperties": TEXT}
 _OPERATOR: Schema = {"properties": {"namespace": TEXT, "version": TEXT}}
 _RESULT: Schema = {"properties": {"ready": {"type": "boolean"}, "reason": TEXT, "message": TEXT}}
 
+_LOOP: Schema = {
+    "properties": {
+        "index": {"type": "integer"},
+        "index0": {"type": "integer"},
+        "first": {"type": "boolean"},
+        "last": {"type": "boolean"},
+        "length": {"type": "integer"},
+    }
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
@@ -124,6 +134,7 @@ def variables_types(reading: Reading) -> Mapping[str, Schema]:
         "annotations": _TEXTS,
         "values": _type_of_data(values_of(reading)),
         "operator": _OPERATOR,
+        "loop": _LOOP,
         "kubernetes_version": TEXT,
         **({"result": _RESULT} if reading.is_status else {}),
     }

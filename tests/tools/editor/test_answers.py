@@ -11,6 +11,7 @@ from ssa_operator.tools.checks.project_checks import find_problems
 from ssa_operator.tools.editor.definitions import definition, references
 from ssa_operator.tools.editor.diagnostics import problems_of
 from ssa_operator.tools.editor.edited_project import EditedProject
+from ssa_operator.tools.editor.expression_types import Reading
 from ssa_operator.tools.editor.hover import hover
 from ssa_operator.tools.editor.symbols import symbols
 from ssa_operator.tools.editor.text_places import Target, lines_of
@@ -50,14 +51,18 @@ metadata:
 stringData:
   password: {{ spec.size }}
 """
-EXAMPLE = """\
+JOB = "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: 'x'}\n"
+SITE_HEAD = """\
 apiVersion: example.com/v1alpha1
 kind: Site
 metadata:
   name: shop
 spec:
   image: x
-  ports: [{number: 1, name: a}, {number: 2, name: b}]
+"""
+EXAMPLE = f"""\
+{SITE_HEAD}\
+  ports: [{{number: 1, name: a}}, {{number: 2, name: b}}]
 """
 
 
@@ -159,6 +164,21 @@ def test_a_name_leads_to_its_definition(project: EditedProject, words: str, plac
     assert defined(project, words) == [place][: bool(place)]
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "line"),
+    [
+        ("../../examples/site.yaml", EXAMPLE.replace("image", "ima§ge"), 2),
+        ("../../examples/site.yaml", SITE_HEAD + "  ports:\n    - name: a\n      num§ber: 1\n", 11),
+        ("_status.yaml.j2", "addr§ess: {{ name }}\n", 8),
+        ("web.yaml.j2", WEB.replace("clusterIP", "cluster§IP"), None),
+    ],
+)
+def test_a_key_leads_to_its_declaration(project: EditedProject, file: str, text: str, line: int | None) -> None:
+    written, at_line, column = marked(text)
+    found = definition(reading(project, f"{SITE}/{file}", written), at_line, column)
+    assert [(each.path.name, each.span.line) for each in found] == ([] if line is None else [("_schema.yaml", line)])
+
+
 def test_a_field_has_the_template_lines_that_read_it_as_references(project: EditedProject) -> None:
     written, line, column = at("spec.si§ze")
     here = references(reading(project, f"{SITE}/web.yaml.j2", written), line, column)
@@ -231,3 +251,15 @@ def test_a_finding_without_a_file_is_in_the_folder_that_it_is_about(project: Edi
     (folder / "web.yaml.j2").write_text("")
     found = problems_of(loaded(tmp_path / "templates"))
     assert [each.code for each in found[folder / "_schema.yaml"]] == ["folder-without-example"]
+
+
+def test_a_file_that_is_not_saved_yet_is_a_file_of_its_folder(project: EditedProject) -> None:
+    path = project.path_of(SITE) / "new.yaml.j2"
+    edited = loaded(
+        project.files.templates[0], {path: WEB.replace("spec.size", "spec.siez").replace("-conf", "-new") + JOB}
+    )
+    assert {each.code for each in problems_of(edited)[path]} >= {"undeclared-field"}
+    web = project.path_of(f"{SITE}/web.yaml.j2")
+    written, line, column = marked('{{ child("Job§", name) }}')
+    [target] = definition(Reading(project=edited, path=web, text=written), line, column)
+    assert target.path == path

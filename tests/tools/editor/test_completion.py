@@ -92,7 +92,10 @@ def complete(project: EditedProject, text: str, file: str = "new.yaml.j2") -> di
         ),
         ('{% include "§" %}', ["_names.yaml.j2", "_status.yaml.j2", "web.yaml.j2"]),
         ('{{ read_file("§") }}', ["conf/nginx.conf"]),
+        ('{% from "_names.yaml.j2" import §', ["label"]),
+        ("{% for x in spec.ports %}{{ loop.in§", ["index", "index0", "first", "last", "length"]),
         ("{# spec.§ #}", []),
+        ("# a§", []),
         (
             "apiVersion: apps/v1\nkind: §",
             ["ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"],
