@@ -60,7 +60,6 @@ class _Workspace:
     published: set[Path] = field(default_factory=set)
     """The files whose problems the editor shows."""
     check: asyncio.Task[None] | None = None
-    interrupt: Interrupt = field(default_factory=Interrupt)
 
 
 class TemplateServer(LanguageServer):
@@ -98,14 +97,13 @@ class TemplateServer(LanguageServer):
         found = self._workspace_of(_path(uri))
         if found is None:
             return
-        found.interrupt.now()
         if found.check is not None:
             found.check.cancel()
-        found.interrupt = Interrupt()
-        found.check = asyncio.get_running_loop().create_task(self._check(found, found.interrupt, pause))
+        found.check = asyncio.get_running_loop().create_task(self._check(found, pause))
 
-    async def _check(self, found: _Workspace, interrupt: Interrupt, pause: float) -> None:
+    async def _check(self, found: _Workspace, pause: float) -> None:
         await asyncio.sleep(pause)
+        interrupt = Interrupt()
         try:
             files = checked_files(found.templates, self._options, self.open_texts().texts)
             found.project = await asyncio.to_thread(load_project, files, found.project)
@@ -118,6 +116,8 @@ class TemplateServer(LanguageServer):
             if problems is not None:
                 found.problems = problems
                 self._publish(found, found.project)
+        finally:
+            interrupt.now()  # a check goes on in its thread when its task is cancelled
 
     def _publish(self, found: _Workspace, project: EditedProject) -> None:
         """Show the problems of all files of a project, and none of those that were repaired."""
@@ -132,7 +132,6 @@ class TemplateServer(LanguageServer):
     def stop(self) -> None:
         """End the checks that run."""
         for found in self._workspaces.values():
-            found.interrupt.now()
             if found.check is not None:
                 found.check.cancel()
 
