@@ -7,8 +7,6 @@ Promises:
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -28,7 +26,7 @@ from ssa_operator.reconcile.status.verdict import ReadyReason
 from ssa_operator.reconcile.step import FailureReason
 from ssa_operator.rendering.jinja import filters, functions
 from ssa_operator.tools.editor import vocabulary
-from ssa_operator.tools.editor.attribute_docs import class_docs, docs_of
+from ssa_operator.tools.editor.attribute_docs import class_docs
 from ssa_operator.tools.editor.vocabulary import Word
 from ssa_operator.tools.findings.codes import CODES
 
@@ -42,12 +40,6 @@ _PROMISES = "What each module promises. The tests of a folder are in the folder 
 _JINJA = "https://jinja.palletsprojects.com/en/stable/templates/"
 _OBJECTS = "ssa_operator.objects"
 _RECORDS = "ssa_operator.reconcile.parent_records.rules"
-
-PARENT_ANNOTATIONS = (
-    ("ssa_operator.reconcile.suspension.rules", "ANNOTATION"),
-    ("ssa_operator.reconcile.observation", "RECONCILE_AT"),
-)
-"""The constants of annotations that users set on a parent."""
 
 RECORDED = (
     ("ssa_operator.objects.annotations", "FINALIZER"),
@@ -142,7 +134,8 @@ def _metadata() -> Iterator[str]:
     rows = ((f"`{each.name}`", each.meaning, each.form, each.default and f"`{each.default}`") for each in words)
     yield _table(("annotation", "meaning", "values", "default"), rows)
     yield "## Annotations of a parent"
-    yield _table(("annotation", "meaning"), map(_constant, PARENT_ANNOTATIONS))
+    words = vocabulary.parent_annotations().values()
+    yield _table(("annotation", "meaning"), ((f"`{each.name}`", each.meaning) for each in words))
     yield "## What the operator writes on a parent"
     yield _table(("name", "meaning"), map(_constant, RECORDED))
     yield "## Labels of children"
@@ -215,11 +208,8 @@ def _checks() -> Iterator[str]:
 
 def _constant(place: tuple[str, str]) -> tuple[str, str]:
     """The value of a constant of a module, and its docstring."""
-    module = importlib.import_module(place[0])
-    doc = docs_of(inspect.getsource(module)).get(place[1])
-    if not doc:
-        raise ValueError(f"{place[0]}.{place[1]} has no docstring")
-    return f"`{getattr(module, place[1])}`", doc
+    word = vocabulary.constant(*place)
+    return f"`{word.name}`", word.meaning
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

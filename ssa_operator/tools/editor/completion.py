@@ -297,7 +297,7 @@ def _in_yaml(reading: Reading, place: YamlPlace, lines: list[str], line: int) ->
     if reading.path.name == VALUES:
         return ()
     if place.path[-2:] == ("metadata", "annotations") and not reading.is_status:
-        return _of_annotations(place)
+        return _of_annotations(place, annotation_words(reading, lines, line))
     schema = schema_around(reading, place, lines, line)
     if place.in_value:
         return _values(reading, place, schema, lines, line)
@@ -348,8 +348,20 @@ def _values(
             yield Completion(label=str(each), sort=Sort.VALUE)
 
 
-def _of_annotations(place: YamlPlace) -> Iterator[Completion]:
-    words = vocabulary.manifest_annotations()
+def annotation_words(reading: Reading, lines: list[str], line: int) -> vocabulary.Words:
+    """The operator's annotations of the manifest in which a line is: of a parent, a child, or both."""
+    found = manifest_at(lines, line)
+    folders = reading.project.sources.folders
+    kinds = [each for each, known in reading.project.kinds.items() if known.folder in folders]
+    is_parent = found is not None and any(
+        found.kind == each.kind and found.api_version.startswith(f"{each.group}/") for each in kinds
+    )
+    of_parent = vocabulary.parent_annotations() if is_parent else {}
+    of_child = vocabulary.manifest_annotations() if reading.project.name_of(reading.path) is not None else {}
+    return {**of_parent, **of_child}
+
+
+def _of_annotations(place: YamlPlace, words: vocabulary.Words) -> Iterator[Completion]:
     if place.in_value:
         word = words.get(place.key)
         quoted = place.value.startswith(('"', "'"))

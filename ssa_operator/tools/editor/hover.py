@@ -25,8 +25,8 @@ from ssa_operator.schema.kubernetes_schemas import Schema
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.template_checks import ready_example
 from ssa_operator.tools.editor import vocabulary
+from ssa_operator.tools.editor.completion import annotation_words, file_text, schema_around
 from ssa_operator.tools.editor.completion import field_text as schema_text
-from ssa_operator.tools.editor.completion import file_text, schema_around
 from ssa_operator.tools.editor.edited_project import EditedProject
 from ssa_operator.tools.editor.expression_types import Reading, below, members, type_of, type_text
 from ssa_operator.tools.editor.manifest_cursor import yaml_place
@@ -241,7 +241,7 @@ def _of_yaml(reading: Reading, lines: list[str], line: int, column: int) -> Hove
         return None
     words = {SETTINGS: vocabulary.settings(), SCHEMA: vocabulary.SCHEMA_KEYS}.get(reading.path.name)
     if words is None and place.path[-2:] == ("metadata", "annotations"):
-        words = vocabulary.manifest_annotations()
+        words = annotation_words(reading, lines, line)
     word = words.get(place.key) if words is not None and (not place.path or reading.path.name != SCHEMA) else None
     if word is not None:
         return Hover(_shown(word), place.key_span)

@@ -7,6 +7,7 @@ Promises:
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +25,7 @@ from ssa_operator.rendering.jinja import filters, functions, strategic_merge, te
 from ssa_operator.rendering.jinja.folder_files import FolderFiles
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.schema.short_schema.field_texts import TYPES
-from ssa_operator.tools.editor.attribute_docs import class_docs
+from ssa_operator.tools.editor.attribute_docs import class_docs, docs_of
 
 _WRAPPED: Mapping[str, Callable[..., Any]] = {
     "from_yaml": text_filters.from_yaml,
@@ -146,6 +147,28 @@ def _instruction(field: str, doc: str) -> Word:
         form, default = _INSTRUCTION_FORMS.get(name, "an expression"), ""
     form = form or ", ".join(f"`{each}`" for each in values)
     return Word(name=PREFIX + name, form=form, meaning=doc, values=values, default=default)
+
+
+_PARENT_ANNOTATIONS = (
+    ("ssa_operator.reconcile.suspension.rules", "ANNOTATION"),
+    ("ssa_operator.reconcile.observation", "RECONCILE_AT"),
+)
+"""The constants of annotations that users set on a parent."""
+
+
+@cache
+def parent_annotations() -> Words:
+    """The annotations of a parent, by their whole names."""
+    return {word.name: word for word in (constant(*place) for place in _PARENT_ANNOTATIONS)}
+
+
+def constant(module: str, name: str) -> Word:
+    """The value of a constant of a module, and its docstring. Raises ValueError if it has none."""
+    found = importlib.import_module(module)
+    doc = docs_of(inspect.getsource(found)).get(name)
+    if not doc:
+        raise ValueError(f"{module}.{name} has no docstring")
+    return Word(name=getattr(found, name), meaning=doc)
 
 
 # Files of a template folder.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 
@@ -52,7 +53,6 @@ def marked(text: str) -> tuple[str, int, int]:
 
 
 def reading(project: EditedProject, name: str, text: str) -> Reading:
-    """A text of a file, by its name below the templates folder, or beside it."""
-    root = project.files.templates[0]
-    path = root / name if not name.startswith("../") else root.parent / name.removeprefix("../")
+    """A text of a file, by its name below the templates folder."""
+    path = Path(os.path.normpath(project.files.templates[0] / name))
     return Reading(project=project, path=path, text=text)

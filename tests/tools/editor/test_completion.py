@@ -125,6 +125,11 @@ def test_a_template_completes(project: EditedProject, text: str, labels: list[st
             "spec:\n  a: §\ntypes:\n  Port:\n    x: string\n",
             sorted(("string", "integer", "number", "boolean", "object", '"[]string"', '"map[string]string"', "Port")),
         ),
+        (
+            "../../examples/a.yaml",
+            "apiVersion: example.com/v1alpha1\nkind: Site\nmetadata:\n  annotations:\n    §",
+            ["ssa-operator.dev/reconcile-at", "ssa-operator.dev/suspend"],
+        ),
         ("../../examples/a.yaml", "apiVersion: example.com/v1alpha1\nkind: Site\nspec:\n  size: §", ["large", "small"]),
     ],
 )
