@@ -22,9 +22,9 @@ from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.objects.template_contents import PossibleField
 from ssa_operator.rendering.jinja.templates import VALUES
 from ssa_operator.rendering.possible_manifests import template_contents
-from ssa_operator.tools.editor.completion import included_path
 from ssa_operator.tools.editor.edited_project import EditedProject, value_of
 from ssa_operator.tools.editor.expression_types import Reading, manifest_files, string_of
+from ssa_operator.tools.editor.included_files import included_path
 from ssa_operator.tools.editor.manifest_cursor import ITEM, ManifestText, manifest_at, manifests, yaml_place
 from ssa_operator.tools.editor.template_cursor import (
     Chain,

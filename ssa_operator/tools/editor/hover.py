@@ -25,10 +25,11 @@ from ssa_operator.schema.kubernetes_schemas import Schema
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.template_checks import ready_example
 from ssa_operator.tools.editor import vocabulary
-from ssa_operator.tools.editor.completion import annotation_words, file_text, schema_around
-from ssa_operator.tools.editor.completion import field_text as schema_text
+from ssa_operator.tools.editor.completion_values import field_text as schema_text
 from ssa_operator.tools.editor.edited_project import EditedProject
 from ssa_operator.tools.editor.expression_types import Reading, below, members, type_of, type_text
+from ssa_operator.tools.editor.included_files import file_text
+from ssa_operator.tools.editor.manifest_completion import annotation_words, schema_around
 from ssa_operator.tools.editor.manifest_cursor import yaml_place
 from ssa_operator.tools.editor.template_cursor import (
     Chain,

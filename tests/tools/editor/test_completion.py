@@ -10,7 +10,8 @@ from ssa_operator.rendering.folder.folder_settings import _KEYS as SETTINGS_KEYS
 from ssa_operator.schema.short_schema.expanded_crd import _KEYS as SCHEMA_KEYS
 from ssa_operator.schema.short_schema.field_texts import MARKERS
 from ssa_operator.tools.editor import vocabulary
-from ssa_operator.tools.editor.completion import Completion, completions
+from ssa_operator.tools.editor.completion import completions
+from ssa_operator.tools.editor.completion_values import Completion
 from ssa_operator.tools.editor.edited_project import EditedProject
 from tests.tools.editor.projects import loaded, marked, reading
 
