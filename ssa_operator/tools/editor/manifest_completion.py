@@ -23,6 +23,7 @@ from ssa_operator.tools.editor.vocabulary import Word
 
 
 def in_yaml(reading: Reading, place: YamlPlace, lines: list[str], line: int) -> Iterable[Completion]:
+    """What can be written at a place outside of tags."""
     if reading.path.name == SETTINGS:
         return _of_settings(place)
     if reading.path.name == SCHEMA:

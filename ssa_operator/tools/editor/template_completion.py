@@ -36,31 +36,42 @@ from ssa_operator.tools.editor.template_cursor import (
 )
 from ssa_operator.tools.editor.text_places import lines_of
 
-KEYWORDS = (
-    *(
-        "if",
-        "elif",
-        "else",
-        "endif",
-        "for",
-        "endfor",
-        "set",
-        "endset",
-        "include",
-        "import",
-        "from",
-        "macro",
-        "endmacro",
-    ),
-    *("call", "endcall", "filter", "endfilter", "with", "endwith", "block", "endblock", "extends", "raw", "endraw"),
-    *("break", "continue", "return"),
-)
+KEYWORDS = [
+    "if",
+    "elif",
+    "else",
+    "endif",
+    "for",
+    "endfor",
+    "set",
+    "endset",
+    "include",
+    "import",
+    "from",
+    "macro",
+    "endmacro",
+    "call",
+    "endcall",
+    "filter",
+    "endfilter",
+    "with",
+    "endwith",
+    "block",
+    "endblock",
+    "extends",
+    "raw",
+    "endraw",
+    "break",
+    "continue",
+    "return",
+]
 _OPERATORS = ("and", "or", "not", "in", "is", "if", "else", "true", "false", "none", "loop")
 _TEST = re.compile(r"\bis\s+(?:not\s+)?\w*$")
 _IMPORTED = re.compile(r"""[-+]?+\s*+from\s++['"](?P<file>[^'"]*+)['"]\s++import\s""")
 
 
 def in_tag(reading: Reading, tag: Tag, offset: int, column: int) -> Completions:
+    """What can be written in a tag at an offset of the text, which is at a column of its line."""
     if tag.opening == "{#":
         return Completions(begin=column)
     text = reading.text
