@@ -189,6 +189,8 @@ class ParentInformer(Generic[State]):
         `shard_selector` selects parents at the API server, `keep` here.
         """
         self.folder = folder
+        self.choose_folder: Callable[[LiveObject], Folder | None] | None = None
+        """Returns the template folder that renders a parent during a rollout, None for `folder`."""
         self.kind_changes = 0
         self.crd_refusal: str | None = None
         """Why the CRD of `--install-crds` is not applied, None if it is."""
@@ -292,7 +294,7 @@ class ParentInformer(Generic[State]):
         """The parent as a reconcile takes it."""
         return Parent(
             live=live,
-            folder=self.folder,
+            folder=self.folder_of(live),
             resource=self.served.resource,
             writes_status=self.served.writes_status,
             status_schema=self._status_schema,
@@ -303,6 +305,11 @@ class ParentInformer(Generic[State]):
             cache=self._cache,
             orphans_children=live.uid in self._orphaning or orphans_children(live),
         )
+
+    def folder_of(self, live: LiveObject) -> Folder:
+        """The template folder that renders a parent."""
+        chosen = self.choose_folder(live) if self.choose_folder is not None else None
+        return self.folder if chosen is None else chosen
 
     def state(self, live: LiveObject) -> State:
         """What the process remembers of this object: nothing if the object was recreated under the same name."""

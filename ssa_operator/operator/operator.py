@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from ssa_operator.informers.parents import ParentKey
+from ssa_operator.informers.parents import Parent, ParentKey
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.clock import SYSTEM
@@ -37,6 +37,7 @@ from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.permissions.operator_needs import PermissionNeed
 from ssa_operator.operator.queue import Queue
+from ssa_operator.operator.rollouts.driver import Rollouts
 from ssa_operator.operator.shards.requests import ShardLeases
 from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.operator.suspected_parents.requests import SuspectedParents, SuspectStore
@@ -134,6 +135,17 @@ class Operator:
             self.controllers.refused_crds = crds.refused
             self.controllers.crds.listen(crds.crd_changed)
         self._recorder = shared.recorder
+        self.rollouts: Rollouts | None = None
+        if options.rollouts:
+            self.rollouts = self.controllers.rollouts = Rollouts(
+                client,
+                options,
+                self.controllers.folders,
+                self.controllers.router.parent_changed,
+                shared.recorder,
+                self.metrics,
+                self._deletions,
+            )
         self._shards: ShardLeases | None = None
         if options.shard is not None:
             # The election of a shard writes the shard's Lease itself.
@@ -213,6 +225,7 @@ class Operator:
             asyncio.create_task(self._reconcile_suspects(prepared, workers), name="reconcile suspected parents"),
             asyncio.create_task(self._measure_lag(), name="measure the loop's lag"),
             *([asyncio.create_task(self._shards.run(), name="Leases of shards")] if self._shards else ()),
+            *([asyncio.create_task(self.rollouts.run(prepared), name="roll out")] if self.rollouts else ()),
             *([asyncio.create_task(self._follow_crds(prepared), name="apply refused CRDs")] if self._crds else ()),
         ]
         self._tasks = [recording, *reconciling, *services, election]
@@ -285,6 +298,10 @@ class Operator:
         live = parents.find(step.namespace, step.name) if parents is not None else None
         if live is not None:
             self._recorder.emit(live, (loop_held(seconds),))
+
+    async def _deletions(self, parents: Sequence[Parent]) -> tuple[int, str]:
+        """What a reconcile of these parents would delete or recreate."""
+        return 0, ""
 
     async def _elect(self) -> None:
         if self.leadership is None:
@@ -374,6 +391,8 @@ class Operator:
             metrics.parents.labels(name).set(len(parents))
             metrics.ready.labels(name).set(parents.ready_count)
             metrics.templates_loaded.labels(name).set(0 if parents.folder.problems else 1)
+        if self.rollouts is not None:
+            self.rollouts.measure()
         if self._crds is not None:
             metrics.set_crds(self._crds.applied, self._crds.refused)
         metrics.set_watches(self.controllers.reflectors, time.monotonic())
