@@ -38,7 +38,7 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.permissions.operator_needs import admission_needs, http_needs, rollout_needs
 from ssa_operator.operator.permissions.requests import PermissionReviewer
 from ssa_operator.operator.queue import Queue
-from ssa_operator.operator.rollouts.driver import Rollouts, RolloutUnavailable
+from ssa_operator.operator.rollouts.driver import Rollouts, RolloutUnavailableError
 from ssa_operator.operator.shards.rules import own_lease_needs
 from ssa_operator.operator.template_sources import TemplateSources
 from ssa_operator.reconcile.parent_state import Parents, ParentState
@@ -363,7 +363,7 @@ class FolderControllers:
         """Whether the revisions that the folder's parents are on are known. If not, it is tried again."""
         try:
             await rollouts.prepare(folder)
-        except (ApiError, CredentialsError, RolloutUnavailable) as error:
+        except (ApiError, CredentialsError, RolloutUnavailableError) as error:
             log.warning("%s: waits: %s", folder.name, error)
             if running is None:
                 self.missing[folder.name] = str(error)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from ssa_operator.informers.parents import Parent, ParentKey
+from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.clock import SYSTEM
@@ -48,6 +48,7 @@ from ssa_operator.reconcile.reconciler import Reconciler
 from ssa_operator.reconcile.renderer import Renderer
 from ssa_operator.reconcile.status.events import loop_held
 from ssa_operator.reconcile.step_record import RecordedCoroutine, RecordedStep, StepRecord, record_tasks
+from ssa_operator.rendering.folder.loaded_folders import Folder
 
 if TYPE_CHECKING:
     from ssa_operator.operator.crd_installation import CRDInstaller
@@ -299,9 +300,11 @@ class Operator:
         if live is not None:
             self._recorder.emit(live, (loop_held(seconds),))
 
-    async def _deletions(self, parents: Sequence[Parent]) -> tuple[int, str]:
-        """What a reconcile of these parents would delete or recreate."""
-        return 0, ""
+    async def _deletions(self, folder: Folder, uids: frozenset[str]) -> tuple[int, str]:
+        # Imported here, because few changes of templates are rolled out.
+        from ssa_operator.operator.planned_deletions import planned_deletions  # noqa: PLC0415
+
+        return await planned_deletions(self.client.credentials, self.options, folder, uids)
 
     async def _elect(self) -> None:
         if self.leadership is None:

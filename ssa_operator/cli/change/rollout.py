@@ -106,7 +106,10 @@ def history(
 
 @app.command(epilog=example("ssa-operator rollout pause echoes.example.com"))
 def pause(
-    folder: FolderName, operator_namespace: OperatorNamespace = "", context: Context = None, kubeconfig: Kubeconfig = None
+    folder: FolderName,
+    operator_namespace: OperatorNamespace = "",
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
 ) -> None:
     """Begin no further wave until `rollout resume`. Parents keep the revision that they are on."""
     from ssa_operator.operator.rollouts.rules import paused
@@ -117,7 +120,10 @@ def pause(
 
 @app.command(epilog=example("ssa-operator rollout resume echoes.example.com"))
 def resume(
-    folder: FolderName, operator_namespace: OperatorNamespace = "", context: Context = None, kubeconfig: Kubeconfig = None
+    folder: FolderName,
+    operator_namespace: OperatorNamespace = "",
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
 ) -> None:
     """Go on with a rollout that is paused, or that waits because it deletes more than `maxPrune` allows."""
     from ssa_operator.operator.rollouts.rules import resumed
@@ -130,7 +136,8 @@ def resume(
 def undo(
     folder: FolderName,
     to_revision: Annotated[
-        int | None, typer.Option(min=1, help="Number of a revision in `rollout history`. Default: the last that succeeded.")
+        int | None,
+        typer.Option(min=1, help="Number of a revision in `rollout history`. Default: the last that succeeded."),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Return to another revision than the last that succeeded, too.")

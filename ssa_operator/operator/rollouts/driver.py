@@ -18,13 +18,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 from msgspec.structs import replace
 
-from ssa_operator.informers.parents import Parent, ParentKey
+from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, NotLeader
@@ -40,7 +40,6 @@ from ssa_operator.operator.rollouts.memory import NO_PROGRESS, Progress
 from ssa_operator.operator.rollouts.requests import Change, RevisionStore
 from ssa_operator.operator.rollouts.revisions import RevisionError, read_state, state_name
 from ssa_operator.operator.rollouts.rules import (
-    Decision,
     Member,
     State,
     decide,
@@ -72,11 +71,11 @@ LIST_INTERVAL = 2.0
 WINDOW_INTERVAL = 20.0
 """Seconds after which a closed window is looked at again."""
 
-Plan = Callable[[Sequence[Parent]], Awaitable[tuple[int, str]]]
-"""How many children a new revision would delete or recreate for these parents, and which, in words."""
+Plan = Callable[[Folder, frozenset[str]], Awaitable[tuple[int, str]]]
+"""How many objects a set would delete or recreate for the parents with these uids, and which, in words."""
 
 
-class RolloutUnavailable(Exception):
+class RolloutUnavailableError(Exception):
     """The state of a folder's rollouts can't be read. The text has the reason."""
 
 
@@ -133,7 +132,7 @@ class Rollouts:
 
     async def prepare(self, folder: Folder) -> None:
         """Take a loaded set before its parents are reconciled. Raises ApiError, CredentialsError and
-        RolloutUnavailable.
+        RolloutUnavailableError.
         """
         name = folder.name
         if folder.settings.rollout is None or folder.inputs is None:
@@ -183,7 +182,7 @@ class Rollouts:
                     await self._step(name, known, decides=decides)
                 except NotLeader:
                     known.due = self._clock.monotonic() + RETRY
-                except (ApiError, CredentialsError) as error:
+                except (ApiError, CredentialsError, RolloutUnavailableError) as error:
                     log.warning("%s: its rollout waits: %s", name, error)
                     known.due = self._clock.monotonic() + RETRY
                 except Exception:
@@ -215,7 +214,7 @@ class Rollouts:
         for each in self.reflectors:
             await each.synced_or_unavailable()
             if not each.synced.is_set():
-                raise RolloutUnavailable(f"the state of its rollouts can't be read: {each.problem}")
+                raise RolloutUnavailableError(f"the state of its rollouts can't be read: {each.problem}")
 
     def _on_stored(self, _old: LiveObject | None, _new: LiveObject | None) -> None:
         self._changed.set()
@@ -253,23 +252,19 @@ class Rollouts:
         known.due = earliest(found.due, *poll)
         state = found.state
         if found.needs_plan:
-            state = await self._planned(known, parents, found, settings)
+            state = await self._planned(known, members, found.state, settings)
         if state != before:
             await self._change(name, known, lambda stored: state if stored == before else None)
             known.due = now
 
-    async def _planned(self, known: _Followed, parents: Parents, found: Decision, settings: RolloutSettings) -> State:
-        """The state after it became known what the revision would delete."""
-        target = known.compiled.get(found.state.target)
-        if target is None:
-            return planned(found.state, 0, "", settings.max_prune)
-        affected = [
-            replace(parents.parent(live), folder=target)
-            for live in parents
-            if not live.deleting and parents.folder_of(live) is not target
-        ]
-        deletions, described = await self._plan(affected)
-        return planned(found.state, deletions, described, settings.max_prune)
+    async def _planned(
+        self, known: _Followed, members: Iterable[Member], state: State, settings: RolloutSettings
+    ) -> State:
+        """The state after it became known what the revision would delete. Raises ApiError and RolloutUnavailableError."""
+        target = known.compiled.get(state.target)
+        uids = frozenset(member.uid for member in members if revision_of(state, member) != state.target)
+        deletions, described = await self._plan(target, uids) if target is not None and uids else (0, "")
+        return planned(state, deletions, described, settings.max_prune)
 
     async def _change(self, name: str, known: _Followed, change: Change) -> None:
         """Change the stored state, and take what is stored then."""

@@ -223,7 +223,13 @@ def planned(state: State, deletions: int, described: str, limit: int) -> State:
 
 
 def decide(
-    state: State, members: Sequence[Member], settings: RolloutSettings, progress: Progress, now: float, *, may_begin: bool
+    state: State,
+    members: Sequence[Member],
+    settings: RolloutSettings,
+    progress: Progress,
+    now: float,
+    *,
+    may_begin: bool,
 ) -> Decision:
     """What follows from these parents. `now` is on a monotonic clock; `may_begin` is whether a wave may begin by the
     window of the settings.
@@ -235,9 +241,7 @@ def decide(
     progress = judged.progress
     if len(judged.failed) > settings.max_unready:
         why = _stop_reason(judged.failed, state.target, settings.max_unready)
-        return Decision(
-            state=replace(state, stopped=why), progress=replace(progress, ready_since=None), due=judged.due
-        )
+        return Decision(state=replace(state, stopped=why), progress=replace(progress, ready_since=None), due=judged.due)
     state = replace(state, stopped="")
     if judged.waits:
         return Decision(state=state, progress=replace(progress, ready_since=None), due=judged.due)
@@ -310,9 +314,10 @@ def _is_excused(rollout: Rollout, member: Member) -> bool:
 def _stop_reason(failed: Sequence[Member], revision: str, allowed: int) -> str:
     named = [f"{member}: {member.message}" if member.message else str(member) for member in failed[:_NAMED]]
     more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
-    what = f"{counted(len(failed), 'parent')} that {'was' if len(failed) == 1 else 'were'} Ready"
-    beyond = f"; {allowed} may be" if allowed else ""
-    return f"{what} {'is' if len(failed) == 1 else 'are'} not Ready at revision {revision}{beyond} ({'; '.join(named)}{more})"
+    was, now = ("was", "is") if len(failed) == 1 else ("were", "are")
+    beyond = f", more than maxUnready ({allowed})" if allowed else ""
+    what = f"{counted(len(failed), 'parent')} that {was} Ready {now} not Ready at revision {revision}{beyond}"
+    return f"{what} ({'; '.join(named)}{more})"
 
 
 def _next_wave(state: State, members: Sequence[Member], settings: RolloutSettings) -> State:

@@ -79,7 +79,7 @@ class Folder(Struct, frozen=True, kw_only=True):
     digest: str = ""
     """Identifies the templates in use, '' if there are none."""
     revision: str = ""
-    """Identifies all that decides the manifests, the operator's rendering included; '' without the setting `rollout`."""
+    """Identifies all that decides the manifests, the operator's rendering included; '' without `rollout`."""
     inputs: FolderInputs | None = None
     """What the templates in use are compiled from; None without the setting `rollout`."""
     problems: tuple[RenderProblem, ...] = ()

@@ -103,7 +103,7 @@ class StoredRollouts(Struct, frozen=True):
         return await self.state() if state is None else state
 
     async def undo(self, number: int | None, *, force: bool) -> StoredRevision:
-        """Return to the last revision that succeeded, or to the one of that number. Raises ApiError and CommandError."""
+        """Return to the last revision that succeeded, or to that of a number. Raises ApiError and CommandError."""
         state, history = await self.state(), await self.store.history(self.folder)
         last = undo_target(state)
         wanted = next((each for each in history if each.revision == last), None)
@@ -176,5 +176,3 @@ def _phase(folder: str, state: State, updated: int, parents: int) -> tuple[str, 
     if state.held:
         return "Waiting", f"{waits}; {state.held}"
     return ("Paused", f"{waits}; it is paused") if state.paused else ("Progressing", waits)
-
-

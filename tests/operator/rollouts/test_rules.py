@@ -53,9 +53,7 @@ class Simulation:
         self.waves: list[set[str]] = []
 
     def decide(self) -> Decision:
-        found = decide(
-            self.state, list(self.members.values()), self.settings, self.progress, self.now, may_begin=True
-        )
+        found = decide(self.state, list(self.members.values()), self.settings, self.progress, self.now, may_begin=True)
         state = planned(found.state, 0, "", 0) if found.needs_plan else found.state
         before = self.revisions()
         self.state, self.progress = json.decode(json.encode(state), type=State), found.progress
@@ -94,9 +92,7 @@ numbers = st.integers(min_value=0, max_value=12)
 def test_each_parent_is_reached_once_and_no_wave_is_larger_than_the_batch(
     count: int, unready: set[int], suspended: set[int], batch: int
 ) -> None:
-    members = [
-        member(number, ready=number not in unready, suspended=number in suspended) for number in range(count)
-    ]
+    members = [member(number, ready=number not in unready, suspended=number in suspended) for number in range(count)]
     run = Simulation(members, replace(SETTINGS, batch=Batch(batch)))
     run.run()
     assert not run.state.rollouts
