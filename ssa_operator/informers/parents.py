@@ -252,6 +252,9 @@ class ParentInformer(Generic[State]):
         self._status_schema = status_schema(served.crd, served.resource.version) if served.crd else None
         self._schema = object_schema(served.crd, served.resource.version) if served.crd else None
         self._unreported = served.unreported
+        status = declared({"revision": ""}, self._status_schema)
+        self.reports_revision = served.writes_status and isinstance(status, Mapping) and "revision" in status
+        """Whether the status shows the revision of the templates."""
         self._shows_conditions = served.shows_conditions
 
     def writes_observed_generation(self, kind: GroupKind) -> bool:

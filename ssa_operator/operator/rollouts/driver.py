@@ -22,8 +22,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from msgspec.structs import replace
-
 from ssa_operator.informers.parents import ParentKey
 from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.kube.api.client import Client
@@ -162,9 +160,10 @@ class Rollouts:
         known = self._followed.get(name)
         if known is None or known.state is None:
             return None
-        metadata = live.metadata
-        member = Member(uid=live.uid, namespace=metadata.namespace, created=metadata.creation_timestamp or "")
-        return known.compiled.get(revision_of(known.state, member))
+        parents = self._folders.get(name)
+        if parents is not None and _lost_track(live, parents):
+            return None
+        return known.compiled.get(_revision_of(known.state, live))
 
     async def run(self, prepared: asyncio.Task[None]) -> None:
         """Follow the states, and decide once `prepared` has ended, until cancelled."""
@@ -203,8 +202,7 @@ class Rollouts:
             self._metrics.rollout_in_progress.labels(name).set(bool(state and state.rollouts))
             self._metrics.rollout_stopped.labels(name).set(bool(state and state.stopped))
             if state is not None and parents is not None:
-                target = known.compiled.get(state.target)
-                reached = sum(self._choose(name, live) is target for live in parents)
+                reached = sum(_revision_of(state, live) == state.target for live in parents)
                 self._metrics.rollout_parents.labels(name).set(reached)
 
     async def _watch(self) -> None:
@@ -260,7 +258,7 @@ class Rollouts:
     async def _planned(
         self, known: _Followed, members: Iterable[Member], state: State, settings: RolloutSettings
     ) -> State:
-        """The state after it became known what the revision would delete. Raises ApiError and RolloutUnavailableError."""
+        """The state after it is known what the revision would delete. Raises ApiError and RolloutUnavailableError."""
         target = known.compiled.get(state.target)
         uids = frozenset(member.uid for member in members if revision_of(state, member) != state.target)
         deletions, described = await self._plan(target, uids) if target is not None and uids else (0, "")
@@ -285,18 +283,18 @@ class Rollouts:
         for revision in sorted(state.revisions - known.compiled.keys()) if state is not None else ():
             if (folder := await self._compiled(name, known, revision)) is not None:
                 known.compiled[revision] = folder
-        parents, before = self._folders.get(name), known.state
-        chosen = {each.uid: self._choose(name, each) for each in parents or ()}
-        known.state, known.live = state, live
-        for each in parents or ():
-            if self._choose(name, each) is not chosen.get(each.uid):
+        before, known.state, known.live = known.state, state, live
+        if state is None:
+            return
+        kept = {*state.revisions, known.newest.revision}
+        known.compiled = {revision: folder for revision, folder in known.compiled.items() if revision in kept}
+        if before is None:
+            return
+        for each in self._folders.get(name, ()):
+            if _revision_of(before, each) != _revision_of(state, each):
                 identity = each.identity
                 self._requeue(ParentKey(name, identity.namespace, identity.name), Cause.TEMPLATE)
-        if state is not None:
-            kept = {*state.revisions, known.newest.revision}
-            known.compiled = {revision: folder for revision, folder in known.compiled.items() if revision in kept}
-            if before is not None:
-                self._report(name, live, before, state)
+        self._report(name, live, before, state)
 
     async def _compiled(self, name: str, known: _Followed, revision: str) -> Folder | None:
         """A stored revision, None if it can't be used. Raises ApiError."""
@@ -307,13 +305,11 @@ class Rollouts:
             folder = await asyncio.to_thread(load_inputs, name, known.newest.root, inputs)
             if folder.problems:
                 raise RevisionError(str(folder.problems[0]))
+            if folder.revision != revision:
+                raise RevisionError("its content is not the one that was stored")
         except RevisionError as error:
             log.warning("%s: revision %s can't be used, its parents get the newest: %s", name, revision, error)
             return None
-        if folder.revision != revision:
-            # The operator renders otherwise than the one that stored it.
-            log.info("%s: revision %s is rendered by this version of the operator", name, revision)
-            folder = replace(folder, revision=revision)
         return folder
 
     def _report(self, name: str, live: LiveObject, before: State, after: State) -> None:
@@ -336,6 +332,8 @@ class Rollouts:
         """All parents, those of other shards included. Raises ApiError."""
         if self._options.shard is None or self._options.shard.count == 1:
             return [self._member(known, parents, live) for live in parents if not live.deleting]
+        if not parents.reports_revision:
+            raise RolloutUnavailableError("with shards, the CRD has to declare status.revision: {type: string}")
         members: list[Member] = []
         for reflector in parents.reflectors:
             lives, _ = await self._client.list(parents.served.resource, reflector.scope.namespace)
@@ -381,6 +379,24 @@ def stored_member(live: LiveObject, folder: Folder | None) -> Member:
         suspended=is_suspended(live, folder.settings.suspend_when if folder is not None else None),
         revision=str(reported.get("revision", "")),
         message=str(ready.get("message", "")) if ready is not None else "",
+    )
+
+
+def _revision_of(state: State, live: LiveObject) -> str:
+    """The revision that a parent is on."""
+    return revision_of(state, Member(uid=live.uid, created=live.metadata.creation_timestamp or ""))
+
+
+def _lost_track(live: LiveObject, parents: Parents) -> bool:
+    """Whether a parent was reconciled last by a set without rollouts, so that the stored state doesn't know what it is
+    on: its status has conditions and no revision.
+    """
+    status = live.body.get("status")
+    return (
+        parents.reports_revision
+        and isinstance(status, Mapping)
+        and bool(status.get("conditions"))
+        and not status.get("revision")
     )
 
 

@@ -16,7 +16,6 @@ from ssa_operator.kube.api.request import DeleteOptions, Scope
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.rollouts.revisions import (
-    REVISION_LABEL,
     REVISIONS,
     ROLLOUT_LABEL,
     STATE_ANNOTATION,
@@ -79,9 +78,8 @@ class RevisionStore:
                 except ApiError as error:
                     if not error.already_exists:  # the operator was killed while it stored the revision
                         raise
-        for live in obsolete(objects, used):
-            if live.metadata.labels[REVISION_LABEL] != revision:
-                await self._client.delete(REVISIONS, self.namespace, live.metadata.name, DeleteOptions(uid=live.uid))
+        for live in obsolete(objects, revision, used):
+            await self._client.delete(REVISIONS, self.namespace, live.metadata.name, DeleteOptions(uid=live.uid))
 
     async def _renumber(self, revision: StoredRevision, number: int) -> None:
         if revision.number != number - 1:

@@ -73,6 +73,7 @@ class _Content(Struct, frozen=True, kw_only=True):
     """Why a file below `files/` has no content."""
     overrides: list[dict[str, Any]]
     operator: dict[str, str]
+    rendering: int
 
 
 def shortened(name: str, limit: int) -> str:
@@ -110,6 +111,7 @@ def encode_parts(inputs: FolderInputs) -> tuple[str, ...]:
         unreadable={path: each for path, each in inputs.data.items() if isinstance(each, str)},
         overrides=[dict(each) for each in inputs.overrides],
         operator=dict(inputs.operator),
+        rendering=inputs.rendering,
     )
     encoded = base64.b64encode(zlib.compress(msgspec.json.encode(content, order="deterministic"), 9)).decode()
     return tuple(encoded[start : start + PART_LIMIT] for start in range(0, len(encoded), PART_LIMIT))
@@ -130,6 +132,7 @@ def decode_parts(parts: Iterable[str]) -> FolderInputs:
         data={**content.data, **content.unreadable},
         overrides=tuple(content.overrides),
         operator=content.operator,
+        rendering=content.rendering,
     )
 
 
@@ -224,11 +227,11 @@ def contents(folder: str, revision: str, objects: Iterable[LiveObject]) -> list[
     return found
 
 
-def obsolete(objects: Iterable[LiveObject], used: Collection[str]) -> list[LiveObject]:
-    """What is no longer needed of a folder: revisions beyond the newest, and parts without a first one."""
-    found = [live for live in objects if REVISION_LABEL in live.metadata.labels]
-    stored = stored_revisions(found)
-    kept = {*used, *(each.revision for each in stored[-KEPT:])} & {each.revision for each in stored}
+def obsolete(objects: Iterable[LiveObject], newest: str, used: Collection[str]) -> list[LiveObject]:
+    """What is no longer needed of a folder beside its newest revision: the oldest ones, and parts without a first."""
+    found = [live for live in objects if live.metadata.labels.get(REVISION_LABEL, newest) != newest]
+    stored = [each.revision for each in stored_revisions(found)]
+    kept = {*stored[-(KEPT - 1) :], *(each for each in stored if each in used)}
     return [live for live in found if live.metadata.labels[REVISION_LABEL] not in kept]
 
 

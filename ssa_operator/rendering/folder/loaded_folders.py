@@ -59,6 +59,8 @@ class FolderInputs(Struct, frozen=True, kw_only=True):
     """The values of `--values`."""
     operator: Mapping[str, str] = {}
     """The variable `operator` of templates."""
+    rendering: int = RENDERING_VERSION
+    """The RENDERING_VERSION of the operator that loaded it first."""
 
 
 class Folder(Struct, frozen=True, kw_only=True):
@@ -154,8 +156,8 @@ class _Given(Struct, frozen=True):
     coverage: TemplateCoverage | None
     partial: bool
     """Whether a folder that fails is compiled without the files at fault."""
-    operator: Mapping[str, str] | None = None
-    """The variable `operator` of a revision that was stored; None for the one of the installation."""
+    stored: FolderInputs | None = None
+    """What was kept of the folder, if it is compiled from that; None if it is read from files."""
 
 
 def _load_roots(roots: Sequence[Path], previous: Sources | None, given: _Given) -> Sources:
@@ -231,7 +233,7 @@ def load_inputs(name: str, root: Path, inputs: FolderInputs) -> Folder:
     """The folder of a resource, compiled from what was kept of it."""
     snapshot = FolderSnapshot(folders=(name,), files=inputs.files, problems={}, data=inputs.data)
     overrides = Overrides(by_folder={name: inputs.overrides}, folder_problems={}, locations={})
-    given = _Given(NO_INSTALLATION, overrides, None, partial=False, operator=inputs.operator)
+    given = _Given(NO_INSTALLATION, overrides, None, partial=False, stored=inputs)
     return _load_folder(name, root, _Read(snapshot, given), None)
 
 
@@ -280,7 +282,8 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
     if f"{name}/{VALUES}" in unread or overrides.problems:
         unread |= {path for path, text in files.items() if _READS_VALUES.search(text)}
     try:
-        operator = read.given.installation.operator() if read.given.operator is None else read.given.operator
+        stored = read.given.stored
+        operator = read.given.installation.operator() if stored is None else stored.operator
         around = Surroundings(values=values, operator=operator, files=FolderFiles(data))
         coverage = read.given.coverage
         templates = Templates(name, files, digest, around, coverage, unread if read.given.partial else None)
@@ -298,7 +301,9 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
     inputs, revision = None, ""
     if settings.rollout is not None and templates is not None:
         kept = {path: each for path, each in snapshot.data.items() if path.startswith((f"{name}/", f"{SHARED}/"))}
-        inputs = FolderInputs(files=files, data=kept, overrides=tuple(override), operator=around.operator)
+        inputs = read.given.stored or FolderInputs(
+            files=files, data=kept, overrides=tuple(override), operator=around.operator
+        )
         revision = _revision(digest, inputs)
     return Folder(
         resource=resource,
@@ -318,7 +323,7 @@ def _revision(digest: str, inputs: FolderInputs) -> str:
     """The digest of all that decides the manifests."""
     reads_operator = any(_READS_OPERATOR.search(text) for text in inputs.files.values())
     operator = json_text(dict(inputs.operator)) if reads_operator else ""
-    return hashlib.sha256(f"{RENDERING_VERSION} {digest} {operator}".encode()).hexdigest()[:12]
+    return hashlib.sha256(f"{inputs.rendering} {digest} {operator}".encode()).hexdigest()[:12]
 
 
 def _is_in(folder: str, path: str) -> bool:
