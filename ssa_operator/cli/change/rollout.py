@@ -55,19 +55,21 @@ def status(
 
     from ssa_operator.tools.terminal import printing
 
-    async def follow(rollouts: StoredRollouts) -> str:
+    async def follow(rollouts: StoredRollouts) -> None:
         shown = None
         while True:
             found = await rollouts.status()
-            if found != shown and output is OutputFormat.TABLE and found.phase != "Stopped":
+            ended = not watch or found.phase in ("Complete", "Stopped")
+            failed = watch and found.phase == "Stopped"
+            if output is OutputFormat.TABLE and found != shown and not failed:
                 streams.line(found.message)
+            elif output is not OutputFormat.TABLE and ended:
+                printing.data(found, output)
+            if failed:
+                raise CommandError(found.message)
+            if ended:
+                return
             shown = found
-            if not watch or found.phase in ("Complete", "Stopped"):
-                if output is not OutputFormat.TABLE:
-                    printing.data(found, output)
-                if found.phase == "Stopped":
-                    raise CommandError(found.message)
-                return found.phase
             await asyncio.sleep(POLL)
 
     async def limited(rollouts: StoredRollouts) -> None:
