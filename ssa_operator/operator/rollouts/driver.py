@@ -32,6 +32,7 @@ from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.rollout_settings import RolloutSettings
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.rollouts.memory import NO_PROGRESS, Progress
@@ -53,7 +54,6 @@ from ssa_operator.reconcile.status.event_requests import Recorder
 from ssa_operator.reconcile.status.events import Event
 from ssa_operator.reconcile.suspension.rules import is_suspended
 from ssa_operator.rendering.folder.loaded_folders import Folder, load_inputs
-from ssa_operator.rendering.folder.rollout_settings import RolloutSettings
 
 log = logging.getLogger("ssa_operator")
 

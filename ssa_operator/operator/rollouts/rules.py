@@ -34,8 +34,8 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.label_selectors import selects
 from ssa_operator.objects.messages import counted
+from ssa_operator.objects.rollout_settings import Canary, RolloutSettings
 from ssa_operator.operator.rollouts.memory import NO_PROGRESS, Progress, observed
-from ssa_operator.rendering.folder.rollout_settings import Canary, RolloutSettings
 
 EVERYWHERE = "~"
 """A place after that of every parent."""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from ssa_operator.rendering.folder.rollout_settings import Window
+from ssa_operator.objects.rollout_settings import Window
 
 MINUTE = 60.0
 

@@ -8,13 +8,13 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ssa_operator.objects.label_selectors import selector_fault
 from ssa_operator.objects.messages import near_names
+from ssa_operator.objects.rollout_settings import Batch, Canary, RolloutSettings, Window
 from ssa_operator.objects.scalars import parse_duration
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node, SlotValues, find_location
 
@@ -29,55 +29,6 @@ _PART = re.compile(r"(?:\*|(\d{1,2})(?:-(\d{1,2}))?)(?:/(\d{1,2}))?", re.ASCII)
 
 LONGEST_WINDOW = 7 * 86400.0
 """Seconds."""
-
-
-class Batch(Struct, frozen=True):
-    """The parents of one wave: a number, or a percentage of all parents."""
-
-    number: int
-    percent: bool = False
-
-    def of(self, parents: int) -> int:
-        """How many of so many parents a wave has: at least one. A percentage is rounded down."""
-        return max(1, parents * self.number // 100 if self.percent else self.number)
-
-
-class Canary(Struct, frozen=True, kw_only=True):
-    """The parents of the first wave."""
-
-    selector: Mapping[str, Any] | None = None
-    """The LabelSelector of the parents that come first, None without one."""
-    count: int | None = 1
-    """How many parents; None for all that the selector selects."""
-
-
-class Window(Struct, frozen=True, kw_only=True):
-    """When waves may begin."""
-
-    schedule: tuple[frozenset[int], ...]
-    """The minutes, hours, days of the month, months and weekdays (0 is Sunday) at which the window opens."""
-    either_day: bool
-    """Whether the day of the month or the weekday suffices: cron's rule for a schedule that restricts both."""
-    duration: float
-    """For how many seconds it stays open."""
-    time_zone: str = "UTC"
-    text: str = ""
-    """The schedule as the author wrote it."""
-
-
-class RolloutSettings(Struct, frozen=True, kw_only=True):
-    """How a changed template set is rolled out."""
-
-    canary: Canary = field(default_factory=Canary)
-    batch: Batch = Batch(10, percent=True)
-    settle: float = 30.0
-    """For how many seconds all parents of a wave must be Ready."""
-    max_unready: int = 0
-    """How many parents that were Ready may fail before the rollout stops."""
-    max_prune: int = 0
-    """How many children a new set may delete or recreate without a confirmation."""
-    window: Window | None = None
-    """When waves may begin; None for always."""
 
 
 def parse_rollout(found: Any, node: Node) -> RolloutSettings | None:

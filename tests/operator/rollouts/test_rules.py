@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import json
 from msgspec.structs import replace
 
+from ssa_operator.objects.rollout_settings import Batch, Canary, RolloutSettings
 from ssa_operator.operator.rollouts.memory import NO_PROGRESS, Progress
 from ssa_operator.operator.rollouts.rules import (
     Decision,
@@ -27,7 +28,6 @@ from ssa_operator.operator.rollouts.rules import (
     unready_deadline,
     with_loaded,
 )
-from ssa_operator.rendering.folder.rollout_settings import Batch, Canary, RolloutSettings
 
 OLD, NEW, NEWER = "old", "new", "newer"
 SETTINGS = RolloutSettings(batch=Batch(2), settle=5.0)

@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from ssa_operator.objects.rollout_settings import Window
 from ssa_operator.operator.rollouts.windows import is_open
 from ssa_operator.rendering.folder.folder_settings import parse_settings
-from ssa_operator.rendering.folder.rollout_settings import Window
 
 
 def window(schedule: str, duration: str, zone: str = "UTC") -> Window:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ssa_operator.objects.rollout_settings import Batch, Canary, RolloutSettings
 from ssa_operator.rendering.folder.folder_settings import parse_settings
-from ssa_operator.rendering.folder.rollout_settings import Batch, Canary, RolloutSettings
 from ssa_operator.rendering.yaml.nodes import DocumentError
 
 WHOLE = """\
