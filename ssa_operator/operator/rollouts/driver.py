@@ -60,6 +60,9 @@ log = logging.getLogger("ssa_operator")
 PAUSE = 0.2
 """Seconds between two looks at the parents, while reconciles end."""
 
+SYNC_DEADLINE = 10.0
+"""Seconds for which a folder, and all that change after it, wait for the state of rollouts."""
+
 RETRY = 5.0
 """Seconds after which a step that failed is repeated."""
 
@@ -92,6 +95,8 @@ class _Followed:
     progress: Progress = NO_PROGRESS
     due: float | None = None
     """When the next look at the parents is due, in seconds on the monotonic clock."""
+    problem: str = ""
+    """Why the last step failed, as it is in the log."""
 
 
 class Rollouts:
@@ -179,10 +184,13 @@ class Rollouts:
                 known.due = None
                 try:
                     await self._step(name, known, decides=decides)
+                    known.problem = ""
                 except NotLeader:
                     known.due = self._clock.monotonic() + RETRY
                 except (ApiError, CredentialsError, RolloutUnavailableError) as error:
-                    log.warning("%s: its rollout waits: %s", name, error)
+                    if str(error) != known.problem:
+                        log.warning("%s: its rollout waits: %s", name, error)
+                    known.problem = str(error)
                     known.due = self._clock.monotonic() + RETRY
                 except Exception:
                     log.exception("%s: its rollout waits: unexpected error", name)
@@ -210,9 +218,12 @@ class Rollouts:
             self.reflectors = (Reflector(self._client, self.store.states, self._cache),)
             self.tasks = [asyncio.create_task(each.run(), name="watch rollouts") for each in self.reflectors]
         for each in self.reflectors:
-            await each.synced_or_unavailable()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SYNC_DEADLINE):
+                    await each.synced_or_unavailable()
             if not each.synced.is_set():
-                raise RolloutUnavailableError(f"the state of its rollouts can't be read: {each.problem}")
+                why = each.problem or f"no answer within {SYNC_DEADLINE:g} s"
+                raise RolloutUnavailableError(f"the state of its rollouts can't be read: {why}")
 
     def _on_stored(self, _old: LiveObject | None, _new: LiveObject | None) -> None:
         self._changed.set()
@@ -345,6 +356,9 @@ class Rollouts:
         state = parents.state(live)
         report, rendered = state.status.report, state.renders.digest
         candidates: Iterable[Folder] = (parents.folder_of(live), *known.compiled.values())
+        known_before = report is not None or bool(state.retries.error)
+        if not known_before and parents.parent(live).shows_conditions:
+            known_before = live_condition(live, "Ready") is None  # a new parent, which is not Ready
         revision = next((each.revision for each in candidates if each.digest == rendered), "")
         return Member(
             uid=live.uid,
@@ -352,7 +366,7 @@ class Rollouts:
             name=live.metadata.name,
             labels=live.metadata.labels,
             created=live.metadata.creation_timestamp or "",
-            known=report is not None or bool(state.retries.error),
+            known=known_before,
             ready=state.ready and not state.retries.error,
             stalled=report is not None and report.verdict.stalled and not report.verdict.ready,
             suspended=is_suspended(live, parents.folder.settings.suspend_when),

@@ -257,7 +257,7 @@ def decide(
     new = _next_wave(state, members, settings)
     if new.rollouts and (state.paused or state.held or not may_begin):
         return Decision(state=state, progress=progress)
-    return Decision(state=new, progress=NO_PROGRESS)
+    return Decision(state=new, progress=replace(progress, ready_since=None))
 
 
 def _superseded(state: State, members: Sequence[Member]) -> State:

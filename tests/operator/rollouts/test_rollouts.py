@@ -45,6 +45,10 @@ def child(text: str) -> str:
     return CHILD.replace("TEXT", text)
 
 
+NEVER = SETTINGS.replace("100ms", "1h")
+"""No second wave begins."""
+
+
 class Story:
     """A folder with rollouts, its parents, and the commands of a user."""
 
@@ -145,6 +149,12 @@ async def test_a_rollout_from_the_canary_to_its_undo(
         code, out, _ = await story.rollout("status")
         assert (code, out.splitlines()[-1]) == (0, f"{story.folder} successfully rolled out")
         assert len(set((await story.revisions()).values()) - {first}) == 1
+        story.write(child("four"), settings="")  # without rollouts, all at once
+        await story.until_all_have("four")
+        for number in range(6):
+            await desk.until(story.folder, f"p{number}", lambda body: "revision" not in body["status"])
+        story.write(child("five"), settings=NEVER)
+        await story.until_all_have("five")
 
 
 def _metrics(running: Running) -> str:
