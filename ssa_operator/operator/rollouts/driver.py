@@ -63,6 +63,9 @@ PAUSE = 0.2
 SYNC_DEADLINE = 10.0
 """Seconds for which a folder, and all that change after it, wait for the state of rollouts."""
 
+LOOK_SHARE = 10
+"""How many times as long as a look at the parents the pause after it is."""
+
 RETRY = 5.0
 """Seconds after which a step that failed is repeated."""
 
@@ -132,6 +135,7 @@ class Rollouts:
         """The watch of the states, once a folder needs it."""
         self._followed: dict[str, _Followed] = {}
         self._changed = asyncio.Event()
+        self._pause = PAUSE
 
     async def prepare(self, folder: Folder) -> None:
         """Take a loaded set before its parents are reconciled. Raises ApiError, CredentialsError and
@@ -195,7 +199,8 @@ class Rollouts:
                 except Exception:
                     log.exception("%s: its rollout waits: unexpected error", name)
                     known.due = self._clock.monotonic() + RETRY
-            await self._clock.sleep(PAUSE)
+            await self._clock.sleep(self._pause)
+            self._pause = PAUSE
 
     async def close(self) -> None:
         """Stop the watch."""
@@ -255,6 +260,8 @@ class Rollouts:
         may_begin = settings.window is None or is_open(settings.window, self._clock.now())
         members = await self._members(known, parents)
         found = decide(before, members, settings, known.progress, now, may_begin=may_begin)
+        # With many parents a look takes long. It must not hold up their reconciles.
+        self._pause = max(self._pause, LOOK_SHARE * (self._clock.monotonic() - now))
         known.progress = found.progress
         poll = [now + LIST_INTERVAL] if self._options.shard is not None else []
         poll += [] if may_begin else [now + WINDOW_INTERVAL]
@@ -355,18 +362,20 @@ class Rollouts:
         """A parent as this process has reconciled it last."""
         state = parents.state(live)
         report, rendered = state.status.report, state.renders.digest
-        candidates: Iterable[Folder] = (parents.folder_of(live), *known.compiled.values())
-        known_before = report is not None or bool(state.retries.error)
-        if not known_before and parents.parent(live).shows_conditions:
-            known_before = live_condition(live, "Ready") is None  # a new parent, which is not Ready
+        # Two revisions may have the same files.
+        expected = known.compiled.get(_revision_of(known.state, live)) if known.state is not None else None
+        candidates = (expected or known.newest, *known.compiled.values())
         revision = next((each.revision for each in candidates if each.digest == rendered), "")
+        is_known = report is not None or bool(state.retries.error)
+        if not is_known and parents.parent(live).shows_conditions:
+            is_known = live_condition(live, "Ready") is None  # a new parent, which is not Ready
         return Member(
             uid=live.uid,
             namespace=live.metadata.namespace,
             name=live.metadata.name,
             labels=live.metadata.labels,
             created=live.metadata.creation_timestamp or "",
-            known=known_before,
+            known=is_known,
             ready=state.ready and not state.retries.error,
             stalled=report is not None and report.verdict.stalled and not report.verdict.ready,
             suspended=is_suspended(live, parents.folder.settings.suspend_when),

@@ -38,11 +38,19 @@ KEPT = 10
 """Revisions of a folder, as a StatefulSet and a Deployment keep."""
 
 FOLDER_LABEL = f"{PREFIX}folder"
+"""The label with the template folder, shortened with a hash if its name is longer than a label may be."""
+
 REVISION_LABEL = f"{PREFIX}revision"
+"""The label of each part of a revision, with its digest."""
+
 ROLLOUT_LABEL = f"{PREFIX}rollout"
-"""The label of the object that holds the state of a folder's rollouts."""
+"""The label of the object that holds how far the rollouts of a folder are."""
+
 STATE_ANNOTATION = f"{PREFIX}rollout-state"
+"""The annotation of that object with which parents have which revision."""
+
 PARTS_ANNOTATION = f"{PREFIX}parts"
+"""The annotation of the first part of a revision, with the number of all parts."""
 CHANGE_CAUSE = "kubernetes.io/change-cause"
 
 _NAME_LIMIT = 220

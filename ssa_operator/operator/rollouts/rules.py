@@ -25,6 +25,7 @@ of the first one that has reached it, and else on the last that succeeded.
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
@@ -95,7 +96,7 @@ class Rollout(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     revision: str
     undo: bool = False
     canaries: tuple[str, ...] = ()
-    """The places of the parents that come first."""
+    """The places of the parents that come first, in order."""
     canaries_done: bool = False
     newest: str = ""
     """The creation time of the newest parent at the moment when the canaries were done."""
@@ -104,7 +105,7 @@ class Rollout(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="cam
     through: str = ""
     """The place up to which parents are reached, except those in `last`."""
     last: tuple[str, ...] = ()
-    """The places of the parents that were not Ready when their turn came."""
+    """The places of the parents that were not Ready when their turn came, in order."""
     last_through: str = ""
     """The place up to which those are reached."""
 
@@ -161,13 +162,19 @@ def first_state(revision: str) -> State:
 def reaches(rollout: Rollout, member: Member) -> bool:
     """Whether a rollout has reached a parent."""
     place = member.place
-    if place in rollout.canaries:
+    if _has(rollout.canaries, place):
         return True
     if not rollout.canaries_done:
         return False
     if _is_new(rollout, member):
         return not rollout.until or member.created <= rollout.until
-    return place <= (rollout.last_through if place in rollout.last else rollout.through)
+    return place <= (rollout.last_through if _has(rollout.last, place) else rollout.through)
+
+
+def _has(places: Sequence[str], place: str) -> bool:
+    """Whether a place is among others, which are in order and may be thousands."""
+    at = bisect_left(places, place)
+    return at < len(places) and places[at] == place
 
 
 def _is_new(rollout: Rollout, member: Member) -> bool:
@@ -306,9 +313,9 @@ def _judge(
 
 def _is_excused(rollout: Rollout, member: Member) -> bool:
     """Whether a parent that is reached stops nothing: it was not Ready before, or is new."""
-    if _is_new(rollout, member) or member.place in rollout.last:
+    if _is_new(rollout, member) or _has(rollout.last, member.place):
         return True
-    return rollout.undo and member.place in rollout.canaries
+    return rollout.undo and _has(rollout.canaries, member.place)
 
 
 def _stop_reason(failed: Sequence[Member], revision: str, allowed: int) -> str:
@@ -363,18 +370,21 @@ def _through(rollout: Rollout, place: str, left: Iterable[Member], wave: Sequenc
 
 
 def canaries(ready: Sequence[Member], wanted: Canary) -> tuple[str, ...]:
-    """The places of the canaries among the parents that are Ready, which are in order: those that the selector selects
-    come first, then those of different namespaces.
+    """The places of the canaries among the parents that are Ready: those that the selector selects are chosen first,
+    and of different namespaces as far as possible.
     """
-    selected = [member for member in ready if wanted.selector is not None and selects(wanted.selector, member.labels)]
+    selected: list[Member] = []
+    others: list[Member] = []
+    for member in ready:
+        (selected if selects(wanted.selector, member.labels) else others).append(member)
     count = len(selected) if wanted.count is None and selected else wanted.count or 1
     chosen: list[Member] = []
-    for candidates in (selected, [member for member in ready if member not in selected]):
-        namespaces = {member.namespace for member in chosen}
-        spread: list[Member] = []
+    namespaces: set[str] = set()
+    for candidates in (selected, others):
+        first: list[Member] = []
+        again: list[Member] = []
         for member in candidates:
-            if member.namespace not in namespaces:
-                namespaces.add(member.namespace)
-                spread.append(member)
-        chosen += [*spread, *(member for member in candidates if member not in spread)]
-    return tuple(member.place for member in chosen[:count])
+            (again if member.namespace in namespaces else first).append(member)
+            namespaces.add(member.namespace)
+        chosen += [*first, *again]
+    return tuple(sorted(member.place for member in chosen[:count]))
