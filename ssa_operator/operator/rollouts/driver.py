@@ -6,6 +6,7 @@ Promises:
 - What decides is stored before any parent is reconciled by it: an operator that is killed at any moment goes on.
 - Every process reads the state. One writes it: the leader, and with shards that of shard 0.
 - A revision that can't be read is named in the log, and its parents get the newest one.
+- A set that doesn't load is no revision: after a restart, too, the parents go on with the stored ones.
 
 How it works:
 The state of a folder is an annotation of one ControllerRevision, which every process watches. A step of a folder takes
@@ -142,7 +143,7 @@ class Rollouts:
         RolloutUnavailableError.
         """
         name = folder.name
-        if folder.settings.rollout is None or folder.inputs is None:
+        if folder.settings.rollout is None:
             if self._followed.pop(name, None) is not None:
                 self._metrics.forget_rollout(name)
             return
@@ -153,7 +154,8 @@ class Rollouts:
             await self._take_stored(name, known)
             self._followed[name] = known
         known.newest = folder
-        known.compiled[folder.revision] = folder
+        if folder.revision:  # else it doesn't load, and the stored revisions stay in use
+            known.compiled[folder.revision] = folder
         self._changed.set()
 
     def follow(self, parents: Parents) -> None:
@@ -243,9 +245,8 @@ class Rollouts:
         if not decides:
             return
         folder, rollout = known.newest, known.newest.settings.rollout
-        assert folder.inputs is not None
         assert rollout is not None
-        if known.state is None or known.state.loaded != folder.revision:
+        if folder.inputs is not None and (known.state is None or known.state.loaded != folder.revision):
             used = known.state.revisions if known.state is not None else frozenset[str]()
             await self.store.store(name, folder.revision, folder.inputs, used)
             await self._change(name, known, lambda state: _loaded(state, folder.revision))

@@ -47,6 +47,9 @@ SUCCESSES = 10
 LEAST_DEADLINE = 30.0
 """Seconds."""
 
+_LONG_AGO = "0"
+"""Before the creation time of every parent."""
+
 _NAMED = 5
 """Parents that a reason names."""
 
@@ -271,7 +274,7 @@ def _superseded(state: State, members: Sequence[Member]) -> State:
     """The state in which superseded rollouts reach no parent that is created from now on."""
     if all(each.until for each in state.rollouts[1:]):
         return state
-    newest = max((member.created for member in members), default=EVERYWHERE)
+    newest = max((member.created for member in members), default="") or _LONG_AGO
     below = (each if each.until else replace(each, until=newest) for each in state.rollouts[1:])
     return replace(state, rollouts=(state.rollouts[0], *below))
 

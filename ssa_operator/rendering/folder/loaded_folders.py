@@ -295,7 +295,7 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
             RenderProblem(f"{name} has no templates; remove the folder if the operator should ignore the resource")
         )
     if problems and not read.given.partial:
-        last = old or Folder(resource=resource, group=group, root=root, files=own)
+        last = old or Folder(resource=resource, group=group, root=root, settings=settings, files=own)
         shared = {path: text for path, text in files.items() if path.startswith(f"{SHARED}/")}
         return replace(last, problems=tuple(problems), failed_files=own, failed_shared_files=shared)
     inputs, revision = None, ""
