@@ -33,11 +33,7 @@ export function ParentPage({ address }: { address: string }) {
   }, [path, states]);
 
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
-  // Lines are made of the first portion and of the whole tree: each takes as long as all nodes that are there.
-  const laid = useRef<Parent | null>(null);
-  if (!shown?.left || !laid.current) laid.current = shown;
-  const whole = laid.current;
-  const rows = useMemo(() => (whole ? treeRows(whole, edges, opened) : []), [whole, edges, opened]);
+  const rows = useRows(shown, edges, opened);
   const selected = place.value.query.get("child") ?? "";
   const at = rows.findIndex((row) => row.key === selected);
   const select = (key: string) => go(withQuery({ child: key }), { replace: true });
@@ -92,6 +88,56 @@ export function ParentPage({ address }: { address: string }) {
   );
 }
 
+/** Children whose rows are made at once, and milliseconds after which more of them make a pause. */
+const AT_ONCE = 500, SLICE = 8;
+
+/** The rows of a parent. Those of many children come a moment later, so that the page goes on meanwhile; rows are made of the first portion and of the whole tree alone. */
+function useRows(shown: Parent | null, edges: Edge[], opened: ReadonlySet<string>): TreeRow[] {
+  const laid = useRef<Parent | null>(null);
+  if (!shown?.left || !laid.current) laid.current = shown;
+  const parent = laid.current;
+  const atOnce = useMemo(() => (parent && parent.order.length <= AT_ONCE ? finished(treeRows(parent, edges, opened)) : null), [parent, edges, opened]);
+  const [later, setLater] = useState<TreeRow[]>([]);
+  const wanted = useRef<(() => Generator<undefined, TreeRow[]>) | null>(null);
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  useEffect(() => {
+    if (!parent) return;
+    if (atOnce) {
+      setLater(atOnce);
+      return;
+    }
+    // Rows that are being made come to their end, also while changes follow one another.
+    const idle = wanted.current === null;
+    wanted.current = () => treeRows(parent, edges, opened);
+    if (!idle) return;
+    const begin = () => {
+      const begun = wanted.current!, steps = begun();
+      const go = () => {
+        for (const until = performance.now() + SLICE; performance.now() < until;) {
+          const step = steps.next();
+          if (!step.done) continue;
+          setLater(step.value);
+          if (wanted.current === begun) wanted.current = null;
+          else timer.current = setTimeout(begin);
+          return;
+        }
+        timer.current = setTimeout(go);
+      };
+      timer.current = setTimeout(go);
+    };
+    begin();
+  }, [parent, edges, opened]);
+  return atOnce ?? later;
+}
+
+function finished<T>(steps: Generator<unknown, T>): T {
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+  }
+}
+
 const condition = (shown: Parent, type: string): Condition | undefined => shown.parent.conditions.find((each) => each.type === type);
 
 const NO_EVENTS: Details["events"] = [];
@@ -126,7 +172,7 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
   const parent = `${kind.toLowerCase()}/${name}`;
   // The message begins with the child that it is about.
   const about = useMemo(
-    () => rows.find(({ key, node }) => shown.nodes[key] !== undefined && node.name && first.startsWith(`${node.kind} ${node.namespace ? `${node.namespace}/` : ""}${node.name}:`)),
+    () => (first ? rows : []).find(({ key, node }) => shown.nodes[key] !== undefined && node.name && first.startsWith(`${node.kind} ${node.namespace ? `${node.namespace}/` : ""}${node.name}:`)),
     [rows, first],
   );
   const rest = about ? first.slice(first.indexOf(":")) : first;

@@ -33,8 +33,12 @@ export interface TreeRow {
 
 interface Branch { key: string; node: TreeNode; below: Branch[]; well: boolean; pods: number; ready: number }
 
-/** The rows of a parent's children; `opened` are the folds that the reader opened. */
-export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<string>): TreeRow[] {
+/** Rows that are made between two pauses. */
+const STEP = 250;
+
+/** The rows of a parent's children; `opened` are the folds that the reader opened. It pauses where a browser may do
+ * something else, because there may be thousands of children. */
+export function* treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<string>): Generator<undefined, TreeRow[]> {
   const rows: TreeRow[] = [];
   let top = 0;
   const add = (row: Omit<TreeRow, "top" | "height">): void => {
@@ -61,7 +65,10 @@ export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<stri
   for (const targets of awaited.values()) for (const target of targets) blockers.add(target);
   const outside = new Set<string>();
   for (const { target } of edges) if (parent.nodes[target] === undefined) outside.add(target);
-  const walk = (branches: Branch[], ends: boolean[], above: string, more: boolean): void => {
+  yield;
+  const roots = branches(parent);
+  yield;
+  function* walk(branches: Branch[], ends: boolean[], above: string, more: boolean): Generator<undefined, void> {
     const folds = foldable(branches, blockers, above);
     const drawn = folds.size ? branches.filter((branch) => {
       const fold = folds.get(branch);
@@ -69,22 +76,23 @@ export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<stri
     }) : branches;
     // Siblings share these, because there may be thousands.
     const inner = [...ends, false], outer = [...ends, true];
-    drawn.forEach((branch, at) => {
+    for (const [at, branch] of drawn.entries()) {
+      if (rows.length % STEP === STEP - 1) yield;
       const { key, node } = branch;
       const end = at === drawn.length - 1 && !more;
       const fold = folds.get(branch);
       if (fold?.first === branch) {
         const open = opened.has(fold.key);
         add({ key: fold.key, node: { ...node, name: "" }, depth: inner.length, ends: end && !open ? outer : inner, reason: "", pods: node.kind === "Pod" ? `${fold.size}/${fold.size}` : "", edge: undefined, awaited: NONE, fold: plural(fold.size, node.kind), open, external: false });
-        if (!open) return;
+        if (!open) continue;
       }
       const waits = node.state === "Waiting";
       const targets = waits ? awaited.get(key) : undefined;
       add({ key, node, depth: inner.length, ends: end ? outer : inner, reason: reason(node), pods: branch.pods ? `${branch.ready}/${branch.pods}` : "", edge: waits ? lines.get(key) : undefined, awaited: targets ? [...targets] : NONE, fold: "", open: true, external: false });
-      if (branch.below.length) walk(branch.below, end ? outer : inner, key, false);
-    });
-  };
-  walk(branches(parent), [], "", outside.size > 0);
+      if (branch.below.length) yield* walk(branch.below, end ? outer : inner, key, false);
+    }
+  }
+  yield* walk(roots, [], "", outside.size > 0);
   let left = outside.size;
   for (const target of outside) {
     add({ key: target, node: outsideNode(target), depth: 1, ends: [--left === 0], reason: "", pods: "", edge: undefined, awaited: NONE, fold: "", open: true, external: true });
