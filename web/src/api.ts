@@ -177,7 +177,7 @@ export interface RenderedFile {
 }
 
 export interface FolderGraph {
-  nodes?: { label: string; layer?: number; manifest?: boolean; hook?: boolean; file?: string; line?: number }[];
+  nodes?: { label: string; manifest?: boolean; hook?: boolean; file?: string; line?: number }[];
   edges?: { source: number; target: number; label: string; awaited?: boolean; cycle?: boolean; file?: string; line?: number }[];
   problems?: string[];
 }
