@@ -76,9 +76,9 @@ SPOKEN_PARENT = """\
   - heading "Echo web" [level=1]
   - region "Objects":
     - tree "Objects of Echo web":
-      - treeitem /web Echo, Waiting, children. 1 of 2 ready/ [level=1] [selected]
-      - treeitem "web-plain ConfigMap, Current" [level=2]
-      - treeitem /web-reader ConfigMap, Waiting, waiting for ConfigMap .*blocker.*, reader.yaml.j2:6/ [level=2]
+      - treeitem /web Echo Waiting children. 1 of 2 ready .* old/ [level=1] [selected]
+      - treeitem /web-plain ConfigMap Current .* old/ [level=2]
+      - treeitem /web-reader ConfigMap Waiting .* waiting for ConfigMap .*blocker.* reader.yaml.j2:6/ [level=2]
   - region "Echo web":
     - heading /Echo web/ [level=2]
     - tablist:

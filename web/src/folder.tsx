@@ -48,7 +48,7 @@ export function FolderView({ folder }: { folder: string }) {
     <>
       <Bar crumbs={<><a href="/ui/">Overview</a><i aria-hidden="true">/</i><b aria-current="page">{folder}</b></>} connection={stream.connection.value} search="" onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)} />
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
-      {shown === null ? <p class="empty">{stream.error.value ? <a class="link" href="/ui/">All folders</a> : "Reading the templates …"}</p> : (
+      {shown === null ? <main class="empty"><h1 class="hidden">{folder}</h1>{stream.error.value ? <a class="link" href="/ui/">All folders</a> : "Reading the templates …"}</main> : (
         <main class="folder">
           <Head shown={shown} />
           <div class="tabs" role="tablist" aria-label="Parts of the folder">

@@ -49,7 +49,7 @@ export function OverviewPage() {
       <Bar crumbs={<b aria-current="page">Overview</b>} connection={stream.connection.value} search={typed} onSearch={setTyped} />
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
       {!stream.error.value && shown?.away && <p class="banner"><span role="alert">The API server has not answered since {clock(Date.parse(shown.away.since) / 1000)}</span>, {age(shown.away.since, now.value)} ago; what this page shows is of then. {shown.away.problem}</p>}
-      {shown === null ? <p class="empty">{stream.error.value ? "" : "Waiting for the operator …"}</p> : (
+      {shown === null ? <main class="empty"><h1 class="hidden">Overview</h1>{stream.error.value ? "" : "Waiting for the operator …"}</main> : (
         <main class="overview">
           <h1 class="hidden">Overview</h1>
           <Figures shown={shown} />

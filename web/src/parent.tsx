@@ -73,7 +73,7 @@ export function ParentPage({ address }: { address: string }) {
         onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)}
       />
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
-      {shown === null ? <p class="empty">{stream.error.value ? <a class="link" href="/ui/">All parents</a> : "Reading the objects …"}</p> : (
+      {shown === null ? <main class="empty"><h1 class="hidden">{name}</h1>{stream.error.value ? <a class="link" href="/ui/">All parents</a> : "Reading the objects …"}</main> : (
         <main class={selected || PARENT_TABS.some(([id]) => id === tab) ? "parent beside" : "parent"}>
           <Announced shown={shown} />
           <Head shown={shown} rows={rows} onSelect={select} />
@@ -289,29 +289,20 @@ const rowId = (key: string): string => `object-${key.replaceAll(/[^\w-]/g, "_")}
 
 const shownState = (node: TreeNode): string => (node.kind === "Pod" && node.state === "Current" ? "Ready" : node.state ?? "");
 
-/** What a screen reader says of a row: its words without times, which change every second. */
-function spoken(row: TreeRow): string {
-  const { node, pods } = row;
-  const [ready, all] = pods.split("/");
-  const counted = pods && !row.fold && `${row.key ? "pods" : "children"}: ${ready} of ${all} ready`;
-  const words = [row.fold || `${node.name} ${node.kind}`, row.external ? "" : stateWord(shownState(node)), counted, row.reason, row.edge?.file && `${row.edge.file.split("/").at(-1)}:${row.edge.line}`];
-  return words.filter(Boolean).join(", ");
-}
-
 function Row({ row, on, group, onSelect, onToggle }: { row: TreeRow; on: boolean; /** Of the parent. */ group?: Group; onSelect: (key: string) => void; onToggle: (key: string, open: boolean) => void }) {
   const { node } = row;
   const flash = useFlash(`${node.state} ${node.message} ${node.restarts} ${row.fold}`, row.key);
   const style = { top: `${row.top}px`, height: `${row.height}px` };
   const click = () => (row.fold ? onToggle(row.key, !row.open) : onSelect(row.key));
   return (
-    <div id={rowId(row.key)} class={`row ${on ? "on" : ""} ${flash ? "flash" : ""}`} style={style} role="treeitem" aria-label={spoken(row)} aria-level={row.depth + 1} aria-posinset={row.place} aria-setsize={row.of} aria-selected={on} aria-expanded={row.fold ? row.open : undefined} onClick={click}>
+    <div id={rowId(row.key)} class={`row ${on ? "on" : ""} ${flash ? "flash" : ""}`} style={style} role="treeitem" aria-level={row.depth + 1} aria-posinset={row.place} aria-setsize={row.of} aria-selected={on} aria-expanded={row.fold ? row.open : undefined} onClick={click}>
       <span class="name">
         {row.ends.map((end, at) => <i key={at} class={at === row.ends.length - 1 ? (end ? "i l" : "i t") : end ? "i" : "i v"} aria-hidden="true" />)}
         {row.fold ? <><span class="faint" aria-hidden="true">{row.open ? "▾" : "▸"}</span> <b>{row.fold}</b></> : <><b>{node.name}</b> <span class="kind">{node.kind}</span></>}
       </span>
       {row.external ? <span class="faint">–</span> : <State state={shownState(node)} {...(group && { group })} />}
-      <span class="num dim">{row.pods}</span>
-      <span class="num dim"><Age time={node.creationTimestamp} otherwise="–" /></span>
+      <span class="num dim">{row.pods && <><span aria-hidden="true">{row.pods}</span><span class="hidden">{row.key ? "pods" : "children"}: {row.pods.replace("/", " of ")} ready</span></>}</span>
+      <span class="num dim"><Age time={node.creationTimestamp} otherwise="–" />{node.creationTimestamp && <span class="hidden"> old</span>}</span>
       <span />
       {row.reason && (
         <span class="reason" style={{ "--depth": row.depth }} title={row.reason}>
