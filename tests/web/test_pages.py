@@ -385,6 +385,10 @@ async def test_a_page_shows_what_happened_in_words_and_as_a_band(desk: Desk, ope
         await reader.click()
         await page.get_by_role("tab", name="Conditions").click()
         await expect(page.get_by_text("judged by it exists")).to_be_visible()
+        # The address of an object shows it, although its equals are one line.
+        await page.reload()
+        await expect(page.get_by_role("treeitem", selected=True)).to_contain_text("web-reader")
+        await expect(page.get_by_role("treeitem", name="5 ConfigMaps")).to_be_visible()
         await page.get_by_role("link", name="all of echoes").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text(ECHOES)
         # The overview leads there, too, and to the templates.

@@ -33,9 +33,14 @@ export function ParentPage({ address }: { address: string }) {
   }, [path, states]);
 
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
-  const rows = useRows(shown, edges, opened);
+  const [unfolded, setUnfolded] = useState("");
+  const rows = useRows(shown, edges, opened, unfolded);
   const selected = place.value.query.get("child") ?? "", tab = place.value.query.get("tab") ?? "";
   const at = rows.findIndex((row) => row.key === selected);
+  // An object that is selected stays in view: also where it is in a fold, or comes into one.
+  useEffect(() => {
+    if (selected && at < 0 && shown?.nodes[selected]) setUnfolded(selected);
+  }, [selected, at, shown]);
   const select = (key: string) => go(withQuery({ child: key }), { replace: true });
   // On a narrow page, that of the parent itself is another one.
   const selectRow = (key: string) => (key ? select(key) : go(withQuery({ child: "", tab: tab || "conditions" }), { replace: true }));
@@ -94,11 +99,11 @@ export function ParentPage({ address }: { address: string }) {
 const AT_ONCE = 500, SLICE = 8;
 
 /** The rows of a parent. Those of many children come a moment later, so that the page goes on meanwhile; rows are made of the first portion and of the whole tree alone. */
-function useRows(shown: Parent | null, edges: Edge[], opened: ReadonlySet<string>): TreeRow[] {
+function useRows(shown: Parent | null, edges: Edge[], opened: ReadonlySet<string>, unfolded: string): TreeRow[] {
   const laid = useRef<Parent | null>(null);
   if (!shown?.left || !laid.current) laid.current = shown;
   const parent = laid.current;
-  const atOnce = useMemo(() => (parent && parent.order.length <= AT_ONCE ? finished(treeRows(parent, edges, opened)) : null), [parent, edges, opened]);
+  const atOnce = useMemo(() => (parent && parent.order.length <= AT_ONCE ? finished(treeRows(parent, edges, opened, unfolded)) : null), [parent, edges, opened, unfolded]);
   const [later, setLater] = useState<TreeRow[]>([]);
   const wanted = useRef<(() => Generator<undefined, TreeRow[]>) | null>(null);
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
@@ -111,7 +116,7 @@ function useRows(shown: Parent | null, edges: Edge[], opened: ReadonlySet<string
     }
     // Rows that are being made come to their end, also while changes follow one another.
     const idle = wanted.current === null;
-    wanted.current = () => treeRows(parent, edges, opened);
+    wanted.current = () => treeRows(parent, edges, opened, unfolded);
     if (!idle) return;
     const begin = () => {
       const begun = wanted.current!, steps = begun();
@@ -129,7 +134,7 @@ function useRows(shown: Parent | null, edges: Edge[], opened: ReadonlySet<string
       timer.current = setTimeout(go);
     };
     begin();
-  }, [parent, edges, opened]);
+  }, [parent, edges, opened, unfolded]);
   return atOnce ?? later;
 }
 

@@ -39,9 +39,9 @@ interface Branch { key: string; node: TreeNode; below: Branch[]; well: boolean; 
 /** Rows that are made between two pauses. */
 const STEP = 250;
 
-/** The rows of a parent's children; `opened` are the folds that the reader opened. It pauses where a browser may do
+/** The rows of a parent's children; `opened` are the folds that the reader opened, and the object `shown` is in none. It pauses where a browser may do
  * something else, because there may be thousands of children. */
-export function* treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<string>): Generator<undefined, TreeRow[]> {
+export function* treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<string>, shown: string): Generator<undefined, TreeRow[]> {
   const rows: TreeRow[] = [];
   let top = 0;
   const add = (row: Omit<TreeRow, "top" | "height">): void => {
@@ -69,7 +69,7 @@ export function* treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<str
   const outside = new Set<string>();
   for (const { target } of edges) if (parent.nodes[target] === undefined) outside.add(target);
   yield;
-  const roots = branches(parent);
+  const roots = branches(parent, shown);
   yield;
   const { kind, name, creationTimestamp } = parent.parent;
   const ready = roots.filter(({ node }) => groupOf(node.state) === "ready").length;
@@ -124,7 +124,7 @@ export function groupOfParent(shown: Parent): Group {
   return ready?.status === "True" ? "ready" : conditionOf(shown, "Stalled") ? "failed" : ready ? "working" : "unknown";
 }
 
-function branches(parent: Parent): Branch[] {
+function branches(parent: Parent, shown: string): Branch[] {
   const roots: Branch[] = [];
   const path: Branch[] = [];
   for (const key of parent.order) {
@@ -140,7 +140,7 @@ function branches(parent: Parent): Branch[] {
     const ready = groupOf(node.state) === "ready";
     branch.pods = node.kind === "Pod" ? 1 : 0;
     branch.ready = branch.pods && ready ? 1 : 0;
-    branch.well = ready && !node.restarts;
+    branch.well = ready && !node.restarts && branch.key !== shown;
     for (const below of branch.below) {
       judge(below);
       branch.pods += below.pods;
