@@ -239,6 +239,11 @@ async def test_a_broken_template_shows_its_line_and_goes_on_when_it_is_repaired(
         await expect(row).to_contain_text("blocker")
         await row.get_by_role("link", name="reader.yaml.j2:6").first.click()
         await expect(page.locator(".marked")).to_contain_text("lookup('v1', 'ConfigMap', 'blocker')")
+        # What renders an object comes before what only has macros.
+        (templates / ECHOES / "_macros.j2").write_text("{% macro one() %}1{% endmacro %}\n")
+        await expect(files).to_contain_text("_macros.j2")
+        await page.goto(f"/ui/folders/{ECHOES}")
+        await expect(files.locator("[aria-current]")).to_have_text("plain.yaml.j2")
 
 
 CHOICE = (

@@ -21,7 +21,7 @@ export function ParentPage({ address }: { address: string }) {
   const shown = stream.value.value;
 
   // The edges follow from the templates and the children: they are read again when a state changes.
-  const states = useMemo(() => (shown && !shown.left ? shown.order.map((key) => shown.nodes[key]?.depth === 1 ? shown.nodes[key]?.state : "").join() : ""), [shown]);
+  const states = useMemo(() => (shown && !shown.left ? childrenOf(shown).map(([, { state }]) => state).join() : ""), [shown]);
   const [edges, setEdges] = useState<Edge[]>(UNKNOWN);
   useEffect(() => {
     if (!shown) return;
@@ -82,7 +82,7 @@ export function ParentPage({ address }: { address: string }) {
         <main class={selected || PARENT_TABS.some(([id]) => id === tab) ? "parent beside" : "parent"}>
           <Announced shown={shown} />
           <Head shown={shown} rows={rows} onSelect={select} />
-          <Tree shown={shown} rows={rows} edges={edges} selected={selected} onSelect={selectRow} onToggle={toggle} />
+          <Tree shown={shown} rows={rows} edges={edges} selected={selected} at={at} onSelect={selectRow} onToggle={toggle} />
           {row?.key && !row.fold && !row.external
             ? <Child key={row.key} path={path} parent={shown} row={row} edges={edges} onClose={() => select("")} onSelect={select} />
             : selected && shown.left ? <section class="side"><p class="empty">Reading the objects …</p></section>
@@ -164,10 +164,7 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
   const ready = conditionOf(shown, "Ready");
   const isReady = ready?.status === "True";
   const group = groupOfParent(shown);
-  const [current, children] = useMemo(() => {
-    const found = shown.order.flatMap((key) => (shown.nodes[key]?.depth === 1 ? [shown.nodes[key].state] : []));
-    return [found.filter((state) => groupOf(state) === "ready").length, found.length];
-  }, [shown]);
+  const counted = useMemo(() => readyChildren(shown), [shown]);
   const { text: first, file, line } = located((ready?.message ?? "").split("; ")[0] ?? "");
   const parent = `${kind.toLowerCase()}/${name}`;
   // The message begins with the child that it is about.
@@ -186,7 +183,7 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
         {shown.notes.map((note) => <p class="small dim" key={note}>{note}</p>)}
       </div>
       <div class="facts">
-        {namespace && <span>{namespace}</span>}<span>created <Age time={creationTimestamp} /> ago</span><span>{shown.left ? `reading ${number(shown.left)} more …` : `${current} of ${children} children ready`}</span>
+        {namespace && <span>{namespace}</span>}<span>created <Age time={creationTimestamp} /> ago</span><span>{shown.left ? `reading ${number(shown.left)} more …` : `${counted} children ready`}</span>
         <a class="link narrow" href={`/ui/${withQuery({ child: "", tab: "conditions" })}`}>Conditions, events, dry run</a>
         <Copy text={command("tree", parent, namespace ? "-n" : "", namespace ?? "")}>Copy as command</Copy>
       </div>
@@ -194,25 +191,37 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
   );
 }
 
+const childrenOf = (shown: Parent): [string, TreeNode][] => shown.order.flatMap((key) => (shown.nodes[key]?.depth === 1 ? [[key, shown.nodes[key]] as [string, TreeNode]] : []));
+
+/** `2 of 3`: how many of the children are ready. */
+function readyChildren(shown: Parent): string {
+  const children = childrenOf(shown);
+  return `${children.filter(([, { state }]) => groupOf(state) === "ready").length} of ${children.length}`;
+}
+
 /** Milliseconds between two sentences of a screen reader, and how many objects one names. */
 const SPEAK = 10_000, SPOKEN = 2;
 
 /** Says politely which children changed, and that the parent did: one sentence for all that happens together. */
 function Announced({ shown }: { shown: Parent }) {
-  const states = () => new Map([["", groupOfParent(shown) + conditionOf(shown, "Ready")?.reason], ...shown.order.flatMap((key) => (shown.nodes[key]?.depth === 1 ? [[key, shown.nodes[key].state ?? ""] as const] : []))]);
-  const said = useRef<{ states: Map<string, string>; at: number } | null>(null);
+  const said = useRef<{ states: Map<string, string>; at: number } | null>(null), due = useRef(0);
   const [words, setWords] = useState("");
   useEffect(() => {
     if (shown.left) return;
-    const now = states();
+    const now = new Map([["", conditionOf(shown, "Ready")?.reason ?? ""], ...childrenOf(shown).map(([key, { state }]): [string, string] => [key, state ?? ""])]);
     said.current ??= { states: now, at: 0 };
     const before = said.current.states;
     const changed = [...now].filter(([key, state]) => before.get(key) !== state).map(([key]) => key);
-    if (changed.length === 0) return;
+    if (changed.length === 0) {
+      due.current = 0;
+      return;
+    }
+    due.current ||= Math.max(Date.now() + 300, said.current.at + SPEAK);
     const wait = setTimeout(() => {
+      due.current = 0;
       said.current = { states: now, at: Date.now() };
       setWords(sentence(shown, changed));
-    }, Math.max(300, said.current.at + SPEAK - Date.now()));
+    }, due.current - Date.now());
     return () => clearTimeout(wait);
   }, [shown]);
   return <p class="hidden" role="status">{words}</p>;
@@ -221,11 +230,9 @@ function Announced({ shown }: { shown: Parent }) {
 function sentence(shown: Parent, changed: string[]): string {
   const { kind, name } = shown.parent;
   const children = changed.filter(Boolean);
-  const all = shown.order.flatMap((key) => (shown.nodes[key]?.depth === 1 ? [shown.nodes[key]] : []));
-  const ready = all.filter((each) => groupOf(each.state) === "ready").length;
   const named = children.length > SPOKEN ? [`${number(children.length)} children changed`] : children.map((key) => `${shown.nodes[key]!.kind} ${shown.nodes[key]!.name} is ${stateWord(shown.nodes[key]!.state) || "Unknown"}`);
   const parent = changed.includes("") ? [`${kind} ${name} is ${stateWord(conditionOf(shown, "Ready")?.reason ?? "Unknown")}`] : [];
-  return `${[...named, ...parent].join(", ")}; ${ready} of ${all.length} children are ready.`;
+  return `${[...named, ...parent].join(", ")}; ${readyChildren(shown)} children are ready.`;
 }
 
 interface TreeProps {
@@ -233,11 +240,13 @@ interface TreeProps {
   rows: TreeRow[];
   edges: Edge[];
   selected: string;
+  /** The number of its row, -1 without one. */
+  at: number;
   onSelect: (key: string) => void;
   onToggle: (key: string, open: boolean) => void;
 }
 
-function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
+function Tree({ shown, rows, edges, selected, at, onSelect, onToggle }: TreeProps) {
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState<[number, number]>([0, innerHeight]);
   const measure = () => box.current && setView([box.current.scrollTop, box.current.clientHeight]);
@@ -250,12 +259,11 @@ function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
     return () => observer.disconnect();
   }, []);
   useEffect(() => {
-    const row = rows.find((each) => each.key === selected);
-    const element = box.current;
+    const row = rows[at], element = box.current;
     if (row === undefined || element === null) return;
     if (row.top < element.scrollTop) element.scrollTop = row.top;
     else if (row.top + row.height > element.scrollTop + element.clientHeight - ROW) element.scrollTop = row.top + row.height - element.clientHeight + ROW;
-  }, [selected]);
+  }, [selected, at >= 0]);
   const [from, to] = windowOf(rows, view[0], view[1]);
   const last = rows.at(-1);
   const total = last ? last.top + last.height : 0;
@@ -263,9 +271,9 @@ function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
   // A line that stays in view while others come and go is not rendered again, and the elements of one that went are used
   // for another: to make them takes longer than all else.
   slots.current = Math.max(slots.current, to - from);
-  const kept = rows.slice(from, to).map((row, at) => {
+  const kept = rows.slice(from, to).map((row, index) => {
     const on = row.key === selected, known = made.current.get(row);
-    return known?.on === on ? known : { on, made: <Row key={(from + at) % slots.current} row={row} on={on} {...(row.key ? {} : { group: groupOfParent(shown) })} onSelect={onSelect} onToggle={onToggle} /> };
+    return known?.on === on ? known : { on, made: <Row key={(from + index) % slots.current} row={row} on={on} {...(row.key ? {} : { group: groupOfParent(shown) })} onSelect={onSelect} onToggle={onToggle} /> };
   });
   made.current = new Map(kept.map((each, at) => [rows[from + at]!, each]));
   return (

@@ -252,7 +252,8 @@ export function arcs(rows: TreeRow[], edges: Edge[], selected: string): Arc[] {
     const source = places.get(edge.source), target = places.get(edge.target);
     if (source === undefined || target === undefined || source === target) continue;
     const own = edge.source === selected || edge.target === selected;
-    const blocked = source.node.state === "Waiting" && !target.external && groupOf(target.node.state) !== "ready";
+    // What is known of an object that only a query names is what the one that waits says.
+    const blocked = source.node.state === "Waiting" && (target.external ? named(source.node.message ?? "", [edge.target]).some((part) => part.key) : groupOf(target.node.state) !== "ready");
     const key = `${edge.source}>${edge.target}`;
     if (!own && !blocked || seen.has(key)) continue;
     seen.add(key);
