@@ -63,6 +63,10 @@ class Overview(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All parents."""
     matching: int
     """Those that the filter selects."""
+    suspended: int
+    """All that are suspended."""
+    conflicts: int
+    """All with a child that others change, too."""
     offset: int
     """How many of these come before the first one of `items`."""
     items: Mapping[str, ParentRow]
@@ -102,6 +106,7 @@ def make_overview(
     found = rows.select(wanted, visible)
     items = {address(row): row for row in found[offset : offset + limit]}
     folders = _folders(operator, rows, visible)
+    suspended, conflicts = rows.flagged(visible)
     options, templates = operator.options, operator.controllers.templates
     sees_all = len(folders) == len(templates.folders)
     return Overview(
@@ -110,6 +115,8 @@ def make_overview(
         figures=figures,
         parents=sum(folder.parents for folder in folders.values()),
         matching=len(found),
+        suspended=suspended,
+        conflicts=conflicts,
         offset=offset,
         items=items,
         order=tuple(items),

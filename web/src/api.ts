@@ -39,6 +39,8 @@ export interface Overview {
   figures: { reconciles: number[]; errors: number[]; queue: number[] };
   parents: number;
   matching: number;
+  suspended: number;
+  conflicts: number;
   offset: number;
   items: Record<string, ParentRow>;
   order: string[];

@@ -173,8 +173,8 @@ function Filters({ shown }: { shown: Overview }) {
   return (
     <div class="filter">
       <Chip name="group" value="unready">{`not ready ${number(unready(shown))}`}</Chip>
-      <Chip name="suspended" value="1">suspended</Chip>
-      <Chip name="conflict" value="1">changed by others</Chip>
+      <Chip name="suspended" value="1">{`suspended ${number(shown.suspended)}`}</Chip>
+      <Chip name="conflict" value="1">{`changed by others ${number(shown.conflicts)}`}</Chip>
       {namespaces.length > 1 && (
         <select aria-label="Namespace" value={namespace} onChange={(event) => go(withQuery({ namespace: event.currentTarget.value, offset: "" }))}>
           <option value="">all namespaces</option>
