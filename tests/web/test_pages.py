@@ -178,8 +178,8 @@ async def test_a_waiting_child_names_what_it_needs_and_turns_when_that_is_there(
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "blocker"}, "data": {"dsn": "db"}}
         )
         await expect(reader).to_contain_text("Current")
-        said = re.compile("ConfigMap web-reader is Current.*; 2 of 2 children are ready")
-        await expect(page.get_by_role("main").get_by_role("status")).to_have_text(said)
+        announced = re.compile("ConfigMap web-reader is Current.*; 2 of 2 children are ready")
+        await expect(page.get_by_role("main").get_by_role("status")).to_have_text(announced)
         await page.get_by_role("tab", name="Manifest").click()
         line = page.locator(".code > div", has_text="replicas:")
         await expect(line).to_contain_text("reader.yaml.j2:7")
