@@ -61,6 +61,16 @@ LABELS = (
 )
 """The constants of labels of children."""
 
+_REVISIONS = "ssa_operator.operator.rollouts.revisions"
+OF_REVISIONS = (
+    (_REVISIONS, "FOLDER_LABEL"),
+    (_REVISIONS, "REVISION_LABEL"),
+    (_REVISIONS, "PARTS_ANNOTATION"),
+    (_REVISIONS, "ROLLOUT_LABEL"),
+    (_REVISIONS, "STATE_ANNOTATION"),
+)
+"""The constants of what the operator writes on ControllerRevisions."""
+
 VARIABLES = (
     ("ssa_operator.cli.application", "DEBUG"),
     ("ssa_operator.devcluster.binaries", "ASSETS_VARIABLE"),
@@ -141,6 +151,9 @@ def _metadata() -> Iterator[str]:
     yield _table(("name", "meaning"), map(_constant, RECORDED))
     yield "## Labels of children"
     yield _table(("label", "meaning"), map(_constant, LABELS))
+    yield "## What is on a ControllerRevision"
+    yield "They are in the operator's namespace ([rollouts](../rollouts.md#where-revisions-are))."
+    yield _table(("name", "meaning"), map(_constant, OF_REVISIONS))
 
 
 def _status() -> Iterator[str]:

@@ -55,6 +55,8 @@ async def _overview(page: Page) -> None:
 
 async def _parent(page: Page) -> None:
     await page.goto(_DATABASE)
+    # Only what waits for the Secret is left.
+    await expect(page.locator(".facts")).to_contain_text("23 of 26 children ready")
     reason = page.locator(".reason", has_text="app-password").first
     await expect(reason).to_be_visible()
     await page.locator(".row b", has_text="neon-role-app").first.click()

@@ -5,11 +5,13 @@ Promises:
 - While the API server does not answer, the overview says so and since when, because what it shows is of then.
 - A folder that doesn't load is named with each problem, its file and line, and so is one whose CRD is refused, or that
   waits for its resource.
+- Open pages that show the same share it, and making it takes a small part of the process's time, however many are open.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -20,6 +22,7 @@ from ssa_operator.objects.source_location import location_data
 from ssa_operator.operator.operator import Operator
 from ssa_operator.reconcile.status.conditions import timestamp
 from ssa_operator.web.api_contact import ApiServerAway
+from ssa_operator.web.event_stream import pause_after
 from ssa_operator.web.figures import Figures
 from ssa_operator.web.parent_rows import Filter, ParentRow, ParentRows
 
@@ -60,6 +63,10 @@ class Overview(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All parents."""
     matching: int
     """Those that the filter selects."""
+    suspended: int
+    """All that are suspended."""
+    conflicts: int
+    """All with a child that others change, too."""
     offset: int
     """How many of these come before the first one of `items`."""
     items: Mapping[str, ParentRow]
@@ -99,6 +106,7 @@ def make_overview(
     found = rows.select(wanted, visible)
     items = {address(row): row for row in found[offset : offset + limit]}
     folders = _folders(operator, rows, visible)
+    suspended, conflicts = rows.flagged(visible)
     options, templates = operator.options, operator.controllers.templates
     sees_all = len(folders) == len(templates.folders)
     return Overview(
@@ -107,6 +115,8 @@ def make_overview(
         figures=figures,
         parents=sum(folder.parents for folder in folders.values()),
         matching=len(found),
+        suspended=suspended,
+        conflicts=conflicts,
         offset=offset,
         items=items,
         order=tuple(items),
@@ -153,3 +163,31 @@ def loaded_at(operator: Operator, folder: str) -> str:
 def problem_data(problem: RenderProblem) -> Mapping[str, Any]:
     """A problem of a template as JSON."""
     return {"message": problem.message} | location_data(problem.location)
+
+
+class SharedOverviews:
+    """The overviews of one version, which open pages share."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._version: object = None
+        self._made: dict[Hashable, dict[str, Any]] = {}
+        self._spent = self._next = 0.0
+
+    def version(self, current: object) -> object:
+        """The version that pages show now. The next one comes so late that making overviews takes a small part of the
+        process's time.
+        """
+        now = self._clock()
+        if current != self._version and now >= self._next:
+            self._version, self._made = current, {}
+            self._next, self._spent = now + pause_after(self._spent), 0.0
+        return self._version
+
+    def of(self, question: Hashable, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The answer to a question about the version."""
+        if question not in self._made:
+            started = self._clock()
+            self._made[question] = make()
+            self._spent += self._clock() - started
+        return self._made[question]

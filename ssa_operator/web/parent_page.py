@@ -27,8 +27,8 @@ from ssa_operator.tools.tree.object_tree import object_tree
 FIRST_NODES = 200
 """The nodes of the first portion: more than a screen shows."""
 
-MORE_NODES = 2_000
-"""The nodes of each further portion: a browser takes some 20 ms for it."""
+MORE_NODES = 1_000
+"""The nodes of each further portion: a browser takes some 10 ms for it."""
 
 MayList = Callable[[Permission], Awaitable[bool]]
 """Whether the reader of a page has a permission."""
@@ -62,12 +62,12 @@ async def parent_tree(
 
 def portions(tree: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The tree with its first nodes, then with more of them, and at last the whole one. `left` is the number of nodes
-    that are still to come.
+    that are still to come; until then `order` has the first ones alone, so that no event repeats the others.
     """
     order, nodes = tree["order"], tree["nodes"]
     for count in range(FIRST_NODES, len(order), MORE_NODES):
-        first = order[:count]
-        yield {**tree, "nodes": {key: nodes[key] for key in first}, "order": first, "left": len(order) - count}
+        shown = {key: nodes[key] for key in order[:count]}
+        yield {**tree, "nodes": shown, "order": order[:FIRST_NODES], "left": len(order) - count}
     yield dict(tree)
 
 

@@ -248,6 +248,15 @@ class ParentRows:
 
         return self._kept(("namespaces", frozenset(visible)), find)
 
+    def flagged(self, visible: Collection[str]) -> tuple[int, int]:
+        """How many parents of the `visible` folders are suspended, and how many have a child that others change."""
+
+        def count() -> tuple[int, int]:
+            rows = [each.row for folder in visible for each in self._rows.get(folder, {}).values()]
+            return sum(row.suspended for row in rows), sum(row.conflict for row in rows)
+
+        return self._kept(("flagged", frozenset(visible)), count)
+
     def counts(self, folder: str) -> Mapping[str, int]:
         """How many parents of a folder each group of states has."""
 

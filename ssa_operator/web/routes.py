@@ -66,7 +66,7 @@ from ssa_operator.web.login import LOGOUT, OPEN_PATHS, Login, refused, token_of
 from ssa_operator.web.login import PAGE as LOGIN
 from ssa_operator.web.manifest_lines import manifest_of
 from ssa_operator.web.object_details import CORE_EVENTS, details_of_child, details_of_parent, events_of_folder
-from ssa_operator.web.overview import MAX_PAGE, PAGE, loaded_at, make_overview
+from ssa_operator.web.overview import MAX_PAGE, PAGE, SharedOverviews, loaded_at, make_overview
 from ssa_operator.web.parent_page import MayList, parent_edges, parent_tree, portions
 from ssa_operator.web.parent_rows import Filter, ParentRows
 from ssa_operator.web.rendered_file import rendered_file
@@ -103,6 +103,9 @@ BODY_TIMEOUT = 10.0
 
 MAX_DRY_RUNS = 2
 """Parents that are dry-run at once for all pages; each takes a request a child."""
+
+SETTLE = 0.1
+"""Seconds after a change until the page of a parent is made: what follows from the change goes first."""
 
 _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".html": "text/html"}
 
@@ -150,6 +153,7 @@ class WebView:
         self._recording = TimelineRecording(operator, self.timelines, self._rows.follow)
         self._rows.on_change = self._recording.parent_changed
         self._samples = FigureSamples()
+        self._overviews = SharedOverviews()
         self._contact = ApiContact(operator, SYSTEM.now)
         self.streams = EventStreams()
         self._graphs: dict[str, tuple[object, FolderGraph]] = {}
@@ -235,12 +239,17 @@ class WebView:
         value: dict[str, Any] = msgspec.to_builtins(found)
         return value
 
+    def shared_overview(self, wanted: Filter, visible: Collection[str], offset: int, limit: int) -> dict[str, Any]:
+        """The same for open pages: those that show the same share it."""
+        question = (wanted, frozenset(visible), offset, limit)
+        return self._overviews.of(question, lambda: self.overview(wanted, visible, offset, limit))
+
     def overview_version(self) -> object:
-        """What changes with each overview."""
+        """What changes with each overview, for open pages."""
         self._rows.follow()
         operator = self.operator
         leader = operator.leadership is not None and (operator.leadership.leads, operator.leadership.leader)
-        return (
+        current = (
             self._rows.version,
             self._samples.version,
             id(operator.controllers.templates.folders),
@@ -248,6 +257,7 @@ class WebView:
             leader,
             self._contact.look(),
         )
+        return self._overviews.version(current)
 
     def folders(self) -> Mapping[str, Permission | None]:
         """The template folders, each with what a reader of its parents needs, None where the cluster serves none."""
@@ -351,6 +361,7 @@ class WebView:
                     # What happened without a change of an object needs no new tree.
                     if await _first(happened.wait(), watches.change(), changed.wait()) != {0}:
                         tree = None
+                        await asyncio.sleep(SETTLE)
 
     async def timeline(self, key: ParentKey, reader: Reader) -> dict[str, Any]:
         """What happened to a parent, by id."""
@@ -457,7 +468,7 @@ class _Requests:
         await review()
         if "stream" in request.query:
             values = paced(
-                lambda: self._view.overview(wanted, visible, offset, limit),
+                lambda: self._view.shared_overview(wanted, visible, offset, limit),
                 lambda: (self._view.overview_version(), tuple(sorted(visible))),
             )
             return await self._view.streams.send(request, values, review, await self._name(request))

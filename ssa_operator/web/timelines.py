@@ -2,7 +2,7 @@
 
 Promises:
 - At most MAX_ENTRIES are kept, of one parent at most MAX_OF_PARENT, and none that is older than an hour. The oldest are
-  dropped first.
+  dropped first, of one parent the conditions last.
 - Reconciles that follow one another for the same causes, with the same result and without a change, are one entry with
   their number.
 - An entry has names of objects, fields and managers, and no value of a field.
@@ -148,7 +148,8 @@ class Timelines:
         entries.append(entry)
         self._order.append((key, entry))
         if len(entries) > MAX_OF_PARENT:
-            entries.popleft()
+            # Two managers that write one field fill the hour; how ready the parent was stays known.
+            entries.remove(next((each for each in entries if each.kind is not EntryKind.CONDITION), entries[0]))
         if len(self._order) > MAX_ENTRIES:
             self._drop_first()
         self._drop_old()

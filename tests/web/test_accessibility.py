@@ -56,7 +56,11 @@ async def test_axe_finds_nothing(
 ) -> None:
     only(templates, plain=map_template("plain", x="spec.replicas"), reader=WAITS)
     async with browsing(
-        operate, viewport={"width": width, "height": 800}, color_scheme=scheme, reduced_motion="reduce"
+        operate,
+        expected=("of 422", "of 404"),
+        viewport={"width": width, "height": 800},
+        color_scheme=scheme,
+        reduced_motion="reduce",
     ) as page:
         await desk.apply(echo("web", 3))
         await page.goto("/ui/")
@@ -98,6 +102,14 @@ async def test_axe_finds_nothing(
         await page.get_by_role("tab", name="Changes").click()
         await expect(page.locator(".added").first).to_be_visible()
         pages["the changes of a folder"] = await findings(page, axe)
+        await page.goto(f"{parent}-no?tab=change")
+        await expect(page.get_by_role("alert")).to_contain_text("there is no")
+        pages["a parent that does not exist"] = await findings(page, axe)
+        await page.goto(f"{parent}?tab=change")
+        await page.locator("textarea").fill("replicas: [")
+        await page.get_by_role("button", name="Dry run").click()
+        await expect(page.get_by_role("alert")).to_be_visible()
+        pages["a spec that is refused"] = await findings(page, axe)
         await page.goto("/ui/login")
         pages["the login"] = await findings(page, axe)
         assert {name: found for name, found in pages.items() if found} == {}

@@ -65,6 +65,33 @@ data:
 """
 
 
+SPOKEN_PARENT = """\
+- banner:
+  - navigation "Where you are":
+    - link "Overview"
+  - searchbox "Find a parent"
+  - status: "Connection: live"
+- main:
+  - status
+  - heading "Echo web" [level=1]
+  - region "Objects":
+    - tree "Objects of Echo web":
+      - treeitem /web Echo Waiting children. 1 of 2 ready .* old/ [level=1] [selected]
+      - treeitem /web-plain ConfigMap Current .* old/ [level=2]
+      - treeitem /web-reader ConfigMap Waiting .* waiting for ConfigMap .*blocker.* reader.yaml.j2:6/ [level=2]
+  - region "Echo web":
+    - heading /Echo web/ [level=2]
+    - tablist:
+      - tab "Conditions" [selected]
+      - tab /Events/
+      - tab "History"
+      - tab "Would change"
+    - tabpanel "Conditions"
+  - region "Timeline of the last hour":
+    - group /\\d+ entr.* in the last hour. Arrow keys choose one, plus and minus zoom./
+"""
+"""What a screen reader finds on the page of a parent."""
+
 CROSSED = """() => {
   const boxes = (what) => [...document.querySelectorAll(what)].map((each) => each.getBoundingClientRect());
   const lines = boxes(".arcs > path");
@@ -130,6 +157,7 @@ async def test_a_waiting_child_names_what_it_needs_and_turns_when_that_is_there(
         await expect(reader).to_contain_text("blocker")
         # The reason says since when, and leads to the blocker and to the line that reads it.
         await expect(reader.locator(".reason")).to_contain_text(re.compile(r"\(for \d+s\) · reader\.yaml\.j2:6"))
+        await expect(page.locator("body")).to_match_aria_snapshot(SPOKEN_PARENT)
         await reader.get_by_role("button", name="blocker").click()
         await expect(page.get_by_role("treeitem", selected=True)).to_contain_text("looked up")
         await reader.get_by_role("link", name="reader.yaml.j2:6").click()
@@ -150,6 +178,8 @@ async def test_a_waiting_child_names_what_it_needs_and_turns_when_that_is_there(
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "blocker"}, "data": {"dsn": "db"}}
         )
         await expect(reader).to_contain_text("Current")
+        announced = re.compile("ConfigMap web-reader is Current.*; 2 of 2 children are ready")
+        await expect(page.get_by_role("main").get_by_role("status")).to_have_text(announced)
         await page.get_by_role("tab", name="Manifest").click()
         line = page.locator(".code > div", has_text="replicas:")
         await expect(line).to_contain_text("reader.yaml.j2:7")
@@ -209,6 +239,11 @@ async def test_a_broken_template_shows_its_line_and_goes_on_when_it_is_repaired(
         await expect(row).to_contain_text("blocker")
         await row.get_by_role("link", name="reader.yaml.j2:6").first.click()
         await expect(page.locator(".marked")).to_contain_text("lookup('v1', 'ConfigMap', 'blocker')")
+        # What renders an object comes before what only has macros.
+        (templates / ECHOES / "_macros.j2").write_text("{% macro one() %}1{% endmacro %}\n")
+        await expect(files).to_contain_text("_macros.j2")
+        await page.goto(f"/ui/folders/{ECHOES}")
+        await expect(files.locator("[aria-current]")).to_have_text("plain.yaml.j2")
 
 
 CHOICE = (
@@ -355,6 +390,10 @@ async def test_a_page_shows_what_happened_in_words_and_as_a_band(desk: Desk, ope
         await reader.click()
         await page.get_by_role("tab", name="Conditions").click()
         await expect(page.get_by_text("judged by it exists")).to_be_visible()
+        # The address of an object shows it, although its equals are one line.
+        await page.reload()
+        await expect(page.get_by_role("treeitem", selected=True)).to_contain_text("web-reader")
+        await expect(page.get_by_role("treeitem", name="5 ConfigMaps")).to_be_visible()
         await page.get_by_role("link", name="all of echoes").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text(ECHOES)
         # The overview leads there, too, and to the templates.
@@ -478,7 +517,7 @@ async def test_an_open_page_says_that_the_api_server_is_away_and_goes_on_when_it
         await overview.goto("/ui/")
         stale = overview.get_by_role("alert")
         await expect(stale).to_contain_text("The API server has not answered since")
-        await expect(stale).to_contain_text("no connection to")
+        await expect(overview.locator(".banner")).to_contain_text("no connection to")
         await expect(overview.get_by_role("row", name="web")).to_contain_text("Ready")
         # What it knew stays in view.
         await expect(page.get_by_role("treeitem", name="web-plain")).to_contain_text("Current")

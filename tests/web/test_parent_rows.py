@@ -84,13 +84,14 @@ def test_what_needs_a_change_comes_first_and_what_is_ready_last() -> None:
     rows = rows_of(
         Informer(
             parent("well"),
-            parent("starts", "False", "Progressing"),
+            parent("starts", "False", "Progressing", types=["Suspended"]),
             parent("broken", "False", "RenderFailed", types=["Stalled"]),
             {**parent("new"), "status": {}},
         )
     )
     assert names(rows.select(Filter(), {FOLDER})) == ["broken", "new", "starts", "well"]
     assert rows.counts(FOLDER) == {"failed": 1, "working": 1, "unknown": 1, "ready": 1}
+    assert rows.flagged({FOLDER}) == (1, 0)
     assert names(rows.select(Filter(group="unready"), {FOLDER})) == ["broken", "new", "starts"]
 
 

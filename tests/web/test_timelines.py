@@ -53,6 +53,16 @@ def test_an_entry_is_kept_for_an_hour() -> None:
     assert len(timelines) == 1
 
 
+def test_changes_by_others_push_out_no_condition() -> None:
+    timelines = Timelines(Clock())
+    timelines.condition_changed(WEB, {"type": "Ready"})
+    for _ in range(MAX_OF_PARENT + 1):
+        timelines.changed_by_other(WEB, {"manager": "flux"})
+    timelines.condition_changed(WEB, {"type": "Stalled"})
+    assert [each.data.get("type") for each in (timelines.of(WEB)[0], timelines.of(WEB)[-1])] == ["Ready", "Stalled"]
+    assert len(timelines.of(WEB)) == MAX_OF_PARENT
+
+
 def test_a_noisy_parent_pushes_out_no_other() -> None:
     timelines = Timelines(Clock())
     timelines.condition_changed(DB, {"type": "Ready"})

@@ -39,6 +39,8 @@ export interface Overview {
   figures: { reconciles: number[]; errors: number[]; queue: number[] };
   parents: number;
   matching: number;
+  suspended: number;
+  conflicts: number;
   offset: number;
   items: Record<string, ParentRow>;
   order: string[];
@@ -177,7 +179,7 @@ export interface RenderedFile {
 }
 
 export interface FolderGraph {
-  nodes?: { label: string; layer?: number; manifest?: boolean; hook?: boolean; file?: string; line?: number }[];
+  nodes?: { label: string; manifest?: boolean; hook?: boolean; file?: string; line?: number }[];
   edges?: { source: number; target: number; label: string; awaited?: boolean; cycle?: boolean; file?: string; line?: number }[];
   problems?: string[];
 }
@@ -206,13 +208,21 @@ export function open<T>(path: string): Stream<T> {
   const error = signal("");
   let source: EventSource | undefined, closed = false;
   let hidden: ReturnType<typeof setTimeout> | undefined, again: ReturnType<typeof setTimeout> | undefined;
-  const take = (next: Json): void => {
-    const failed = (next as { error?: string }).error;
+  let latest: Json = null, showing: ReturnType<typeof setTimeout> | undefined;
+  const show = (): void => {
+    const { error: failed, gone } = latest as { error?: string; gone?: boolean };
     error.value = failed ?? "";
-    if (failed === undefined) value.value = next as T;
-    if ((next as { gone?: boolean }).gone) end();
+    if (failed === undefined) value.value = latest as T;
+    if (gone) end();
+  };
+  // To read a large change and to render it are two tasks, so that the page answers in between.
+  const take = (next: Json): void => {
+    latest = next;
+    clearTimeout(showing);
+    showing = setTimeout(show);
   };
   const close = (): void => {
+    clearTimeout(showing);
     clearTimeout(hidden);
     clearTimeout(again);
     closed = true;
@@ -230,7 +240,7 @@ export function open<T>(path: string): Stream<T> {
       connection.value = "live";
       take(JSON.parse(event.data));
     });
-    opened.addEventListener("change", (event) => take(applyMergePatch(value.value as Json, JSON.parse(event.data))));
+    opened.addEventListener("change", (event) => take(applyMergePatch(latest, JSON.parse(event.data))));
     opened.addEventListener("refused", (event) => {
       const { message, status } = JSON.parse(event.data) as { message: string; status?: number };
       if (status === 401) signIn();

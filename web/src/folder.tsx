@@ -2,10 +2,10 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type FolderGraph, type FolderPage, open, type TemplateFile } from "./api";
 import { FileView } from "./file";
-import { layout, NODE, parts } from "./layers";
+import type { Layout } from "./layers";
 import { Bar, Copy, now, State, useKeys } from "./parts";
 import { folderAddress, go, place, TIMELINE, withQuery } from "./router";
-import { age, command, plural } from "./words";
+import { age, command, labelParts, plural } from "./words";
 
 type Tab = "files" | "graph" | "changes";
 
@@ -19,7 +19,7 @@ export function FolderView({ folder }: { folder: string }) {
   if (changed.length) tabs.push(["changes", "Changes", changed.length]);
   const query = place.value.query;
   const tab = tabs.find(([id]) => id === query.get("tab"))?.[0] ?? "files";
-  const chosen = files.find(([name]) => name === query.get("file"))?.[0] ?? (files.find(([, file]) => file.problems?.length) ?? files[0])?.[0] ?? "";
+  const chosen = files.find(([name]) => name === query.get("file"))?.[0] ?? (files.find(([, file]) => file.problems?.length) ?? files.find(([name]) => !base(name).startsWith("_")) ?? files[0])?.[0] ?? "";
   const select = (file: string) => go(withQuery({ file, line: "" }), { replace: true });
   const show = (id: Tab) => go(withQuery({ tab: id === "files" ? "" : id }), { replace: true });
   const [node, setNode] = useState(-1);
@@ -46,14 +46,14 @@ export function FolderView({ folder }: { folder: string }) {
 
   return (
     <>
-      <Bar crumbs={<><a href="/ui/">Overview</a><i>/</i><b>{folder}</b></>} connection={stream.connection.value} search="" onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)} />
+      <Bar crumbs={<><a href="/ui/">Overview</a><i aria-hidden="true">/</i><b aria-current="page">{folder}</b></>} connection={stream.connection.value} search="" onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)} />
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
-      {shown === null ? <p class="empty">{stream.error.value ? "" : "Reading the templates …"}</p> : (
+      {shown === null ? <main class="empty"><h1 class="hidden">{folder}</h1>{stream.error.value ? <a class="link" href="/ui/">All folders</a> : "Reading the templates …"}</main> : (
         <main class="folder">
           <Head shown={shown} />
           <div class="tabs" role="tablist" aria-label="Parts of the folder">
             {tabs.map(([id, label, count]) => (
-              <button type="button" key={id} id={`tab-${id}`} role="tab" aria-selected={tab === id} aria-controls="part" class={tab === id ? "on" : ""} onClick={() => show(id)}>
+              <button type="button" key={id} id={`tab-${id}`} role="tab" aria-selected={tab === id} aria-controls="part" tabIndex={tab === id ? 0 : -1} class={tab === id ? "on" : ""} onClick={() => show(id)}>
                 {label} <span class="faint">{count}</span>
               </button>
             ))}
@@ -137,11 +137,20 @@ interface GraphProps { graph: FolderGraph; folder: string; served: boolean; chos
 
 function Graph({ graph, folder, served, chosen, onChoose }: GraphProps) {
   const nodes = graph.nodes ?? [], edges = graph.edges ?? [];
-  const drawn = useMemo(() => layout(graph), [graph]);
+  const labels = useMemo(() => nodes.map(({ label }) => labelParts(label)), [graph]);
+  const [drawn, setDrawn] = useState<Layout | null>(null);
+  const [failed, setFailed] = useState("");
+  useEffect(() => {
+    let left = false;
+    import("./layers").then(({ layout }) => !left && setDrawn(layout(graph, labels)), () => setFailed("The operator doesn't answer, so the graph is not drawn; the table has the same."));
+    return () => {
+      left = true;
+    };
+  }, [graph]);
   const view = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    const box = drawn.boxes[chosen], element = view.current;
-    if (!box || !element) return;
+    const box = drawn?.boxes[chosen], element = view.current;
+    if (!drawn || !box || !element) return;
     const scale = element.scrollWidth / drawn.width;
     element.scrollLeft = (box.x + box.width / 2) * scale - element.clientWidth / 2;
   }, [chosen, drawn]);
@@ -150,7 +159,7 @@ function Graph({ graph, folder, served, chosen, onChoose }: GraphProps) {
     const { scrollWidth, clientWidth } = event.currentTarget;
     if (scrollWidth > clientWidth && (event.key === "ArrowLeft" || event.key === "ArrowRight")) event.stopPropagation();
   };
-  const alone = nodes.filter((_, at) => drawn.boxes[at] === undefined).length;
+  const alone = nodes.filter((_, at) => !edges.some((edge) => edge.source === at || edge.target === at)).length;
   const near = new Set(edges.flatMap((edge) => (edge.source === chosen || edge.target === chosen ? [edge.source, edge.target] : [])));
   if (nodes.length === 0) return <p class="empty">{graph.problems?.join("; ") || (served ? "It renders no object." : "It is drawn once the cluster serves the resource.")}</p>;
   const link = (file?: string, line?: number) => file && <a class="link" href={`/ui/folders/${encodeURIComponent(folder)}?file=${encodeURIComponent(file)}&line=${line}`}>{base(file)}:{line}</a>;
@@ -161,7 +170,8 @@ function Graph({ graph, folder, served, chosen, onChoose }: GraphProps) {
         {alone > 0 && alone < nodes.length && ` ${plural(alone, "object")} without a dependency ${alone === 1 ? "is" : "are"} in the table alone.`}
       </p>
       {graph.problems?.map((problem) => <p key={problem} class="message problem">{problem}</p>)}
-      {drawn.width > 0 && <div class="graph" ref={view} tabIndex={0} aria-label="The graph; the table below has the same" onKeyDown={onArrow}>
+      {failed && <p class="message" role="alert">{failed}</p>}
+      {drawn !== null && drawn.width > 0 && <div class="graph" ref={view} tabIndex={0} aria-label="The graph; the table below has the same" onKeyDown={onArrow}>
         <svg width={drawn.width} viewBox={`0 0 ${drawn.width} ${drawn.height}`} style={{ minWidth: `${LEAST * drawn.width}px` }} role="img" aria-label={`${plural(nodes.length, "object")}, ${plural(edges.length, "dependency")}`}>
           <defs><marker id="arrow" markerWidth="7" markerHeight="7" refX="5" refY="3" orient="auto"><path d="M0 0l6 3-6 3z" fill="context-stroke" /></marker></defs>
           {drawn.curves.map(({ path, edge: at }) => {
@@ -172,9 +182,9 @@ function Graph({ graph, folder, served, chosen, onChoose }: GraphProps) {
           {drawn.boxes.map((box, at) => box && (
             <g key={at} class={`node ${nodes[at]!.manifest ? "" : "external"} ${at === chosen ? "on" : chosen >= 0 && !near.has(at) ? "off" : ""}`} onClick={() => onChoose(at === chosen ? -1 : at)}>
               <title>{nodes[at]!.label}</title>
-              <rect x={box.x + 0.5} y={box.y + 0.5} width={box.width - 1} height={NODE - 1} rx="6" />
-              <text x={box.x + 12} y={box.kind ? box.y + 17 : box.y + 24}>{short(box.name, box.width)}</text>
-              {box.kind && <text class="kind" x={box.x + 12} y={box.y + 31}>{box.kind}{nodes[at]!.hook ? ", on deletion" : nodes[at]!.manifest ? "" : ", looked up"}</text>}
+              <rect x={box.x + 0.5} y={box.y + 0.5} width={box.width - 1} height={box.height - 1} rx="6" />
+              <text x={box.x + 12} y={labels[at]![0] ? box.y + 17 : box.y + 24}>{short(labels[at]![1], box.width)}</text>
+              {labels[at]![0] && <text class="kind" x={box.x + 12} y={box.y + 31}>{labels[at]![0]}{nodes[at]!.hook ? ", on deletion" : nodes[at]!.manifest ? "" : ", looked up"}</text>}
             </g>
           ))}
         </svg>
@@ -185,9 +195,9 @@ function Graph({ graph, folder, served, chosen, onChoose }: GraphProps) {
         <tbody>
           {nodes.map((node, at) => node.manifest && (
             <tr key={at} id={`node-${at}`} class={at === chosen ? "on" : ""}>
-              <td><button type="button" class="name" aria-pressed={at === chosen} onClick={() => onChoose(at === chosen ? -1 : at)}><b>{parts(node.label)[1]}</b> <span class="dim">{parts(node.label)[0]}</span></button><span class="small">{link(node.file, node.line)}</span></td>
+              <td><button type="button" class="name" aria-pressed={at === chosen} onClick={() => onChoose(at === chosen ? -1 : at)}><b>{labels[at]![1]}</b> <span class="dim">{labels[at]![0]}</span></button><span class="small">{link(node.file, node.line)}</span></td>
               <td>{needs(edges, at).map((edge, index) => (
-                <p key={index}>{parts(nodes[edge.target]!.label)[1]} <span class="dim">{parts(nodes[edge.target]!.label)[0]} {edge.label}</span> <span class="small">{link(edge.file, edge.line)}</span>{edge.cycle && <span class="s failed"> part of a cycle</span>}</p>
+                <p key={index}>{labels[edge.target]![1]} <span class="dim">{labels[edge.target]![0]} {edge.label}</span> <span class="small">{link(edge.file, edge.line)}</span>{edge.cycle && <span class="s failed"> part of a cycle</span>}</p>
               ))}{needs(edges, at).length === 0 && <span class="faint">–</span>}</td>
             </tr>
           ))}

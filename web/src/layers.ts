@@ -1,71 +1,60 @@
-// Where the nodes and edges of a graph are drawn: a column a layer, what is needed left of what needs it.
+// Where the nodes and edges of a graph are drawn: what is needed left of what needs it. Loaded once a graph is shown.
+import { Graph, layout as place } from "@dagrejs/dagre";
 import type { FolderGraph } from "./api";
 
-export const NODE = 40;
-const ROW = NODE + 12;
-const GAP = 52;
+const HEIGHT = 40;
 
-export interface Box { x: number; y: number; width: number; kind: string; name: string }
+export interface Box { x: number; y: number; width: number; height: number }
 export interface Curve { path: string; edge: number }
 export interface Layout { width: number; height: number; boxes: (Box | undefined)[]; curves: Curve[] }
 
-/** The layout of all nodes that have an edge; the others have no box. The same graph has the same layout. */
-export function layout(graph: FolderGraph): Layout {
-  const nodes = graph.nodes ?? [], edges = graph.edges ?? [];
-  const layers = nodes.map((node) => node.layer ?? 0);
-  // What only others look up stands right before the first of them, not far to the left.
-  nodes.forEach((node, at) => {
-    const users = edges.filter((edge) => edge.target === at).map((edge) => layers[edge.source]!);
-    if (!node.manifest && users.length) layers[at] = Math.max(0, Math.min(...users) - 1);
-  });
-  const columns: number[][] = [];
-  const joined = new Set(edges.flatMap((edge) => [edge.source, edge.target]));
-  layers.forEach((layer, at) => joined.has(at) && (columns[layer] ??= []).push(at));
-  const filled = columns.filter((column) => column?.length);
-  const place = new Map<number, number>();
-  const settle = (column: number[]) => column.forEach((at, row) => place.set(at, row - (column.length - 1) / 2));
-  filled.forEach(settle);
-  for (let sweep = 0; sweep < 6; sweep++) {
-    for (const column of sweep % 2 ? [...filled].reverse() : filled) {
-      const middle = new Map(column.map((at) => [at, mean(neighbours(edges, at).map((other) => place.get(other)!), place.get(at)!)]));
-      column.sort((one, other) => middle.get(one)! - middle.get(other)! || one - other);
-      settle(column);
-    }
+/** The layout of all nodes that have an edge; the others have no box. `words` are those that stand in each box. The same graph has the same layout. */
+export function layout({ nodes = [], edges = [] }: FolderGraph, words: string[][]): Layout {
+  const graph = new Graph({ multigraph: true });
+  graph.setGraph({ rankdir: "LR", nodesep: 12, edgesep: 12, ranksep: 52, marginx: 20, marginy: 8 });
+  graph.setDefaultEdgeLabel(() => ({}));
+  for (const at of new Set(edges.flatMap((edge) => [edge.source, edge.target]))) {
+    const width = Math.min(260, Math.max(112, ...words[at]!.map((each) => 24 + 7 * each.length)));
+    graph.setNode(String(at), { width, height: HEIGHT });
   }
-  const rows = Math.max(1, ...filled.map((column) => column.length));
-  const height = rows * ROW + 12;
-  const boxes: (Box | undefined)[] = nodes.map(() => undefined);
-  let x = 20;
-  for (const column of filled) {
-    const width = Math.min(260, Math.max(112, ...column.map((at) => 24 + 7 * Math.max(...parts(nodes[at]!.label).map((part) => part.length)))));
-    for (const at of column) {
-      const [kind, name] = parts(nodes[at]!.label);
-      boxes[at] = { x, y: height / 2 + place.get(at)! * ROW - NODE / 2, width, kind, name };
-    }
-    x += width + GAP;
-  }
-  const curves = edges.map((edge, at): Curve => {
-    const source = boxes[edge.source]!, target = boxes[edge.target]!;
-    const from = [source.x, source.y + NODE / 2] as const, to = [target.x + target.width, target.y + NODE / 2] as const;
-    if (edge.source === edge.target || to[0] > from[0]) {
-      const right = Math.max(source.x + source.width, target.x + target.width) + 28;
-      return { edge: at, path: `M${source.x + source.width} ${from[1]}C${right} ${from[1]} ${right} ${to[1] + 8} ${to[0] + 2} ${to[1] + 8}` };
-    }
-    const bend = Math.max(30, (from[0] - to[0]) / 2);
-    return { edge: at, path: `M${from[0]} ${from[1]}C${from[0] - bend} ${from[1]} ${to[0] + bend} ${to[1]} ${to[0] + 2} ${to[1]}` };
+  edges.forEach((edge, at) => edge.source !== edge.target && graph.setEdge(String(edge.target), String(edge.source), {}, String(at)));
+  if (edges.length === 0) return { width: 0, height: 0, boxes: [], curves: [] };
+  place(graph);
+  /** How wide the column around a position is. */
+  const columns = new Map<number, number>();
+  const boxes = nodes.map((_, at): Box | undefined => {
+    const found = graph.node(String(at));
+    if (!found) return undefined;
+    const { x, y, width } = found as { x: number; y: number; width: number };
+    columns.set(x, Math.max(columns.get(x) ?? 0, width));
+    return { x: x - width / 2, y: y - HEIGHT / 2, width, height: HEIGHT };
   });
-  return { width: filled.length ? x - GAP + 20 : 0, height, boxes, curves };
+  const curves = edges.map(({ source, target }, at): Curve => {
+    const from = boxes[source]!, to = boxes[target]!;
+    const start = from.y + HEIGHT / 2, end = to.y + HEIGHT / 2;
+    if (from === to) {
+      const right = from.x + from.width;
+      return { edge: at, path: `M${right} ${start - 6}C${right + 28} ${start - 6} ${right + 28} ${end + 8} ${right + 2} ${end + 8}` };
+    }
+    const back = from.x > to.x ? 1 : -1;
+    const points = (graph.edge(String(target), String(source), String(at)) as { points: { x: number; y: number }[] }).points.slice(1, -1).reverse();
+    let here = back > 0 ? from.x : from.x + from.width, height = start, path = `M${here} ${start}`;
+    const curve = (x: number, y: number) => {
+      const middle = (here + x) / 2;
+      path += `C${middle} ${height} ${middle} ${y} ${x} ${y}`;
+      [here, height] = [x, y];
+    };
+    // Straight where the edge passes a column, so that it goes between the boxes there.
+    for (const { x, y } of points) {
+      const half = (columns.get(x) ?? 0) / 2;
+      if (half === 0) continue;
+      curve(x + back * half, y);
+      here = x - back * half;
+      path += `H${here}`;
+    }
+    curve(back > 0 ? to.x + to.width + 2 : to.x - 2, end);
+    return { edge: at, path };
+  });
+  const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number };
+  return { width, height, boxes, curves };
 }
-
-/** The kind and the name of a label, such as `Deployment/web` or `ConfigMap default/settings`. */
-export function parts(label: string): [string, string] {
-  const found = /^([A-Z]\w*)[ /](.+)$/.exec(label);
-  return found ? [found[1]!, found[2]!] : ["", label];
-}
-
-function neighbours(edges: FolderGraph["edges"], at: number): number[] {
-  return (edges ?? []).flatMap((edge) => (edge.source === at ? [edge.target] : edge.target === at ? [edge.source] : []));
-}
-
-const mean = (values: number[], otherwise: number): number =>
-  values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : otherwise;

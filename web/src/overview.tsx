@@ -1,9 +1,9 @@
 // The overview: what needs a change comes first, in words.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Folder, type Group, type Overview, open, type ParentRow } from "./api";
-import { Bar, Copy, Line, now, State, useKeys } from "./parts";
+import { Bar, Copy, Line, now, Source, State, useKeys } from "./parts";
 import { folderAddress, go, parentAddress, place, TIMELINE, withQuery } from "./router";
-import { age, clock, command, number, plural } from "./words";
+import { age, clock, command, located, number, plural } from "./words";
 
 const PAGE = 50;
 const FILTERS = ["folder", "namespace", "group", "labels", "text", "suspended", "conflict"];
@@ -46,10 +46,10 @@ export function OverviewPage() {
 
   return (
     <>
-      <Bar crumbs={<b>Overview</b>} connection={stream.connection.value} search={typed} onSearch={setTyped} />
+      <Bar crumbs={<b aria-current="page">Overview</b>} connection={stream.connection.value} search={typed} onSearch={setTyped} />
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
-      {!stream.error.value && shown?.away && <p class="banner" role="alert">The API server has not answered since {clock(Date.parse(shown.away.since) / 1000)}, {age(shown.away.since, now.value)} ago; what this page shows is of then. {shown.away.problem}</p>}
-      {shown === null ? <p class="empty">{stream.error.value ? "" : "Waiting for the operator …"}</p> : (
+      {!stream.error.value && shown?.away && <p class="banner"><span role="alert">The API server has not answered since {clock(Date.parse(shown.away.since) / 1000)}</span>, {age(shown.away.since, now.value)} ago; what this page shows is of then. {shown.away.problem}</p>}
+      {shown === null ? <main class="empty"><h1 class="hidden">Overview</h1>{stream.error.value ? "" : "Waiting for the operator …"}</main> : (
         <main class="overview">
           <h1 class="hidden">Overview</h1>
           <Figures shown={shown} />
@@ -88,10 +88,10 @@ function Figures({ shown }: { shown: Overview }) {
           ))}
         </p>
       </div>
-      <div><h2>Reconciles a minute <span>{last(reconciles)}</span></h2><Line values={reconciles} /></div>
-      <div><h2>Errors a minute <span>{last(errors)}</span></h2><Line values={errors} bars /></div>
-      <div><h2>Waiting to be reconciled <span>{last(queue)}</span></h2><Line values={queue} /></div>
-      <div><h2>Operator</h2><p class="small dim">{roles.filter(Boolean).map((role) => <span key={role}>{role}<br /></span>)}</p></div>
+      <div><h2><span>Reconciles<i> a minute</i></span><span>{last(reconciles)}</span></h2><Line values={reconciles} /></div>
+      <div><h2><span>Errors<i> a minute</i></span><span>{last(errors)}</span></h2><Line values={errors} bars /></div>
+      <div><h2><span>Waiting<i> to be reconciled</i></span><span>{last(queue)}</span></h2><Line values={queue} /></div>
+      <div><h2>Operator</h2><p class="small dim">{roles.filter(Boolean).map((role) => <span key={role}>{role}</span>)}</p></div>
     </section>
   );
 }
@@ -173,8 +173,8 @@ function Filters({ shown }: { shown: Overview }) {
   return (
     <div class="filter">
       <Chip name="group" value="unready">{`not ready ${number(unready(shown))}`}</Chip>
-      <Chip name="suspended" value="1">suspended</Chip>
-      <Chip name="conflict" value="1">changed by others</Chip>
+      <Chip name="suspended" value="1">{`suspended ${number(shown.suspended)}`}</Chip>
+      <Chip name="conflict" value="1">{`changed by others ${number(shown.conflicts)}`}</Chip>
       {namespaces.length > 1 && (
         <select aria-label="Namespace" value={namespace} onChange={(event) => go(withQuery({ namespace: event.currentTarget.value, offset: "" }))}>
           <option value="">all namespaces</option>
@@ -195,7 +195,7 @@ function Filters({ shown }: { shown: Overview }) {
 function Parents({ shown, selected, onSelect }: { shown: Overview; selected: number; onSelect: (at: number) => void }) {
   if (shown.order.length === 0) return <p class="empty">{nothing(shown)}</p>;
   return (
-    <table>
+    <table aria-label="Parents">
       <thead><tr><th scope="col">Parent</th><th scope="col">State</th><th scope="col" class="why">Why</th><th scope="col" class="num">Children</th><th scope="col" class="num">Since</th></tr></thead>
       <tbody>
         {shown.order.map((key, at) => <Row key={key} at={at} address={key} row={shown.items[key]!} on={at === selected} onSelect={onSelect} />)}
@@ -210,12 +210,13 @@ const nothing = (shown: Overview): string =>
 
 function Row({ at, address, row, on, onSelect }: { at: number; address: string; row: ParentRow; on: boolean; onSelect: (at: number) => void }) {
   const flash = useFlash(`${row.reason} ${row.message} ${row.current}`);
-  const [first, rest] = sentences(row.message ?? "");
+  const { text, file, line } = located(row.message ?? "");
+  const [first, rest] = sentences(text);
   return (
     <tr id={`row-${at}`} class={`${on ? "on" : ""} ${flash ? "flash" : ""}`} onMouseDown={() => onSelect(at)}>
       <td><a class="name" href={`/ui/${parentAddress(address)}`}><b>{row.name}</b> <span class="dim">{row.namespace}</span></a><span class="small">{row.kind}{row.suspended && " · suspended"}</span></td>
       <td><State state={row.reason} group={row.group} /></td>
-      <td class="why"><span class="first">{first}</span>{rest && <span class="small">{rest}</span>}</td>
+      <td class="why"><span class="first">{first}</span>{(rest || file) && <span class="small">{file && <><Source file={file} line={line} />{rest && " · "}</>}{rest}</span>}</td>
       <td class="num dim">{row.children ? `${row.current ?? 0}/${row.children}` : "–"}</td>
       <td class="num dim">{age(row.since, now.value) || "–"}</td>
     </tr>

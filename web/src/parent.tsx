@@ -1,16 +1,16 @@
 // One parent: what it is made of, what waits for what, and who wrote each line of a child.
 import type { JSX, VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Condition, type Details, type Edge, type Group, type ManifestLine, open, type Parent, read, type TreeNode } from "./api";
+import { type Details, type Edge, type Group, type ManifestLine, open, type Parent, read, type TreeNode } from "./api";
 import { ChildChanges, ParentChanges } from "./changes";
 import { Conditions, Events, Readiness } from "./details";
 import { useFlash } from "./overview";
-import { Age, Bar, Copy, groupOf, now, Source, State, useKeys } from "./parts";
+import { Age, Bar, Copy, groupOf, now, Source, State, stateWord, useKeys } from "./parts";
 import { useBeat, useRead } from "./read";
 import { folderAddress, go, place, templateAddress, TIMELINE, withQuery } from "./router";
 import { Band, History } from "./timeline";
-import { arcs, named, ROW, type TreeRow, treeRows, windowOf } from "./tree";
-import { age, command, number } from "./words";
+import { arcs, conditionOf, groupOfParent, named, ROW, type TreeRow, treeRows, windowOf } from "./tree";
+import { age, command, located, number } from "./words";
 
 export function ParentPage({ address }: { address: string }) {
   const parts = address.split("/");
@@ -21,7 +21,7 @@ export function ParentPage({ address }: { address: string }) {
   const shown = stream.value.value;
 
   // The edges follow from the templates and the children: they are read again when a state changes.
-  const states = useMemo(() => (shown && !shown.left ? shown.order.map((key) => shown.nodes[key]?.depth === 1 ? shown.nodes[key]?.state : "").join() : ""), [shown]);
+  const states = useMemo(() => (shown && !shown.left ? childrenOf(shown).map(([, { state }]) => state).join() : ""), [shown]);
   const [edges, setEdges] = useState<Edge[]>(UNKNOWN);
   useEffect(() => {
     if (!shown) return;
@@ -33,14 +33,17 @@ export function ParentPage({ address }: { address: string }) {
   }, [path, states]);
 
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
-  // Lines are made of the first portion and of the whole tree: each takes as long as all nodes that are there.
-  const laid = useRef<Parent | null>(null);
-  if (!shown?.left || !laid.current) laid.current = shown;
-  const whole = laid.current;
-  const rows = useMemo(() => (whole ? treeRows(whole, edges, opened) : []), [whole, edges, opened]);
-  const selected = place.value.query.get("child") ?? "";
+  const [unfolded, setUnfolded] = useState("");
+  const rows = useRows(shown, edges, opened, unfolded);
+  const selected = place.value.query.get("child") ?? "", tab = place.value.query.get("tab") ?? "";
   const at = rows.findIndex((row) => row.key === selected);
+  // An object that is selected stays in view: also where it is in a fold, or comes into one.
+  useEffect(() => {
+    if (selected && at < 0 && shown?.nodes[selected]) setUnfolded(selected);
+  }, [selected, at, shown]);
   const select = (key: string) => go(withQuery({ child: key }), { replace: true });
+  // On a narrow page, that of the parent itself is another one.
+  const selectRow = (key: string) => (key ? select(key) : go(withQuery({ child: "", tab: tab || "conditions" }), { replace: true }));
   const toggle = (key: string, open: boolean) => setOpened((before) => {
     const after = new Set(before);
     if (open) after.add(key);
@@ -48,7 +51,7 @@ export function ParentPage({ address }: { address: string }) {
     return after;
   });
   const move = (by: number) => {
-    const next = rows[Math.max(0, Math.min(rows.length - 1, at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by))];
+    const next = rows[Math.max(0, Math.min(rows.length - 1, at + by))];
     if (next) select(next.key);
   };
   const row = rows[at];
@@ -59,7 +62,6 @@ export function ParentPage({ address }: { address: string }) {
     Enter: () => row?.fold && toggle(row.key, !row.open),
     Escape: () => go(withQuery({ child: "", tab: "" }), { replace: true }),
   });
-  const tab = place.value.query.get("tab") ?? "";
   const beat = useBeat(EVENTS_BEAT);
   const details = useRead<Details>(shown ? `${path}/details` : "", `${beat} ${states} ${shown?.parent.conditions.map((each) => `${each.type}${each.status}${each.reason}${each.message}`).join()}`);
   const kind = shown?.parent.kind ?? "";
@@ -70,17 +72,18 @@ export function ParentPage({ address }: { address: string }) {
   return (
     <>
       <Bar
-        crumbs={<><a href="/ui/">Overview</a><i>/</i><a href={`/ui/?folder=${encodeURIComponent(folder)}`}>{folder.split(".")[0]}</a><i>/</i>{namespace && <><a href={`/ui/?namespace=${encodeURIComponent(namespace)}`}>{namespace}</a><i>/</i></>}<b>{name}</b></>}
+        crumbs={<><a href="/ui/">Overview</a><i aria-hidden="true">/</i><a href={`/ui/?folder=${encodeURIComponent(folder)}`}>{folder.split(".")[0]}</a><i aria-hidden="true">/</i>{namespace && <><a href={`/ui/?namespace=${encodeURIComponent(namespace)}`}>{namespace}</a><i aria-hidden="true">/</i></>}<b aria-current="page">{name}</b></>}
         connection={stream.connection.value}
         search=""
         onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)}
       />
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
-      {shown === null ? <p class="empty">{stream.error.value ? "" : "Reading the objects …"}</p> : (
+      {shown === null ? <main class="empty"><h1 class="hidden">{name}</h1>{stream.error.value ? <a class="link" href="/ui/">All parents</a> : "Reading the objects …"}</main> : (
         <main class={selected || PARENT_TABS.some(([id]) => id === tab) ? "parent beside" : "parent"}>
+          <Announced shown={shown} />
           <Head shown={shown} rows={rows} onSelect={select} />
-          <Tree shown={shown} rows={rows} edges={edges} selected={selected} onSelect={select} onToggle={toggle} />
-          {row !== undefined && !row.fold && !row.external
+          <Tree shown={shown} rows={rows} edges={edges} selected={selected} at={at} onSelect={selectRow} onToggle={toggle} />
+          {row?.key && !row.fold && !row.external
             ? <Child key={row.key} path={path} parent={shown} row={row} edges={edges} onClose={() => select("")} onSelect={select} />
             : selected && shown.left ? <section class="side"><p class="empty">Reading the objects …</p></section>
             : <Side path={path} shown={shown} tab={tab} details={details} onSelect={select} />}
@@ -92,7 +95,55 @@ export function ParentPage({ address }: { address: string }) {
   );
 }
 
-const condition = (shown: Parent, type: string): Condition | undefined => shown.parent.conditions.find((each) => each.type === type);
+/** Children whose rows are made at once, and milliseconds after which more of them make a pause. */
+const AT_ONCE = 500, SLICE = 8;
+
+/** The rows of a parent. Those of many children come a moment later, so that the page goes on meanwhile; rows are made of the first portion and of the whole tree alone. */
+function useRows(shown: Parent | null, edges: Edge[], opened: ReadonlySet<string>, unfolded: string): TreeRow[] {
+  const laid = useRef<Parent | null>(null);
+  if (!shown?.left || !laid.current) laid.current = shown;
+  const parent = laid.current;
+  const atOnce = useMemo(() => (parent && parent.order.length <= AT_ONCE ? finished(treeRows(parent, edges, opened, unfolded)) : null), [parent, edges, opened, unfolded]);
+  const [later, setLater] = useState<TreeRow[]>([]);
+  const wanted = useRef<(() => Generator<undefined, TreeRow[]>) | null>(null);
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  useEffect(() => {
+    if (!parent) return;
+    if (atOnce) {
+      setLater(atOnce);
+      return;
+    }
+    // Rows that are being made come to their end, also while changes follow one another.
+    const idle = wanted.current === null;
+    wanted.current = () => treeRows(parent, edges, opened, unfolded);
+    if (!idle) return;
+    const begin = () => {
+      const begun = wanted.current!, steps = begun();
+      const go = () => {
+        for (const until = performance.now() + SLICE; performance.now() < until;) {
+          const step = steps.next();
+          if (!step.done) continue;
+          setLater(step.value);
+          if (wanted.current === begun) wanted.current = null;
+          else timer.current = setTimeout(begin);
+          return;
+        }
+        timer.current = setTimeout(go);
+      };
+      timer.current = setTimeout(go);
+    };
+    begin();
+  }, [parent, edges, opened, unfolded]);
+  return atOnce ?? later;
+}
+
+function finished<T>(steps: Generator<unknown, T>): T {
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+  }
+}
 
 const NO_EVENTS: Details["events"] = [];
 
@@ -102,44 +153,37 @@ const UNKNOWN: Edge[] = [];
 /** Seconds after which Events are read again: an Event changes no object. */
 const EVENTS_BEAT = 20;
 
-function groupOfParent(shown: Parent): Group {
-  const ready = condition(shown, "Ready");
-  return ready?.status === "True" ? "ready" : condition(shown, "Stalled") ? "failed" : ready ? "working" : "unknown";
-}
-
 /** The parent's condition Ready, as the band begins with it. */
 function present(shown: Parent) {
-  const ready = condition(shown, "Ready");
+  const ready = conditionOf(shown, "Ready");
   return { group: groupOfParent(shown), reason: ready?.reason ?? "Unknown", since: Date.parse(ready?.lastTransitionTime ?? "") / 1000 || Date.now() / 1000 };
 }
 
 function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSelect: (key: string) => void }) {
   const { kind, name, namespace, creationTimestamp } = shown.parent;
-  const ready = condition(shown, "Ready");
+  const ready = conditionOf(shown, "Ready");
   const isReady = ready?.status === "True";
   const group = groupOfParent(shown);
-  const [current, children] = useMemo(() => {
-    const found = shown.order.flatMap((key) => (shown.nodes[key]?.depth === 1 ? [shown.nodes[key].state] : []));
-    return [found.filter((state) => groupOf(state) === "ready").length, found.length];
-  }, [shown]);
-  const first = (ready?.message ?? "").split("; ")[0] ?? "";
+  const counted = useMemo(() => readyChildren(shown), [shown]);
+  const { text: first, file, line } = located((ready?.message ?? "").split("; ")[0] ?? "");
   const parent = `${kind.toLowerCase()}/${name}`;
   // The message begins with the child that it is about.
   const about = useMemo(
-    () => rows.find(({ key, node }) => shown.nodes[key] !== undefined && node.name && first.startsWith(`${node.kind} ${node.namespace ? `${node.namespace}/` : ""}${node.name}:`)),
+    () => (first ? rows : []).find(({ key, node }) => shown.nodes[key] !== undefined && node.name && first.startsWith(`${node.kind} ${node.namespace ? `${node.namespace}/` : ""}${node.name}:`)),
     [rows, first],
   );
+  const source = file ?? about?.edge?.file;
   const rest = about ? first.slice(first.indexOf(":")) : first;
   return (
     <section class="head">
       <div>
         <h1>{kind} {name}</h1>
-        <p class="why"><State state={ready?.reason ?? "Unknown"} group={group} />{condition(shown, "Suspended") && <span class="dim"> · suspended</span>}{" "}
-          {!isReady && <span>{about && <button type="button" class="plain link" onClick={() => onSelect(about.key)}>{about.node.kind} {about.node.name}</button>}<Message text={rest} keys={about?.awaited ?? []} onSelect={onSelect} />{ready?.lastTransitionTime && <span class="faint"> (for <Age time={ready.lastTransitionTime} />)</span>}{about?.edge?.file && <span class="faint"> · <Source file={about.edge.file} line={about.edge.line} /></span>}</span>}</p>
+        <p class="why"><State state={ready?.reason ?? "Unknown"} group={group} />{conditionOf(shown, "Suspended") && <span class="dim"> · suspended</span>}{" "}
+          {!isReady && <span>{about && <button type="button" class="plain link" onClick={() => onSelect(about.key)}>{about.node.kind} {about.node.name}</button>}<Message text={rest} keys={about?.awaited ?? []} onSelect={onSelect} />{ready?.lastTransitionTime && <span class="faint"> (for <Age time={ready.lastTransitionTime} />)</span>}{source && <span class="faint"> · <Source file={source} line={file ? line : about?.edge?.line} /></span>}</span>}</p>
         {shown.notes.map((note) => <p class="small dim" key={note}>{note}</p>)}
       </div>
       <div class="facts">
-        {namespace && <span>{namespace}</span>}<span>created <Age time={creationTimestamp} /> ago</span><span>{shown.left ? `reading ${number(shown.left)} more …` : `${current} of ${children} children ready`}</span>
+        {namespace && <span>{namespace}</span>}<span>created <Age time={creationTimestamp} /> ago</span><span>{shown.left ? `reading ${number(shown.left)} more …` : `${counted} children ready`}</span>
         <a class="link narrow" href={`/ui/${withQuery({ child: "", tab: "conditions" })}`}>Conditions, events, dry run</a>
         <Copy text={command("tree", parent, namespace ? "-n" : "", namespace ?? "")}>Copy as command</Copy>
       </div>
@@ -147,16 +191,62 @@ function Head({ shown, rows, onSelect }: { shown: Parent; rows: TreeRow[]; onSel
   );
 }
 
+const childrenOf = (shown: Parent): [string, TreeNode][] => shown.order.flatMap((key) => (shown.nodes[key]?.depth === 1 ? [[key, shown.nodes[key]] as [string, TreeNode]] : []));
+
+/** `2 of 3`: how many of the children are ready. */
+function readyChildren(shown: Parent): string {
+  const children = childrenOf(shown);
+  return `${children.filter(([, { state }]) => groupOf(state) === "ready").length} of ${children.length}`;
+}
+
+/** Milliseconds between two sentences of a screen reader, and how many objects one names. */
+const SPEAK = 10_000, SPOKEN = 2;
+
+/** Says politely which children changed, and that the parent did: one sentence for all that happens together. */
+function Announced({ shown }: { shown: Parent }) {
+  const said = useRef<{ states: Map<string, string>; at: number } | null>(null), due = useRef(0);
+  const [words, setWords] = useState("");
+  useEffect(() => {
+    if (shown.left) return;
+    const now = new Map([["", conditionOf(shown, "Ready")?.reason ?? ""], ...childrenOf(shown).map(([key, { state }]): [string, string] => [key, state ?? ""])]);
+    said.current ??= { states: now, at: 0 };
+    const before = said.current.states;
+    const changed = [...now].filter(([key, state]) => before.get(key) !== state).map(([key]) => key);
+    if (changed.length === 0) {
+      due.current = 0;
+      return;
+    }
+    due.current ||= Math.max(Date.now() + 300, said.current.at + SPEAK);
+    const wait = setTimeout(() => {
+      due.current = 0;
+      said.current = { states: now, at: Date.now() };
+      setWords(sentence(shown, changed));
+    }, due.current - Date.now());
+    return () => clearTimeout(wait);
+  }, [shown]);
+  return <p class="hidden" role="status">{words}</p>;
+}
+
+function sentence(shown: Parent, changed: string[]): string {
+  const { kind, name } = shown.parent;
+  const children = changed.filter(Boolean);
+  const named = children.length > SPOKEN ? [`${number(children.length)} children changed`] : children.map((key) => `${shown.nodes[key]!.kind} ${shown.nodes[key]!.name} is ${stateWord(shown.nodes[key]!.state) || "Unknown"}`);
+  const parent = changed.includes("") ? [`${kind} ${name} is ${stateWord(conditionOf(shown, "Ready")?.reason ?? "Unknown")}`] : [];
+  return `${[...named, ...parent].join(", ")}; ${readyChildren(shown)} children are ready.`;
+}
+
 interface TreeProps {
   shown: Parent;
   rows: TreeRow[];
   edges: Edge[];
   selected: string;
+  /** The number of its row, -1 without one. */
+  at: number;
   onSelect: (key: string) => void;
   onToggle: (key: string, open: boolean) => void;
 }
 
-function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
+function Tree({ shown, rows, edges, selected, at, onSelect, onToggle }: TreeProps) {
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState<[number, number]>([0, innerHeight]);
   const measure = () => box.current && setView([box.current.scrollTop, box.current.clientHeight]);
@@ -169,12 +259,11 @@ function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
     return () => observer.disconnect();
   }, []);
   useEffect(() => {
-    const row = rows.find((each) => each.key === selected);
-    const element = box.current;
+    const row = rows[at], element = box.current;
     if (row === undefined || element === null) return;
     if (row.top < element.scrollTop) element.scrollTop = row.top;
     else if (row.top + row.height > element.scrollTop + element.clientHeight - ROW) element.scrollTop = row.top + row.height - element.clientHeight + ROW;
-  }, [selected]);
+  }, [selected, at >= 0]);
   const [from, to] = windowOf(rows, view[0], view[1]);
   const last = rows.at(-1);
   const total = last ? last.top + last.height : 0;
@@ -182,15 +271,15 @@ function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
   // A line that stays in view while others come and go is not rendered again, and the elements of one that went are used
   // for another: to make them takes longer than all else.
   slots.current = Math.max(slots.current, to - from);
-  const kept = rows.slice(from, to).map((row, at) => {
+  const kept = rows.slice(from, to).map((row, index) => {
     const on = row.key === selected, known = made.current.get(row);
-    return known?.on === on ? known : { on, made: <Row key={(from + at) % slots.current} row={row} on={on} onSelect={onSelect} onToggle={onToggle} /> };
+    return known?.on === on ? known : { on, made: <Row key={(from + index) % slots.current} row={row} on={on} {...(row.key ? {} : { group: groupOfParent(shown) })} onSelect={onSelect} onToggle={onToggle} /> };
   });
   made.current = new Map(kept.map((each, at) => [rows[from + at]!, each]));
   return (
     <section class="tree" aria-label="Objects">
       <div class="row head" aria-hidden="true"><span>Object</span><span>State</span><span class="num">Ready</span><span class="num">Age</span><span>Needs</span></div>
-      <div class="rows" ref={box} onScroll={measure} tabIndex={0} role="tree" aria-label={`Objects of ${shown.parent.kind} ${shown.parent.name}`} aria-activedescendant={selected ? rowId(selected) : undefined}>
+      <div class="rows" ref={box} onScroll={measure} tabIndex={0} role="tree" aria-label={`Objects of ${shown.parent.kind} ${shown.parent.name}`} aria-activedescendant={rowId(selected)}>
         <div class="all" style={{ height: `${total}px` }}>
           {kept.map((each) => each.made)}
           {drawn.length > 0 && (
@@ -203,7 +292,7 @@ function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
             </svg>
           )}
         </div>
-        {rows.length === 0 && <p class="empty">It has no children yet.</p>}
+        {rows.length === 1 && <p class="empty">It has no children yet.</p>}
       </div>
     </section>
   );
@@ -211,23 +300,25 @@ function Tree({ shown, rows, edges, selected, onSelect, onToggle }: TreeProps) {
 
 const rowId = (key: string): string => `object-${key.replaceAll(/[^\w-]/g, "_")}`;
 
-function Row({ row, on, onSelect, onToggle }: { row: TreeRow; on: boolean; onSelect: (key: string) => void; onToggle: (key: string, open: boolean) => void }) {
+const shownState = (node: TreeNode): string => (node.kind === "Pod" && node.state === "Current" ? "Ready" : node.state ?? "");
+
+function Row({ row, on, group, onSelect, onToggle }: { row: TreeRow; on: boolean; /** Of the parent. */ group?: Group; onSelect: (key: string) => void; onToggle: (key: string, open: boolean) => void }) {
   const { node } = row;
   const flash = useFlash(`${node.state} ${node.message} ${node.restarts} ${row.fold}`, row.key);
   const style = { top: `${row.top}px`, height: `${row.height}px` };
   const click = () => (row.fold ? onToggle(row.key, !row.open) : onSelect(row.key));
   return (
-    <div id={rowId(row.key)} class={`row ${on ? "on" : ""} ${flash ? "flash" : ""}`} style={style} role="treeitem" aria-level={row.depth} aria-selected={on} aria-expanded={row.fold ? row.open : undefined} onClick={click}>
+    <div id={rowId(row.key)} class={`row ${on ? "on" : ""} ${flash ? "flash" : ""}`} style={style} role="treeitem" aria-level={row.depth + 1} aria-posinset={row.place} aria-setsize={row.of} aria-selected={on} aria-expanded={row.fold ? row.open : undefined} onClick={click}>
       <span class="name">
         {row.ends.map((end, at) => <i key={at} class={at === row.ends.length - 1 ? (end ? "i l" : "i t") : end ? "i" : "i v"} aria-hidden="true" />)}
         {row.fold ? <><span class="faint" aria-hidden="true">{row.open ? "▾" : "▸"}</span> <b>{row.fold}</b></> : <><b>{node.name}</b> <span class="kind">{node.kind}</span></>}
       </span>
-      {row.external ? <span class="faint">–</span> : <State state={node.kind === "Pod" && node.state === "Current" ? "Ready" : node.state ?? ""} />}
-      <span class="num dim">{row.pods}</span>
-      <span class="num dim"><Age time={node.creationTimestamp} otherwise="–" /></span>
+      {row.external ? <span class="faint">–</span> : <State state={shownState(node)} {...(group && { group })} />}
+      <span class="num dim">{row.pods && <><span aria-hidden="true">{row.pods}</span><span class="hidden">{row.key ? "pods" : "children"}: {row.pods.replace("/", " of ")} ready</span></>}</span>
+      <span class="num dim"><Age time={node.creationTimestamp} otherwise="–" />{node.creationTimestamp && <span class="hidden"> old</span>}</span>
       <span />
       {row.reason && (
-        <span class="reason" style={{ paddingLeft: `${row.depth * 18}px` }} title={row.reason}>
+        <span class="reason" style={{ "--depth": row.depth }} title={row.reason}>
           <span><Message text={row.reason} keys={row.awaited} onSelect={onSelect} /></span>{" "}
           {node.since && <span>(for <Age time={node.since} />)</span>}{" "}
           {node.restarts && node.restartedAt && <><span>· last <Age time={node.restartedAt} /> ago</span>{" "}</>}
@@ -260,15 +351,17 @@ function Side({ path, shown, tab, details, onSelect }: SideProps) {
   return (
     <section class="side" aria-label={`${kind} ${name}`}>
       <div class="top">
-        <div><b>{kind} {name}</b> <span class="dim">{namespace}</span></div>
+        <h2>{kind} {name} <span class="dim">{namespace}</span></h2>
         {chosen === "change" && <Copy quiet text={command("diff", `${kind.toLowerCase()}/${name}`, namespace ? "-n" : "", namespace ?? "")}>copy as command</Copy>}
         <button type="button" class="plain narrow" aria-label="Close" onClick={() => go(withQuery({ tab: "" }), { replace: true })}>×</button>
       </div>
       <Tabs tabs={PARENT_TABS.map(([id, label]) => [id, label, id === "events" ? details.value?.events.length ?? 0 : 0] as const)} chosen={chosen} />
+      <div id="part" role="tabpanel" aria-labelledby={`tab-${chosen}`}>
       {chosen === "conditions" ? <Conditions conditions={shown.parent.conditions} empty="The operator has not reported anything yet." />
         : chosen === "events" ? <EventsOf details={details} />
         : chosen === "history" ? <History entries={shown.timeline} onSelect={onSelect} />
         : <ParentChanges path={path} />}
+      </div>
     </section>
   );
 }
@@ -283,7 +376,7 @@ function Tabs({ tabs, chosen }: { tabs: readonly (readonly [string, string, numb
   return (
     <div class="tabs" role="tablist" onKeyDown={onTabKey}>
       {tabs.map(([id, label, count], at) => (
-        <button type="button" key={id} role="tab" aria-selected={chosen === id} class={chosen === id ? "on" : ""} onClick={() => go(withQuery({ tab: at === 0 && id === "manifest" ? "" : id }), { replace: true })}>
+        <button type="button" key={id} role="tab" id={`tab-${id}`} aria-selected={chosen === id} aria-controls="part" tabIndex={chosen === id ? 0 : -1} class={chosen === id ? "on" : ""} onClick={() => go(withQuery({ tab: at === 0 && id === "manifest" ? "" : id }), { replace: true })}>
           {label}{count > 0 && <> <span class="faint">{count}</span></>}
         </button>
       ))}
@@ -323,13 +416,14 @@ function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
   return (
     <section class="side" aria-label={`${node.kind} ${node.name}`}>
       <div class="top">
-        <div><b>{node.kind} {node.name}</b> <span class="dim">{node.namespace}</span></div>
+        <h2>{node.kind} {node.name} <span class="dim">{node.namespace}</span></h2>
         <State state={node.state ?? ""} />
-        <Copy quiet text={command("blame", `${kind.toLowerCase()}/${name}`, `${node.kind.toLowerCase()}/${node.name}`, namespace ? "-n" : "", namespace ?? "")}>copy as command</Copy>
+        <Copy quiet text={command(...(tab === "change" ? ["diff", `${kind.toLowerCase()}/${name}`] : ["blame", `${kind.toLowerCase()}/${name}`, `${node.kind.toLowerCase()}/${node.name}`]), namespace ? "-n" : "", namespace ?? "")}>copy as command</Copy>
         <button type="button" class="plain" aria-label="Close" onClick={onClose}>×</button>
       </div>
       {node.message && groupOf(node.state) !== "ready" && <p class="message"><Message text={node.message} keys={row.awaited} onSelect={onSelect} />{node.since && ` (for ${age(node.since, now.value)})`}{row.edge?.file && <> · <Source file={row.edge.file} line={row.edge.line} /></>}</p>}
       <Tabs tabs={tabs} chosen={tab} />
+      <div id="part" role="tabpanel" aria-labelledby={`tab-${tab}`}>
       {tab === "manifest" ? <Manifest path={path} child={key} version={version} node={node} />
         : tab === "change" ? <ChildChanges path={path} child={key} version={version} />
         : tab === "history" ? <History entries={parent.timeline} child={key} onSelect={onSelect} />
@@ -338,6 +432,7 @@ function Child({ path, parent, row, edges, onClose, onSelect }: ChildProps) {
         : tab === "events" ? <EventsOf details={details} />
         : details.value === null ? <p class="empty">{details.error || "Reading it …"}</p>
         : <>{details.value.readiness && <Readiness readiness={details.value.readiness} />}<Conditions conditions={details.value.conditions} empty="It has no conditions." /></>}
+      </div>
     </section>
   );
 }

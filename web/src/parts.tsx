@@ -54,7 +54,7 @@ export function State({ state, group, word }: { state?: string; group?: Group; w
   return (
     <span class={`s ${used}`}>
       <svg viewBox="0 0 12 12" aria-hidden="true">{SHAPES[group === "failed" ? "failed" : shape]}</svg>
-      {word ?? WORDS[state ?? ""] ?? state ?? ""}
+      {word ?? stateWord(state)}
     </span>
   );
 }
@@ -66,7 +66,8 @@ export function Source({ file, line }: { file: string; line: number | undefined 
   return address ? <a class="link" href={address}>{words}</a> : words;
 }
 
-const WORDS: Record<string, string> = { WaitingForDependency: "Waiting" };
+/** A state as a page shows it. */
+export const stateWord = (state: string | undefined): string => (state === "WaitingForDependency" ? "Waiting" : state ?? "");
 
 /** A button that copies a command, and says so. */
 export function Copy({ text, children, quiet = false }: { text: string; children: ComponentChildren; quiet?: boolean }) {
@@ -109,9 +110,9 @@ export function Bar({ crumbs, connection, search, onSearch }: {
         <span class="hidden">Find a parent</span>
         <input id="find" type="search" placeholder="Find a parent or a message" value={search} autocomplete="off" spellcheck={false}
           onInput={(event) => onSearch(event.currentTarget.value)} />
-        <kbd>/</kbd>
+        <kbd aria-hidden="true">/</kbd>
       </label>
-      <span class={`live ${group}`} role="status"><i class="dot" aria-hidden="true" />{word}</span>
+      <span class={`live ${group}`} role="status"><i class="dot" aria-hidden="true" /><span class="hidden">Connection: </span><span>{word}</span></span>
       {reader.value && <button type="button" class="plain link" title={`You are ${reader.value}`} onClick={() => void signOut()}>sign out</button>}
       <button type="button" class="key" aria-label="Keys of this page" onClick={() => (help.value = true)}><kbd>?</kbd></button>
     </header>

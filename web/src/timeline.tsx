@@ -245,9 +245,9 @@ export function FolderTimelinePage({ folder }: { folder: string }) {
   }, [folder]);
   return (
     <>
-      <Bar crumbs={<><a href="/ui/">Overview</a><i>/</i><a href={`/ui/?folder=${encodeURIComponent(folder)}`}>{folder.split(".")[0]}</a><i>/</i><b>Last hour</b></>} connection={stream.connection.value} search="" onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)} />
+      <Bar crumbs={<><a href="/ui/">Overview</a><i aria-hidden="true">/</i><a href={`/ui/?folder=${encodeURIComponent(folder)}`}>{folder.split(".")[0]}</a><i aria-hidden="true">/</i><b aria-current="page">Last hour</b></>} connection={stream.connection.value} search="" onSearch={(text) => go(`?text=${encodeURIComponent(text)}`)} />
       {stream.error.value && <p class="banner" role="alert">{stream.error.value}</p>}
-      {shown === null ? <p class="empty">{stream.error.value ? "" : "Waiting for the operator …"}</p> : (
+      {shown === null ? <main class="empty"><h1 class="hidden">{folder}</h1>{stream.error.value ? <a class="link" href="/ui/">All folders</a> : "Waiting for the operator …"}</main> : (
         <main class="hour">
           <section class="head"><div><h1>{folder}</h1><p class="why dim">What happened to its parents in the last hour.</p></div></section>
           <div class="scroll">

@@ -1,5 +1,5 @@
 // The rows of a tree: which are folded, how high they are, and which a window shows. All of it is a function of its arguments.
-import type { Edge, Parent, TreeNode } from "./api";
+import type { Condition, Edge, Group, Parent, TreeNode } from "./api";
 import { groupOf } from "./parts";
 import { plural } from "./words";
 
@@ -9,14 +9,17 @@ export const REASON = 20;
 export const FOLD_FROM = 4;
 
 export interface TreeRow {
-  /** The key of the object, or of the fold. */
+  /** The key of the object, or of the fold; "" for the parent. */
   key: string;
   node: TreeNode;
   depth: number;
   /** Whether it is the last one of its siblings, for each level down to its own. */
   ends: boolean[];
+  /** Its number among the rows of its siblings, from 1 on, and how many these are. */
+  place: number;
+  of: number;
   reason: string;
-  /** `2/3`: how many of the pods below it are ready; "" without any. */
+  /** `2/3`: how many of the pods below it are ready, of the parent how many children; "" without any. */
   pods: string;
   /** The edge whose template line makes it wait, undefined where it doesn't. */
   edge: Edge | undefined;
@@ -33,8 +36,12 @@ export interface TreeRow {
 
 interface Branch { key: string; node: TreeNode; below: Branch[]; well: boolean; pods: number; ready: number }
 
-/** The rows of a parent's children; `opened` are the folds that the reader opened. */
-export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<string>): TreeRow[] {
+/** Rows that are made between two pauses. */
+const STEP = 250;
+
+/** The rows of a parent's children; `opened` are the folds that the reader opened, and the object `shown` is in none. It pauses where a browser may do
+ * something else, because there may be thousands of children. */
+export function* treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<string>, shown: string): Generator<undefined, TreeRow[]> {
   const rows: TreeRow[] = [];
   let top = 0;
   const add = (row: Omit<TreeRow, "top" | "height">): void => {
@@ -61,7 +68,15 @@ export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<stri
   for (const targets of awaited.values()) for (const target of targets) blockers.add(target);
   const outside = new Set<string>();
   for (const { target } of edges) if (parent.nodes[target] === undefined) outside.add(target);
-  const walk = (branches: Branch[], ends: boolean[], above: string, more: boolean): void => {
+  yield;
+  const roots = branches(parent, shown);
+  yield;
+  const { kind, name, creationTimestamp } = parent.parent;
+  const ready = roots.filter(({ node }) => groupOf(node.state) === "ready").length;
+  const state = conditionOf(parent, "Ready")?.reason ?? "Unknown";
+  add({ key: "", node: { kind, name, state, depth: 0, ...(creationTimestamp && { creationTimestamp }) }, depth: 0, ends: NONE_ENDS, place: 1, of: 1, reason: "", pods: roots.length ? `${ready}/${roots.length}` : "", edge: undefined, awaited: NONE, fold: "", open: true, external: false });
+  /** Adds the rows of siblings, of which `more` follow, and returns how many these are in all. */
+  function* walk(branches: Branch[], ends: boolean[], above: string, more: number): Generator<undefined, number> {
     const folds = foldable(branches, blockers, above);
     const drawn = folds.size ? branches.filter((branch) => {
       const fold = folds.get(branch);
@@ -69,32 +84,47 @@ export function treeRows(parent: Parent, edges: Edge[], opened: ReadonlySet<stri
     }) : branches;
     // Siblings share these, because there may be thousands.
     const inner = [...ends, false], outer = [...ends, true];
-    drawn.forEach((branch, at) => {
+    const of = drawn.length + more + [...new Set(folds.values())].filter(({ key }) => opened.has(key)).length;
+    let place = 0;
+    for (const [at, branch] of drawn.entries()) {
+      if (rows.length % STEP === STEP - 1) yield;
       const { key, node } = branch;
       const end = at === drawn.length - 1 && !more;
+      place++;
       const fold = folds.get(branch);
       if (fold?.first === branch) {
         const open = opened.has(fold.key);
-        add({ key: fold.key, node: { ...node, name: "" }, depth: inner.length, ends: end && !open ? outer : inner, reason: "", pods: node.kind === "Pod" ? `${fold.size}/${fold.size}` : "", edge: undefined, awaited: NONE, fold: plural(fold.size, node.kind), open, external: false });
-        if (!open) return;
+        add({ key: fold.key, node: { ...node, name: "" }, depth: inner.length, ends: end && !open ? outer : inner, place, of, reason: "", pods: node.kind === "Pod" ? `${fold.size}/${fold.size}` : "", edge: undefined, awaited: NONE, fold: plural(fold.size, node.kind), open, external: false });
+        if (!open) continue;
+        place++;
       }
       const waits = node.state === "Waiting";
       const targets = waits ? awaited.get(key) : undefined;
-      add({ key, node, depth: inner.length, ends: end ? outer : inner, reason: reason(node), pods: branch.pods ? `${branch.ready}/${branch.pods}` : "", edge: waits ? lines.get(key) : undefined, awaited: targets ? [...targets] : NONE, fold: "", open: true, external: false });
-      if (branch.below.length) walk(branch.below, end ? outer : inner, key, false);
-    });
-  };
-  walk(branches(parent), [], "", outside.size > 0);
+      add({ key, node, depth: inner.length, ends: end ? outer : inner, place, of, reason: reason(node), pods: branch.pods ? `${branch.ready}/${branch.pods}` : "", edge: waits ? lines.get(key) : undefined, awaited: targets ? [...targets] : NONE, fold: "", open: true, external: false });
+      if (branch.below.length) yield* walk(branch.below, end ? outer : inner, key, 0);
+    }
+    return of;
+  }
+  const of = yield* walk(roots, [], "", outside.size);
   let left = outside.size;
   for (const target of outside) {
-    add({ key: target, node: outsideNode(target), depth: 1, ends: [--left === 0], reason: "", pods: "", edge: undefined, awaited: NONE, fold: "", open: true, external: true });
+    const place = of - left + 1;
+    add({ key: target, node: outsideNode(target), depth: 1, ends: [--left === 0], place, of, reason: "", pods: "", edge: undefined, awaited: NONE, fold: "", open: true, external: true });
   }
   return rows;
 }
 
 const NONE: string[] = [];
+const NONE_ENDS: boolean[] = [];
 
-function branches(parent: Parent): Branch[] {
+export const conditionOf = (shown: Parent, type: string): Condition | undefined => shown.parent.conditions.find((each) => each.type === type);
+
+export function groupOfParent(shown: Parent): Group {
+  const ready = conditionOf(shown, "Ready");
+  return ready?.status === "True" ? "ready" : conditionOf(shown, "Stalled") ? "failed" : ready ? "working" : "unknown";
+}
+
+function branches(parent: Parent, shown: string): Branch[] {
   const roots: Branch[] = [];
   const path: Branch[] = [];
   for (const key of parent.order) {
@@ -110,7 +140,7 @@ function branches(parent: Parent): Branch[] {
     const ready = groupOf(node.state) === "ready";
     branch.pods = node.kind === "Pod" ? 1 : 0;
     branch.ready = branch.pods && ready ? 1 : 0;
-    branch.well = ready && !node.restarts;
+    branch.well = ready && !node.restarts && branch.key !== shown;
     for (const below of branch.below) {
       judge(below);
       branch.pods += below.pods;
@@ -222,7 +252,8 @@ export function arcs(rows: TreeRow[], edges: Edge[], selected: string): Arc[] {
     const source = places.get(edge.source), target = places.get(edge.target);
     if (source === undefined || target === undefined || source === target) continue;
     const own = edge.source === selected || edge.target === selected;
-    const blocked = source.node.state === "Waiting" && !target.external && groupOf(target.node.state) !== "ready";
+    // What is known of an object that only a query names is what the one that waits says.
+    const blocked = source.node.state === "Waiting" && (target.external ? named(source.node.message ?? "", [edge.target]).some((part) => part.key) : groupOf(target.node.state) !== "ready");
     const key = `${edge.source}>${edge.target}`;
     if (!own && !blocked || seen.has(key)) continue;
     seen.add(key);

@@ -27,3 +27,15 @@ export const plural = (count: number, word: string): string => {
 export const shellWord = (word: string): string => (/^[\w./:@=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 export const command = (...words: string[]): string => ["ssa-operator", ...words.filter(Boolean).map(shellWord)].join(" ");
+
+/** The kind and the name of a label, such as `Deployment/web` or `ConfigMap default/settings`. */
+export function labelParts(label: string): [string, string] {
+  const found = /^([A-Z]\w*)[ /](.+)$/.exec(label);
+  return found ? [found[1]!, found[2]!] : ["", label];
+}
+
+/** A message without the template line that it begins with, and that line. */
+export function located(message: string): { text: string; file?: string; line?: number } {
+  const found = /^([\w./-]+):(\d+): /.exec(message);
+  return found ? { text: message.slice(found[0].length), file: found[1]!, line: Number(found[2]) } : { text: message };
+}

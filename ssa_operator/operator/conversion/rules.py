@@ -324,7 +324,7 @@ def _merged(body: Body, found: Body, api_version: str) -> dict[str, Any]:
     rendered = {key: value for key, value in found.items() if key not in ("apiVersion", "kind", "metadata")}
     own_status = body.get("status")
     if isinstance(rendered.get("status"), Mapping) and isinstance(own_status, Mapping):
-        kept = {key: own_status[key] for key in RESERVED if key in own_status}
+        kept = {key: own_status[key] for key in (*RESERVED, "revision") if key in own_status}
         rendered["status"] = {**kept, **rendered["status"]}
     metadata = dict(body.get("metadata") or {})
     for field, values in (found.get("metadata") or {}).items():

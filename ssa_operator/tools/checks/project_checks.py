@@ -34,6 +34,7 @@ from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.crd_history import check_against, earlier_crds
 from ssa_operator.tools.checks.crd_rules import check_crds, unknown_fields
+from ssa_operator.tools.checks.rollout_rules import unreported_revisions
 from ssa_operator.tools.checks.template_checks import check_templates
 from ssa_operator.tools.findings.codes import CODES
 from ssa_operator.tools.findings.findings import Finding
@@ -129,7 +130,8 @@ def _find_problems(files: CheckedFiles) -> list[Finding]:
         Finding(code="invalid-example", message=each.message, location=each.location, fix=hint(each.message))
         for each in faults
     ]
-    findings = [_with_path(finding, files.templates) for finding in check_templates(files.templates, project)]
+    checked = [*check_templates(files.templates, project), *unreported_revisions(project.sources, definitions)]
+    findings = [_with_path(finding, files.templates) for finding in checked]
     found = [
         each
         for each in (*unread, *changes, *check_crds(definitions, files.schemas), *findings)

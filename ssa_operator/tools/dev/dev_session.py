@@ -115,7 +115,11 @@ class DevSession(Struct, frozen=True, kw_only=True):
                 client,
                 mapper,
                 Options(
-                    templates=self.templates, installation=self.installation, listen=listen, conversion=_conversion()
+                    templates=self.templates,
+                    installation=self.installation,
+                    listen=listen,
+                    conversion=_conversion(),
+                    rollouts=False,
                 ),
                 crds=installer,
             )

@@ -35,6 +35,7 @@ from ssa_operator.operator.permissions.operator_needs import (
     impersonation_needs,
     lease_needs,
     operator_needs,
+    rollout_needs,
 )
 from ssa_operator.operator.permissions.template_needs import folder_needs
 from ssa_operator.operator.process.streams import CommandError
@@ -118,6 +119,8 @@ def needed_permissions(
     if settings.conversion_service:
         converting = (name for name, each in sources.folders.items() if each.templates and each.templates.conversions)
         needs += conversion_needs(settings.namespace, sorted(converting))
+    if any(folder.settings.rollout is not None for folder in sources.folders.values()):
+        needs += rollout_needs(settings.namespace)
     warnings: list[str] = []
     for name, folder in sorted(sources.folders.items()):
         contents = _contents(folder, kinds, shown.get(name, TemplateContents()))
