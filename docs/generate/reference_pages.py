@@ -44,6 +44,7 @@ _RECORDS = "ssa_operator.reconcile.parent_records.rules"
 RECORDED = (
     ("ssa_operator.objects.annotations", "FINALIZER"),
     (_RECORDS, "INVENTORY_ANNOTATION"),
+    ("ssa_operator.objects.annotations", "UNCONVERTED"),
     (_RECORDS, "ONCE_ANNOTATION"),
     (_RECORDS, "HELD_PRUNE_ANNOTATION"),
     (_RECORDS, "GENERATED_VALUES_ANNOTATION"),

@@ -110,6 +110,13 @@ AdmissionService = Annotated[
         help="Service in the operator's namespace that leads to the webhook of --admission. Default of PORT: 443.",
     ),
 ]
+ConversionService = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME[:PORT]",
+        help="Service in the operator's namespace that leads to the webhook of --conversion. Default of PORT: 443.",
+    ),
+]
 LogFormatOption = Annotated[LogFormat, typer.Option(help="Format of log lines.")]
 LogLevelOption = Annotated[LogLevel, typer.Option(help="Lowest level of log lines to show.")]
 OutputOption = Annotated[OutputFormat, typer.Option("--output", "-o", help="Output format.")]

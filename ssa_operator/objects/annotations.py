@@ -125,4 +125,7 @@ def parse_references(value: object) -> tuple[Reference, ...]:
     return tuple(references)
 
 
+UNCONVERTED = f"{PREFIX}unconverted"
+"""The fields of the versions of a parent that its present version can't hold."""
+
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

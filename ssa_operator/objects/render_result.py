@@ -238,6 +238,15 @@ class RenderProblem(Struct, frozen=True):
         return f"{self.location}: {text}" if self.location else text
 
 
+class ConversionError(ValueError):
+    """An object can't be converted. The message names file and line, or the object and what to do."""
+
+    def __init__(self, message: str, problem: RenderProblem | None = None) -> None:
+        super().__init__(message)
+        self.problem = problem
+        """The problem of the template, None if it has none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
     """The result of rendering a folder."""

@@ -5,6 +5,8 @@ Promises:
 - A null field of a CRD counts as missing, as for the API server. A null in place of a property's schema or of a list's
   item is an error with the field.
 - A `_schema.yaml` takes the place of a CRD. A CRD that has both is an error with both files.
+- If the fields of two versions differ, a `_schema.yaml` without a conversion to and from the stored one is an error.
+- A CRD whose folder has conversions says from the beginning that the API server needs them.
 - An error about the CRD of a `_schema.yaml` names the line of the field there.
 """
 
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +24,11 @@ from ssa_operator.objects.source_location import FieldPath, SourceLocation, fiel
 from ssa_operator.rendering.folder.contained_files import project_of, read_text, yaml_files
 from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS, parse_settings
 from ssa_operator.rendering.folder.object_files import SUFFIXES, FileError, load_objects
+from ssa_operator.rendering.jinja.templates import CONVERT
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues, find_location
+from ssa_operator.schema.crd_versions import Way, needed_conversions, stored_version
 
 
 class DefinitionError(ValueError):
@@ -48,7 +52,12 @@ def read_crds(*folders: Path) -> tuple[list[Document], dict[str, str]]:
             raise DefinitionError(f"there is no folder {folder}; name the folder of the CRDs with --crds")
     documents: dict[str, Document] = {}
     problems: dict[str, str] = {}
+    beside = [path.with_name(CONVERT) for path in folders if path.name == SCHEMA]
+    folders = (*folders, *(folder for folder in beside if folder.is_dir()))
+    conversions = [folder for folder in dict.fromkeys(folders) if folder.name == CONVERT]
     for folder in dict.fromkeys(folders):
+        if folder in conversions:
+            continue
         for path in yaml_files(folder, SUFFIXES) if folder.is_dir() else [folder]:
             try:
                 within = project_of(folder) if folder.is_dir() else None
@@ -58,7 +67,64 @@ def read_crds(*folders: Path) -> tuple[list[Document], dict[str, str]]:
                 continue
             for document in found:
                 _read(document, documents, problems)
+    for folder in conversions:
+        _use_conversions(folder, documents, problems)
     return [*documents.values()], problems
+
+
+CONVERSION: Mapping[str, Any] = {
+    "strategy": "Webhook",
+    "webhook": {
+        "clientConfig": {"service": {"namespace": "ssa-operator", "name": "ssa-operator-conversion"}},
+        "conversionReviewVersions": ["v1"],
+    },
+}
+"""`spec.conversion` of a CRD that needs conversions, until an operator says where it serves them. Until then the API
+server refuses what needs one. Without it, it would drop the fields that the other version doesn't have.
+"""
+
+
+def _use_conversions(folder: Path, documents: dict[str, Document], problems: dict[str, str]) -> None:
+    """Let the CRD of a template folder use its `_convert/`, if it needs that."""
+    name = folder.absolute().parent.name
+    document = documents.get(name)
+    if document is None or not needed_conversions(document.body):
+        return
+    if fault := _conversion_fault(document, folder):
+        problems[name] = fault
+        del documents[name]
+    else:
+        spec = {**document.body["spec"], "conversion": CONVERSION}
+        documents[name] = replace(document, body={**document.body, "spec": spec})
+
+
+def _conversion_fault(document: Document, folder: Path) -> str | None:
+    """Why a CRD can't use the conversions of a folder; None if it can."""
+    spec = document.body["spec"]
+    if (spec.get("conversion") or {}).get("strategy", "None") != "None":
+        where = document.location_of(("spec", "conversion"))
+        return f"{where}: has a conversion of its own, and {folder} has others; remove one of them"
+    return missing_conversions(document, folder)
+
+
+def missing_conversions(document: Document, folder: Path) -> str | None:
+    """The message about the conversions that the objects of a CRD need and a folder lacks; None if it has all."""
+    versions = [str(each["name"]) for each in document.body["spec"]["versions"]]
+    missing = [
+        (way, path) for way in needed_conversions(document.body) if not (path := conversion_file(folder, way)).is_file()
+    ]
+    if not missing:
+        return None
+    stored = stored_version(document.body)
+    other = next(each for each in missing[0][0] if each != stored)
+    where = document.location_of(("spec", "versions", versions.index(other), "name"))
+    names = " and ".join(str(path) for _, path in missing)
+    return f"{where}: the fields of {other} differ from those of {stored}, so objects need a conversion; add {names}"
+
+
+def conversion_file(folder: Path, way: Way) -> Path:
+    """The file of a conversion."""
+    return folder / f"{way[0]}-to-{way[1]}.yaml.j2"
 
 
 def _read(document: Document, documents: dict[str, Document], problems: dict[str, str]) -> None:
@@ -79,8 +145,14 @@ def _read(document: Document, documents: dict[str, Document], problems: dict[str
 
 
 def schema_files(templates: Iterable[Path]) -> list[Path]:
-    """The `_schema.yaml` of the template folders, which `read_crds` takes as files."""
-    found = (each for folder in templates if folder.is_dir() for each in sorted(folder.glob(f"*/{SCHEMA}")))
+    """The `_schema.yaml` and the `_convert/` of the template folders, which `read_crds` takes, too."""
+    found = (
+        each
+        for folder in templates
+        if folder.is_dir()
+        for name in (SCHEMA, CONVERT)
+        for each in sorted(folder.glob(f"*/{name}"))
+    )
     return list(dict.fromkeys(found))
 
 
@@ -121,7 +193,10 @@ def _short(path: Path) -> Document:
         for version in found.crd["spec"]["versions"]:
             status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
             status["properties"].setdefault("revision", {"type": "string"})
-    return Document(body=found.crd, location=first, location_of=lambda at: location(found.source(at)))
+    document = Document(body=found.crd, location=first, location_of=lambda at: location(found.source(at)))
+    if missing := missing_conversions(document, path.parent / CONVERT):
+        raise DefinitionError(missing)
+    return document
 
 
 def _has_rollouts(schema: Path) -> bool:

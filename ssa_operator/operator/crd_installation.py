@@ -34,8 +34,9 @@ from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.objects.render_result import Document
-from ssa_operator.operator.crd_files import DefinitionError, load_crds, read_crds, schema_files
+from ssa_operator.operator.crd_files import CONVERSION, DefinitionError, load_crds, read_crds, schema_files
 from ssa_operator.schema.crd_schema import unreported
+from ssa_operator.schema.crd_versions import needed_conversions, stored_version
 
 __all__ = ["DefinitionError", "established", "install", "load_crds", "read_crds", "refusals", "remarks"]
 
@@ -62,7 +63,12 @@ async def install(client: Client, documents: Sequence[Document], deadline: float
 
 
 async def refusals(
-    client: Client, documents: Sequence[Document], deadline: float = 30.0, *, keep_data: bool = False
+    client: Client,
+    documents: Sequence[Document],
+    deadline: float = 30.0,
+    *,
+    keep_data: bool = False,
+    templates: Sequence[Path] = (),
 ) -> dict[str, str]:
     """Apply each CRD separately, and wait until the accepted ones are served. Returns why the others were refused, by
     name. With `keep_data`, one by which stored objects would be refused or lose fields is not applied. Raises
@@ -72,10 +78,16 @@ async def refusals(
     for document in documents:
         name = document.body["metadata"]["name"]
         try:
-            if keep_data and (why := await _data_loss(client, document)):
+            live = await client.find(RESOURCE, name) if keep_data or _converts(document.body) else None
+            if (
+                keep_data
+                and live is not None
+                and (why := await _data_loss(client, live.body, document.body, templates))
+            ):
                 refused[name] = f"{document.location}: {why}"
                 continue
-            await client.apply(RESOURCE, "", name, encode(document.body))
+            body = document.body if live is None else _with_live_conversion(document.body, live.body)
+            await client.apply(RESOURCE, "", name, encode(body))
         except (Unreachable, NotLeader):
             raise
         except ApiError as error:
@@ -92,14 +104,46 @@ async def refusals(
     return refused
 
 
-async def _data_loss(client: Client, document: Document) -> str | None:
-    live = await client.find(RESOURCE, document.body["metadata"]["name"])
-    if live is None:
-        return None
+async def _data_loss(
+    client: Client, live: Mapping[str, Any], new: Mapping[str, Any], templates: Sequence[Path]
+) -> str | None:
     # The rules of schemas take time to load, and most operators find the CRDs as they are.
+    from ssa_operator.operator.conversion.folder_converters import converter_of  # noqa: PLC0415
     from ssa_operator.operator.stored_objects import data_loss  # noqa: PLC0415
 
-    return await data_loss(client, live.body, document.body)
+    return await data_loss(client, live, new, converter_of(templates))
+
+
+def conversion_remark(document: Document, live: Mapping[str, Any]) -> str | None:
+    """A sentence on what the API server refuses while no operator converts the objects of a CRD; None if nothing."""
+    if not _converts(document.body):
+        return None
+    stored = stored_version(document.body)
+    others = sorted({each for way in needed_conversions(document.body) for each in way} - {stored})
+    former = [each for each in (live.get("status") or {}).get("storedVersions") or () if each in others]
+    sentence = (
+        f"{document.location}: while no operator with --conversion answers, the API server refuses "
+        f"{document.body['metadata']['name']} in {' and '.join(others)}"
+    )
+    if former:
+        sentence += (
+            f", and in {stored} the objects that are stored in {' and '.join(former)}, so that nothing deletes their "
+            "namespaces either; then run `ssa-operator crds migrate`"
+        )
+    return sentence
+
+
+def _converts(crd: Mapping[str, Any]) -> bool:
+    """Whether the templates of the CRD's folder convert its objects."""
+    return bool(crd.get("spec", {}).get("conversion") == CONVERSION)
+
+
+def _with_live_conversion(new: Mapping[str, Any], live: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The CRD with the address where an operator serves its conversions, if one has written it already."""
+    conversion = live["spec"].get("conversion") or {}
+    if not _converts(new) or conversion.get("strategy") != "Webhook":
+        return new
+    return {**new, "spec": {**new["spec"], "conversion": conversion}}
 
 
 async def established(client: Client, names: Collection[str], deadline: float = 30.0) -> None:
@@ -181,7 +225,8 @@ class CRDInstaller:
             for document, (name, digest) in zip(documents, digests.items(), strict=True)
             if name not in refused and self.applied.get(name) != digest and (changed or name not in self.applied)
         ]
-        refused = {**refused, **await refusals(self._client, pending, keep_data=self._keep_data)}
+        more = await refusals(self._client, pending, keep_data=self._keep_data, templates=self._templates)
+        refused = {**refused, **more}
         applied = [document for document in pending if document.body["metadata"]["name"] not in refused]
         for remark in remarks(applied):
             log.warning("%s", remark)

@@ -35,7 +35,12 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.event_router import EventRouter
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.operator.permissions.operator_needs import admission_needs, http_needs, rollout_needs
+from ssa_operator.operator.permissions.operator_needs import (
+    admission_needs,
+    conversion_needs,
+    http_needs,
+    rollout_needs,
+)
 from ssa_operator.operator.permissions.requests import PermissionReviewer
 from ssa_operator.operator.queue import Queue
 from ssa_operator.operator.rollouts.driver import Rollouts, RolloutUnavailableError
@@ -82,6 +87,7 @@ class FolderControllers:
         own_needs = own_lease_needs(namespace, options.shard, elects=options.leader_election is not None)
         own_needs += http_needs() if options.exposes_http else ()
         own_needs += admission_needs(namespace) if options.admission_service else ()
+        own_needs += conversion_needs(namespace, ()) if options.conversion is not None else ()
         self.permissions = PermissionReviewer(
             client,
             mapper,
@@ -105,8 +111,8 @@ class FolderControllers:
         self._changed = asyncio.Event()
         self._started = asyncio.Event()
         self._shard_selector_applies: bool | None = None
-        self.on_refreshed: Callable[[], None] = lambda: None
-        """Called after folders started, stopped or were reloaded."""
+        self.refresh_listeners: list[Callable[[], None]] = []
+        """Each is called after folders started, stopped or were reloaded."""
 
     @property
     def ready(self) -> bool:
@@ -284,7 +290,8 @@ class FolderControllers:
         folders_changed = await self._refresh_folders()
         self._started.set()
         self.permissions.request_review()
-        self.on_refreshed()
+        for listener in self.refresh_listeners:
+            listener()
         if kinds_changed or folders_changed:
             self._requeue_unready()
 

@@ -48,6 +48,12 @@ class Options(Struct, frozen=True, kw_only=True):
     """Name and port of the Service in the operator's namespace that leads to the webhook. None: the API server connects
     to its address.
     """
+    conversion: tuple[str | None, int] | None = None
+    """Host and port of the conversion webhook (host None: all addresses). None: no conversions are served."""
+    conversion_service: tuple[str, int] | None = None
+    """Name and port of the Service in the operator's namespace that leads to it. None: the API server connects to its
+    address.
+    """
     rollouts: bool = True
     """Whether a changed set of a folder with the setting `rollout` reaches the parents in waves. False: all at once."""
     leader_election: LeaseTiming | None = None

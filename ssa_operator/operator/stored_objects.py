@@ -3,13 +3,14 @@
 Promises:
 - Every stored object of a CRD that exists is read, page by page. Nothing is written.
 - An object that is invalid today counts only for what a new CRD refuses in addition.
+- Each object is converted to the versions that it needs, and back. One that can't be converted counts as refused.
 - A message names the object and the field. It has the size of a value that would be lost, and never a value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,10 +23,12 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import counted
-from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.render_result import ConversionError, Document
 from ssa_operator.objects.source_location import FieldPath, field_text, value_at
+from ssa_operator.operator.conversion.rules import Converter
 from ssa_operator.schema.crd_changes import crd_changes
 from ssa_operator.schema.crd_schema import object_schema
+from ssa_operator.schema.crd_versions import needed_conversions, stored_version
 from ssa_operator.schema.field_errors import OMITTED
 from ssa_operator.schema.new_object import new_object, prune
 
@@ -61,15 +64,27 @@ class CRDPlan(Struct, frozen=True, kw_only=True):
     pruned: tuple[StoredChange, ...] = ()
     defaulted: int = 0
     """Objects that would get defaults."""
+    lossy: tuple[StoredChange, ...] = ()
+    """Fields with a place in two versions that the conversions alone don't give back."""
 
 
-async def plan_crds(client: Client, documents: Iterable[Document]) -> CRDPlan:
+ConverterOf: TypeAlias = Callable[[Mapping[str, Any]], Converter | None]
+"""Converts the objects of a CRD by the templates at hand; None if they don't."""
+
+
+def _no_converter(_: Mapping[str, Any]) -> None:
+    return None
+
+
+async def plan_crds(
+    client: Client, documents: Iterable[Document], converter_of: ConverterOf = _no_converter
+) -> CRDPlan:
     """What these CRDs would do to the objects of the cluster. Raises ApiError and CredentialsError."""
     plans: list[CRDPlan] = []
     for document in documents:
         live = await client.find(RESOURCE, document.body["metadata"]["name"])
         if live is not None:
-            plans.append(await _plan_crd(client, live.body, document.body))
+            plans.append(await _plan_crd(client, live.body, document.body, converter_of))
     return _sum(plans)
 
 
@@ -79,6 +94,7 @@ def _sum(plans: Sequence[CRDPlan]) -> CRDPlan:
         objects=sum(plan.objects for plan in plans),
         refused=tuple(sorted((each for plan in plans for each in plan.refused), key=_place)),
         pruned=tuple(sorted((each for plan in plans for each in plan.pruned), key=_place)),
+        lossy=tuple(sorted((each for plan in plans for each in plan.lossy), key=_place)),
         defaulted=sum(plan.defaulted for plan in plans),
     )
 
@@ -87,14 +103,16 @@ def _place(change: StoredChange) -> tuple[str, str, str, str]:
     return change.resource, change.namespace, change.name, change.path
 
 
-async def data_loss(client: Client, live: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
+async def data_loss(
+    client: Client, live: Mapping[str, Any], new: Mapping[str, Any], converter_of: ConverterOf = _no_converter
+) -> str | None:
     """Why a CRD must not replace the live one: stored objects would be refused or lose fields. None where that can't
     be, or no object is stored that it concerns. Raises ApiError and CredentialsError.
     """
     if all(each.code in _HARMLESS for each in crd_changes(live, new)):
         return None
     try:
-        plan = await _plan_crd(client, live, new)
+        plan = await _plan_crd(client, live, new, converter_of)
     except (NotLeader, Unreachable):
         raise
     except ApiError as error:
@@ -111,16 +129,52 @@ async def data_loss(client: Client, live: Mapping[str, Any], new: Mapping[str, A
     )
 
 
-async def _plan_crd(client: Client, live: Mapping[str, Any], new: Mapping[str, Any]) -> CRDPlan:
-    stored = next(version["name"] for version in live["spec"]["versions"] if version["storage"])
+async def _plan_crd(
+    client: Client, live: Mapping[str, Any], new: Mapping[str, Any], converter_of: ConverterOf
+) -> CRDPlan:
+    stored, converter = stored_version(live), converter_of(new)
     plans = [_plan_versions(live, new)]
 
     def judge(each: LiveObject) -> bool:
         plans.append(_plan_object(each, live, new, stored))
+        if converter is not None:
+            plans.append(plan_conversions(each, converter, stored))
         return False
 
     await client.list_scope(Scope(resource_of(live, stored)), keep=judge)
     return _sum(plans)
+
+
+def plan_conversions(stored: LiveObject, converter: Converter, version: str) -> CRDPlan:
+    """What the conversions of an object to the versions that it needs, and back, would lose."""
+    new = converter.definition
+    refused: dict[str, str] = {}
+    lossy: dict[str, str] = {}
+    # By the new CRD, the API server reads it with the fields and defaults of its version.
+    body = new_object(stored.body, new, version).body
+    for own, other in needed_conversions(new):
+        if own != version:
+            continue
+        try:
+            there = converter.unaided(body, other)
+            back = converter.unaided(there, own)
+        except ConversionError as failure:
+            refused.setdefault("", f"can't be converted to {other}: {failure}")
+            continue
+        for error in new_object(there, new, other).errors:
+            if error.path[:1] != ("metadata",):
+                refused.setdefault(field_text(error.path), f"in {other}: {replace(error, value=OMITTED)}")
+        for path in converter.lost_fields(body, there, back):
+            lossy.setdefault(path, f"{path} has a place in {other}, and doesn't come back from there")
+    return CRDPlan(refused=tuple(_changes(stored, new, refused)), lossy=tuple(_changes(stored, new, lossy)))
+
+
+def _changes(stored: LiveObject, new: Mapping[str, Any], messages: Mapping[str, str]) -> Iterator[StoredChange]:
+    identity, resource = stored.identity, f"{new['spec']['names']['plural']}.{new['spec']['group']}"
+    for path, message in messages.items():
+        yield StoredChange(
+            resource=resource, namespace=identity.namespace, name=identity.name, path=path, message=message
+        )
 
 
 def resource_of(definition: Mapping[str, Any], version: str) -> Resource:
@@ -169,18 +223,10 @@ def _plan_object(stored: LiveObject, live: Mapping[str, Any], new: Mapping[str, 
             pruned.setdefault(path, f"{field_text(path)} would be lost ({counted(size, 'byte')})")
         defaulted = defaulted or found.body != prune(body, object_schema(new, each))[0]
 
-    def changes(messages: Mapping[FieldPath, str]) -> Iterator[StoredChange]:
-        identity, resource = stored.identity, f"{new['spec']['names']['plural']}.{new['spec']['group']}"
-        for path, message in messages.items():
-            yield StoredChange(
-                resource=resource,
-                namespace=identity.namespace,
-                name=identity.name,
-                path=field_text(path),
-                message=message,
-            )
+    def changes(messages: Mapping[FieldPath, str]) -> tuple[StoredChange, ...]:
+        return tuple(_changes(stored, new, {field_text(path): message for path, message in messages.items()}))
 
-    return CRDPlan(objects=1, refused=tuple(changes(refused)), pruned=tuple(changes(pruned)), defaulted=int(defaulted))
+    return CRDPlan(objects=1, refused=changes(refused), pruned=changes(pruned), defaulted=int(defaulted))
 
 
 def _judging_versions(new: Mapping[str, Any], stored: str) -> Sequence[str]:

@@ -160,12 +160,10 @@ def _problem(
     return problem_of(error, templates, file.name, plain, api.cluster.parent_schema)
 
 
-def _variables(
-    templates: Templates, parent: Mapping[str, Any], api: TemplateAPI, *, queries_cluster: bool
-) -> dict[str, Any]:
+def variables_of_object(parent: Mapping[str, Any]) -> dict[str, Any]:
+    """The variables with the parts of an object."""
     metadata = _mapping_field(parent, "metadata")
-    variables = {
-        **templates.globals,
+    return {
         "object": parent,
         "metadata": metadata,
         "spec": _mapping_field(parent, "spec"),
@@ -175,6 +173,12 @@ def _variables(
         "labels": _mapping_field(metadata, "labels"),
         "annotations": _copyable_annotations(_mapping_field(metadata, "annotations")),
     }
+
+
+def _variables(
+    templates: Templates, parent: Mapping[str, Any], api: TemplateAPI, *, queries_cluster: bool
+) -> dict[str, Any]:
+    variables = {**templates.globals, **variables_of_object(parent)}
     if is_secret(parent):
         variables["object"] = api.secret_parent(parent)
     if queries_cluster:
@@ -224,7 +228,7 @@ def _render_file(
 
     def render_with(generated_values: Sequence[str] = ()) -> list[Result]:
         api.start_file(generated_values)
-        nodes, slots = _nodes(templates, file, variables)
+        nodes, slots = nodes_of(templates, file, variables)
         results: list[Result] = [with_ready_when(result) for node in nodes for result in manifests(node, slots, parent)]
         if slots.tracked:
             results = [resolve_wait_namespace(result, api) for result in results]
@@ -299,7 +303,9 @@ def _with_file_dependencies(result: Result, more: tuple[Dependency, ...]) -> Res
     return dataclasses.replace(result, dependencies=merge_dependencies(result.dependencies, more))
 
 
-def _nodes(templates: Templates, file: ManifestFile, variables: dict[str, Any]) -> tuple[tuple[Node, ...], SlotValues]:
+def nodes_of(
+    templates: Templates, file: ManifestFile, variables: dict[str, Any]
+) -> tuple[tuple[Node, ...], SlotValues]:
     """The parsed documents of one file, and the values for their slots."""
     if file.template is None:
         return file.documents, SlotValues()
@@ -336,7 +342,7 @@ def render_status(
     location_of: Callable[[FieldPath], SourceLocation] | None = None
     with limits.enforced():
         try:
-            nodes, slots = _nodes(templates, templates.status, variables)
+            nodes, slots = nodes_of(templates, templates.status, variables)
             status = _status(nodes, slots)
             if slots.tracked or api.file_provenance:
                 status, left_out = redact_status(status, whole=_holds_content(api))

@@ -279,7 +279,7 @@ def new_object(body: Mapping[str, Any], definition: Mapping[str, Any], version: 
     a command that reads an object of a file wants it; it is validated only where the CRD has no status subresource.
     """
     schema = object_schema(definition, version)
-    pruned_body, pruned = prune(_whole_numbers(body), schema)
+    pruned_body, pruned = prune(whole_numbers(body), schema)
     result = defaulted(pruned_body, schema)
     if schema is None:
         return NewObject(body=result, pruned=pruned, errors=tuple(validate_metadata(result)))
@@ -298,10 +298,10 @@ def new_object(body: Mapping[str, Any], definition: Mapping[str, Any], version: 
     return NewObject(body=result, pruned=pruned, errors=tuple(errors), unchecked=tuple(unchecked))
 
 
-def _whole_numbers(value: Any) -> Any:
+def whole_numbers(value: Any) -> Any:
     """The value with integers for numbers like 1.0, as the API server returns and kubectl sends them."""
     if isinstance(value, Mapping):
-        return {key: _whole_numbers(item) for key, item in value.items()}
+        return {key: whole_numbers(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_whole_numbers(item) for item in value]
+        return [whole_numbers(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**63 else value

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from ssa_operator.operator.crd_files import DefinitionError, load_crds, read_crds, schema_files
+from ssa_operator.operator.crd_files import CONVERSION, DefinitionError, load_crds, read_crds, schema_files
+from tests.operator.conversion import sites
 
 SCHEMA = """\
 kind: Site
@@ -114,7 +115,7 @@ MISTAKES = (
         "kind: Site\n",
         "kind: Site\nversions:\n  v1alpha1:\n    spec: {image: string}\n",
         3,
-        ("versions.v1alpha1", "conversion, which is not there yet", "crds/"),
+        ("fields of v1alpha1 differ from those of v1", "_convert/v1alpha1-to-v1.yaml.j2", "v1-to-v1alpha1.yaml.j2"),
     ),
 )
 
@@ -172,3 +173,27 @@ def test_an_error_about_the_crd_names_the_line_of_the_short_schema(tmp_path: Pat
         (("spec", "versions", 0, "subresources", "scale", "specReplicasPath"), 20),
     ):
         assert document.location_of(path).line == line, path
+
+
+def test_a_crd_whose_folder_converts_needs_conversions_from_the_beginning(tmp_path: Path) -> None:
+    templates = sites.write(tmp_path)
+    (document,) = load_crds(*schema_files([templates]))
+    assert document.body["spec"]["conversion"] == CONVERSION
+    body = {**document.body, "spec": {key: each for key, each in document.body["spec"].items() if key != "conversion"}}
+    (templates / sites.SITES / "_schema.yaml").unlink()
+    crds = tmp_path / "crds"
+    crds.mkdir()
+    (crds / "sites.yaml").write_text(json.dumps(body))
+    (document,) = load_crds(crds, *schema_files([templates]))
+    assert document.body["spec"]["conversion"] == CONVERSION
+    (document,) = load_crds(crds)
+    assert "conversion" not in document.body["spec"]
+
+    file = templates / sites.SITES / "_convert" / "v1-to-v1alpha1.yaml.j2"
+    file.rename(file.with_name("_old.yaml.j2"))
+    with pytest.raises(DefinitionError, match=r"^.*/sites.yaml:1: the fields of v1alpha1 differ .*; add .*1.yaml.j2$"):
+        load_crds(crds, *schema_files([templates]))
+    body["spec"]["conversion"] = {"strategy": "Webhook"}
+    (crds / "sites.yaml").write_text(json.dumps(body))
+    with pytest.raises(DefinitionError, match=r"has a conversion of its own, and .*/_convert has others"):
+        load_crds(crds, *schema_files([templates]))

@@ -61,19 +61,27 @@ def apply(
     Each is applied by itself. One by which stored objects would be refused or lose fields is refused. Exit code 1: one
     was refused; all refusals are printed.
     """
+    from ssa_operator.informers.crds import RESOURCE
     from ssa_operator.operator import crd_installation
     from ssa_operator.operator.process import connection
     from ssa_operator.tools.connection.cluster_target import cluster_target
 
     documents = _load(crds, filename, templates)
+    roots = _roots(filename, templates)
 
     async def work() -> None:
+        warnings = []
         async with connection.connect(cluster_target(kubeconfig, context)) as client:
-            refused = await crd_installation.refusals(client, documents, timeout, keep_data=not allow_data_loss)
-        applied = [document for document in documents if document.body["metadata"]["name"] not in refused]
+            refused = await crd_installation.refusals(
+                client, documents, timeout, keep_data=not allow_data_loss, templates=roots
+            )
+            applied = [document for document in documents if document.body["metadata"]["name"] not in refused]
+            for document in applied:
+                live = await client.get(RESOURCE, document.body["metadata"]["name"])
+                warnings.append(crd_installation.conversion_remark(document, live.body))
         for document in applied:
             streams.line(f"{document.body['metadata']['name']} established")
-        for remark in crd_installation.remarks(applied):
+        for remark in (*crd_installation.remarks(applied), *filter(None, warnings)):
             streams.error(remark)
         if refused:
             raise CommandError("\n".join(refused.values()))
@@ -90,11 +98,14 @@ def plan(
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Show what these CRDs would do to every stored object: refuse it, lose fields of it, add defaults. Nothing is
-    written. The CRDs are those of `crds apply`.
+    """Show what these CRDs would do to every stored object: refuse it, lose fields of it, add defaults. Each object is
+    also converted to its other versions and back. Nothing is written. The CRDs are those of `crds apply`.
 
     Exit code 0: nothing is refused or lost, 1: something is, 2: failure.
     """
+    import msgspec
+
+    from ssa_operator.operator.conversion.folder_converters import converter_of
     from ssa_operator.operator.process import connection
     from ssa_operator.operator.stored_objects import CRDPlan, plan_crds
     from ssa_operator.tools.connection.cluster_target import cluster_target
@@ -102,14 +113,14 @@ def plan(
 
     async def work() -> CRDPlan:
         async with connection.connect(cluster_target(kubeconfig, context)) as client:
-            return await plan_crds(client, _load(crds, filename, templates))
+            return await plan_crds(client, _load(crds, filename, templates), converter_of(_roots(filename, templates)))
 
     try:
         found = _run(work())
     except CommandError as error:
         raise CommandError(str(error), code=2) from error
     if output is OutputFormat.TABLE:
-        for kind, changes in (("refused", found.refused), ("lost", found.pruned)):
+        for kind, changes in (("refused", found.refused), ("lost", found.pruned), ("lossy", found.lossy)):
             for each in changes:
                 streams.line(f"{kind}  {each.resource} {each}")
         streams.line(
@@ -117,7 +128,8 @@ def plan(
             f"{found.defaulted} with new defaults"
         )
     else:
-        printing.data(found, output)
+        data = msgspec.to_builtins(found)
+        printing.data(data if found.lossy else {key: each for key, each in data.items() if key != "lossy"}, output)
     if found.refused or found.pruned:
         raise typer.Exit(1)
 
@@ -191,6 +203,7 @@ def wait(
 def generate(templates: Templates = TEMPLATES, output: OutputOption = OutputFormat.YAML) -> None:
     """Print the CRDs that the `_schema.yaml` of the template folders stand for: the same bytes each time."""
     from ssa_operator.operator.crd_files import schema_files
+    from ssa_operator.rendering.folder.folder_settings import SCHEMA
     from ssa_operator.tools.offline.template_folders import read_crds
     from ssa_operator.tools.terminal import printing
 
@@ -198,9 +211,17 @@ def generate(templates: Templates = TEMPLATES, output: OutputOption = OutputForm
         raise CommandError("--output table can't show CRDs; choose yaml or json", code=2)
     check_folders(templates)
     files = schema_files(templates)
-    if not files:
+    if not any(file.name == SCHEMA for file in files):
         raise CommandError(f"no folder in {', '.join(map(str, templates))} has a _schema.yaml", code=2)
     printing.objects([document.body for document in read_crds(files)], output)
+
+
+def _roots(filename: Sequence[str] | None, templates: Sequence[Path]) -> list[Path]:
+    """The templates folders whose conversions count: those of the files of -f, too."""
+    from ssa_operator.rendering.folder.folder_settings import SCHEMA
+
+    given = (Path(each) for each in filename or ())
+    return [*dict.fromkeys((*(each.parent.parent for each in given if each.name == SCHEMA), *templates))]
 
 
 def _load(crds: Sequence[Path], filename: Sequence[str] | None, templates: Sequence[Path]) -> list[Document]:
@@ -211,6 +232,7 @@ def _load(crds: Sequence[Path], filename: Sequence[str] | None, templates: Seque
     if filename:
         paths = [STANDARD_INPUT if each == "-" else Path(each) for each in given_files((), filename, "")]
         check_crd_folders(paths)
+        paths += [each for each in schema_files(templates) if each.is_dir()]
     else:
         paths = [*crd_folders(crds, templates), *schema_files(templates)]
     try:

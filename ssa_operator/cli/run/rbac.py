@@ -10,6 +10,7 @@ from ssa_operator.cli.shared_options import (
     TEMPLATES,
     AdmissionService,
     Context,
+    ConversionService,
     CrdsOfTemplates,
     Examples,
     Impersonate,
@@ -52,6 +53,7 @@ def rbac(
     ] = 0,
     impersonate: Impersonate = "",
     admission_service: AdmissionService = "",
+    conversion_service: ConversionService = "",
     explain: Annotated[
         bool, typer.Option("--explain", help="List every permission with the template lines that need it.")
     ] = False,
@@ -112,6 +114,7 @@ def rbac(
         shards=shards,
         impersonate=impersonate,
         admission_service=admission_service,
+        conversion_service=conversion_service,
     )
     if check:
         printed.print_missing(files, settings, as_user, output, cluster_target(kubeconfig, context))

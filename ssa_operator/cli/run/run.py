@@ -19,6 +19,7 @@ from ssa_operator.cli.shared_options import (
     TEMPLATES,
     AdmissionService,
     Context,
+    ConversionService,
     Crds,
     Impersonate,
     Kubeconfig,
@@ -32,7 +33,6 @@ from ssa_operator.cli.shared_options import (
 from ssa_operator.operator.process.option_values import (
     account_name,
     address,
-    admission_service_of,
     apply_mode,
     certificate_of,
     check_folders,
@@ -43,6 +43,7 @@ from ssa_operator.operator.process.option_values import (
     namespaces_of,
     resync_interval,
     shard_of,
+    webhook_service_of,
 )
 from ssa_operator.operator.process.streams import LogFormat, LogLevel
 
@@ -104,6 +105,15 @@ def run(
         ),
     ] = "",
     admission_service: AdmissionService = "",
+    conversion: Annotated[
+        str,
+        typer.Option(
+            metavar="[HOST]:PORT",
+            help="Address at which the API server gets parents in another version, by the templates in _convert/. "
+            "Without --conversion-service, the API server connects to this address. Default: none is converted.",
+        ),
+    ] = "",
+    conversion_service: ConversionService = "",
     install_crds: Annotated[
         bool, typer.Option("--install-crds", help="Apply the CRDs of the --crds folders first.")
     ] = False,
@@ -169,7 +179,9 @@ def run(
     names = namespaces_of(namespace)
     check_selector(selector)
     webhook = address(admission, "--admission")
-    service = admission_service_of(admission_service, webhook)
+    service = webhook_service_of(admission_service, webhook)
+    converting = address(conversion, "--conversion")
+    conversions = webhook_service_of(conversion_service, converting, "--conversion")
     timing = lease_timing(lease_duration, lease_renew_deadline, lease_retry_period)
     options = Options(
         templates=tuple(templates),
@@ -186,6 +198,8 @@ def run(
         certificate=certificate_of(tls_cert_file, tls_key_file),
         admission=webhook,
         admission_service=service,
+        conversion=converting,
+        conversion_service=conversions,
         leader_election=timing if leader_elect else None,
     )
     asyncio.run(

@@ -30,6 +30,7 @@ from ssa_operator.kube.api.redaction import (
     redacted_cause,
     redacted_message,
     sent_body,
+    without_webhook_path,
 )
 from ssa_operator.objects.json_codec import decoder
 from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, VALUES, SecretFields
@@ -354,7 +355,7 @@ def read_error_status(
         return ErrorStatus(code=code, message=message, retry_after=_seconds(retry_after), denied=_is_denial(code, text))
     details = status.details or _Details()
     said = tuple(StatusCause(cause.field, cause.reason, cause.message) for cause in details.causes or ())
-    causes, message = said, status.message
+    causes, message = said, without_webhook_path(status.message)
     if hides:
         fields, body_sent = VALUES if confidential else secret, sent_body(sent)
         causes = tuple(_redacted(cause, fields, body_sent) for cause in said)

@@ -99,6 +99,14 @@ _BASE64 = re.compile(r"illegal base64 data at input byte \d+")
 _FIELD_ERROR = re.compile(r'(unknown|duplicate) field "([A-Za-z0-9_.\-\[\]]+)"')
 
 
+_CALLED = re.compile(r'(failed: Post "https?://[^/"\s]{1,300}/)[^"?\s]+')
+
+
+def without_webhook_path(message: str) -> str:
+    """The message about a webhook that doesn't answer, without the path that only API servers may know."""
+    return _CALLED.sub(r"\1...", message) if "failed: Post" in message else message
+
+
 def redacted_cause(reason: str, message: str) -> str:
     """The message of one cause without the refused value."""
     label = _LABELS.get(reason, "refused")

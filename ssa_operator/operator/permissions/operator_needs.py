@@ -25,6 +25,9 @@ CONFIGURATION = "ssa-operator"
 CERTIFICATE = "ssa-operator-admission"
 """The name of the Secret with the webhook's certificate, in the operator's namespace."""
 
+CONVERSION = "ssa-operator-conversion"
+"""The name of the Secret with the certificate of the conversion webhook, in the operator's namespace."""
+
 WATCH = ("list", "watch")
 """The verbs of an informer."""
 
@@ -86,12 +89,29 @@ def admission_needs(namespace: str) -> tuple[PermissionNeed, ...]:
     registration = [
         Permission(group=group, resource=resource, name=CONFIGURATION, verb=verb) for verb in ("create", "patch")
     ]
-    secret = Permission(group="", resource="secrets", namespace=namespace, verb="create")
-    certificate = [secret, *(replace(secret, verb=verb, name=CERTIFICATE) for verb in ("get", "update"))]
     return (
         *(PermissionNeed(permission=each, purpose="the registration of the webhook") for each in registration),
-        *(PermissionNeed(permission=each, purpose="the certificate of the webhook") for each in certificate),
+        *_secret_needs(namespace, CERTIFICATE, "the certificate of the webhook"),
     )
+
+
+def conversion_needs(namespace: str, crds: Sequence[str]) -> tuple[PermissionNeed, ...]:
+    """The permissions that the conversion webhook needs for these CRDs."""
+    crd = Permission(group="apiextensions.k8s.io", resource="customresourcedefinitions", verb="patch")
+    return (
+        *(
+            PermissionNeed(permission=replace(crd, name=name), purpose="the conversion of CRDs", folder=name)
+            for name in crds
+        ),
+        *_secret_needs(namespace, CONVERSION, "the certificate of conversions"),
+    )
+
+
+def _secret_needs(namespace: str, name: str, purpose: str) -> tuple[PermissionNeed, ...]:
+    """The permissions to create and renew a Secret."""
+    secret = Permission(group="", resource="secrets", namespace=namespace, verb="create")
+    permissions = [secret, *(replace(secret, verb=verb, name=name) for verb in ("get", "update"))]
+    return tuple(PermissionNeed(permission=each, purpose=purpose) for each in permissions)
 
 
 def rollout_needs(namespace: str) -> tuple[PermissionNeed, ...]:

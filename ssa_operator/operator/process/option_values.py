@@ -69,8 +69,10 @@ def crd_folders(crds: Sequence[Path], templates: Sequence[Path]) -> list[Path]:
     Raises CommandError if another one does not exist.
     """
     from ssa_operator.operator.crd_files import schema_files
+    from ssa_operator.rendering.folder.folder_settings import SCHEMA
 
-    if list(crds) == [Path("crds")] and not crds[0].exists() and schema_files(templates):
+    declared = any(file.name == SCHEMA for file in schema_files(templates))
+    if list(crds) == [Path("crds")] and not crds[0].exists() and declared:
         return []
     check_crd_folders(crds)
     return list(crds)
@@ -183,22 +185,24 @@ def shard_of(given: str) -> Shard | None:
         raise CommandError(f"--shard is {given!r}: {error}", code=2) from error
 
 
-def admission_service_of(service: str, webhook: tuple[str | None, int] | None) -> tuple[str, int] | None:
-    """Name and port of `--admission-service`, None if it is empty. Raises CommandError, for example if the webhook
-    lacks its package.
+def webhook_service_of(
+    service: str, webhook: tuple[str | None, int] | None, option: str = "--admission"
+) -> tuple[str, int] | None:
+    """Name and port of `--admission-service` or `--conversion-service`, None if it is empty. Raises CommandError, for
+    example if the webhook lacks its package.
     """
     from importlib.util import find_spec
 
     if webhook is not None and find_spec("cryptography") is None:
-        raise CommandError("--admission needs cryptography; install it with pip install 'ssa-operator[admission]'")
+        raise CommandError(f"{option} needs cryptography; install it with pip install 'ssa-operator[admission]'")
     if not service:
         return None
     if webhook is None:
-        raise CommandError("--admission-service needs --admission, such as --admission :9443", code=2)
+        raise CommandError(f"{option}-service needs {option}, such as {option} :9443", code=2)
     name, _, port = service.partition(":")
-    found = address(f"{name}:{port or 443}", "--admission-service")
+    found = address(f"{name}:{port or 443}", f"{option}-service")
     if found is None or not found[0]:
-        raise CommandError(f"--admission-service is {service!r}; write NAME or NAME:PORT", code=2)
+        raise CommandError(f"{option}-service is {service!r}; write NAME or NAME:PORT", code=2)
     return found[0], found[1]
 
 

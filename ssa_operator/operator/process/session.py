@@ -211,6 +211,7 @@ async def serve(operator: Operator, stop: asyncio.Event, pages: MakePages | None
             servers = [
                 group.create_task(_serve_http(operator, pages), name="http"),
                 group.create_task(_serve_webhook(operator), name="admission"),
+                group.create_task(_serve_conversions(operator), name="conversion"),
             ]
             await operator.run(stop)
             for server in servers:
@@ -266,6 +267,34 @@ async def _serve_webhook(operator: Operator) -> None:
     except OSError as error:
         raise CommandError(
             f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with --admission"
+        ) from error
+
+
+async def _until_a_folder_converts(operator: Operator) -> None:
+    controllers, changed = operator.controllers, asyncio.Event()
+    controllers.refresh_listeners.append(changed.set)
+    while not any(each.templates and each.templates.conversions for each in controllers.templates.folders.values()):
+        changed.clear()
+        await changed.wait()
+    controllers.refresh_listeners.remove(changed.set)
+
+
+async def _serve_conversions(operator: Operator) -> None:
+    """Run the operator's conversion webhook, if `--conversion` asks for it. It does not wait for the start: the
+    operator's own watches may need it. On any free port (0), it waits for a folder that converts.
+    """
+    if operator.options.conversion is None:
+        return
+    host, port = operator.options.conversion
+    if port == 0:
+        await _until_a_folder_converts(operator)
+    from ssa_operator.operator.webhooks.conversion_webhook import ConversionWebhook
+
+    try:
+        await ConversionWebhook(operator, host, port).run()
+    except OSError as error:
+        raise CommandError(
+            f"can't listen on {host or '*'}:{port}: {error.strerror}; choose another with --conversion"
         ) from error
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import Template, TemplateSyntaxError, nodes
+from jinja2 import Template, TemplateSyntaxError, meta, nodes
 from msgspec import Struct, field
 
 from ssa_operator.objects.render_result import RenderProblem
@@ -36,10 +36,18 @@ SHARED = "_shared"
 STATUS = "_status.yaml.j2"
 """The template of the parent's own status fields."""
 
+CONVERT = "_convert"
+"""The folder of the templates that convert parents between the versions of their CRD."""
+
 VALUES = "_values.yaml"
 """The settings of the installation that a folder's templates see as `values`."""
 
 _CLUSTER_CALL = re.compile(rf"\b(?:{'|'.join(sorted(CLUSTER_FUNCTIONS | CLUSTER_VARIABLES))})\b")
+
+_CONVERSION = re.compile(r"([a-z][a-z0-9]{0,62})-to-([a-z][a-z0-9]{0,62})\.yaml\.j2")
+
+_UNSTABLE = CLUSTER_FUNCTIONS | CLUSTER_VARIABLES | {"operator", "values"}
+"""The names that no conversion reads: an object must not change because something else did."""
 
 _RESULT = re.compile(r"\bresult\b")
 
@@ -132,6 +140,7 @@ class Templates:
             for name in files:
                 if name.endswith(".j2") and name not in self._checked:
                     self._parse_template(name)  # a file in `_shared` that nothing includes
+        conversions = self._conversions()
         self.problems = tuple(dict.fromkeys(self._problems))
         if self.problems and unread is None:
             raise LoadError(self.problems)
@@ -147,6 +156,43 @@ class Templates:
         )
         status = f"{folder}/{STATUS}"
         self.status = self._manifest_file(status) if status in files and status not in self._left_out else None
+        self.conversions: Mapping[tuple[str, str], ManifestFile] = {
+            versions: self._manifest_file(name) for versions, name in conversions.items() if name not in self._left_out
+        }
+        """The templates in `_convert/`, by the version that each reads and the one that it renders."""
+
+    def _conversions(self) -> dict[tuple[str, str], str]:
+        """The names of the conversions, by their versions; adds the faults of the others to the problems."""
+        found: dict[tuple[str, str], str] = {}
+        for name in self._files:
+            inner = name.removeprefix(f"{self.folder}/{CONVERT}/")
+            if inner == name or inner.startswith("_"):
+                continue
+            if (match := _CONVERSION.fullmatch(inner)) is None:
+                self._fault(name, 1, "is no conversion; call it <from>-to-<to>.yaml.j2, as v1alpha1-to-v1.yaml.j2")
+            elif match[1] == match[2]:
+                self._fault(name, 1, f"converts {match[1]} to itself; name two versions")
+            else:
+                found[match[1], match[2]] = name
+                if name not in self._faulty:
+                    self._check_conversion(name)
+        return found
+
+    def _check_conversion(self, name: str) -> None:
+        """Add a problem for each name that a conversion reads and that doesn't come from the object."""
+        tree = self.syntax_tree(name)
+        unstable = meta.find_undeclared_variables(tree) & _UNSTABLE
+        for each in sorted(unstable):
+            line = min(node.lineno for node in tree.find_all(nodes.Name) if node.name == each)
+            self._fault(
+                name,
+                line,
+                f"a conversion can't read {each}; it sees only the object, because the result must stay the same",
+            )
+
+    def _fault(self, name: str, line: int, message: str) -> None:
+        self._problems.append(RenderProblem(message, SourceLocation(name, line)))
+        self._faulty.add(name)
 
     @property
     def text(self) -> str:

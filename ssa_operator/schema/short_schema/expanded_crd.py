@@ -4,7 +4,7 @@ Promises:
 - The name of the folder gives the plural and the group, as in `echoes.example.com`.
 - What the API server refuses is an error here: a default outside of its bounds, an invalid name, a rule that is no CEL.
 - A rule, a column and the subresource scale name only fields that the schema declares.
-- Older versions have the schema of the current one; others would need a conversion.
+- Older versions have the fields of the current one, or their own.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class _Reading:
                 "group": group,
                 "scope": scope,
                 "names": crd_names,
-                "versions": [{**current, "storage": True}, *self._older(version, current)],
+                "versions": [{**current, "storage": True}, *self._older()],
             },
         }
 
@@ -186,7 +186,7 @@ class _Reading:
             },
         }
 
-    def _older(self, version: str, current: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def _older(self) -> Iterator[dict[str, Any]]:
         for position, (name, declared) in enumerate(self._given.get("versions", {}).items(), 1):
             given = {} if declared is None else declared
             at: FieldPath = ("versions", name)
@@ -201,12 +201,6 @@ class _Reading:
             older = self._version(name, {**same, **given}, at, position)
             # The rules and columns are those of the current version, which has their mistakes already.
             mistakes[before:] = [each for each in mistakes[before:] if each[0][:1] == ("versions",)]
-            if _without_descriptions(older["schema"]) != _without_descriptions(current["schema"]):
-                self._wrong(
-                    at,
-                    f"its fields differ from those of {version}, so that objects need a conversion, which is not there "
-                    f"yet; give it the fields of {version}, or write the CRD in crds/ with a conversion webhook",
-                )
             deprecated = given.get("deprecated", False)
             if not isinstance(deprecated, (str, bool)):
                 self._wrong((*at, "deprecated"), "must be a text with the reason, or true")
@@ -338,18 +332,3 @@ def _chain(node: Expression) -> tuple[str, ...]:
         parts.append(unescaped(node.value))
         node = node.target
     return tuple(reversed(parts)) if node.kind == "name" and node.value in ("self", "oldSelf") else ()
-
-
-def _without_descriptions(schema: Any) -> Any:
-    """A schema without what makes no difference to objects."""
-    if isinstance(schema, Mapping):
-        return {
-            name: {field: _without_descriptions(each) for field, each in part.items()}
-            if name == "properties"
-            else part
-            if name in ("default", "enum")
-            else _without_descriptions(part)
-            for name, part in schema.items()
-            if name != "description" or not isinstance(part, str)
-        }
-    return [_without_descriptions(each) for each in schema] if isinstance(schema, list) else schema

@@ -19,6 +19,7 @@ from ssa_operator.operator.crd_files import schema_files
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.folder_settings import SCHEMA
 from ssa_operator.rendering.folder.object_files import SUFFIXES
+from ssa_operator.rendering.jinja.templates import CONVERT
 from ssa_operator.schema.crd_changes import crd_changes
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.template_folders import read_crds
@@ -50,7 +51,7 @@ def earlier_crds(state: str, crds: Sequence[Path], templates: Sequence[Path]) ->
     if path.exists():
         below = path / "crds"
         return read_crds([below if below.is_dir() else path, *schema_files([path / "templates", path])])
-    folders = [each for each in crds if each.name != SCHEMA]
+    folders = [each for each in crds if each.name not in (SCHEMA, CONVERT)]
     with TemporaryDirectory() as temporary:
         try:
             found = [_checked_out(state, each, Path(temporary) / str(at)) for at, each in enumerate(folders)]

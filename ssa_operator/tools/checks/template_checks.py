@@ -44,6 +44,7 @@ from ssa_operator.tools.checks.accepted_findings import without_accepted
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.child_name_rules import ChildNames
 from ssa_operator.tools.checks.consequences import without_consequences, without_repeated
+from ssa_operator.tools.checks.conversion_rules import check_conversions
 from ssa_operator.tools.checks.field_rules import check_empty_values
 from ssa_operator.tools.checks.file_rules import check_files, check_folder_names
 from ssa_operator.tools.checks.lookup_rules import check_lookups, check_manifest_choices
@@ -132,6 +133,7 @@ def check_templates(roots: Sequence[Path], project: CheckedProject) -> list[Find
     unknown = check_folder_names(custom, known) if not project.refused else []
     names = [with_field(each, folders, project.kinds) for each in names]
     others = [*missing, *choices, *check_texts(folders, trees, project.kinds, project.schemas), *examples]
+    others += check_conversions(project)
     others = [each for each in others if each.code not in _REPLACED or _line(each) not in explained]
     texts = {name: text for each in parsed for name, text in each.files.items()}
     return without_accepted(without_consequences([*names, *files, *unknown, *others]), texts)

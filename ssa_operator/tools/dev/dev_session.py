@@ -23,6 +23,7 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from msgspec import Struct
@@ -113,7 +114,13 @@ class DevSession(Struct, frozen=True, kw_only=True):
             operator = Operator(
                 client,
                 mapper,
-                Options(templates=self.templates, installation=self.installation, listen=listen, rollouts=False),
+                Options(
+                    templates=self.templates,
+                    installation=self.installation,
+                    listen=listen,
+                    conversion=_conversion(),
+                    rollouts=False,
+                ),
                 crds=installer,
             )
             try:
@@ -244,6 +251,11 @@ ATTEMPTS = 100
 
 Address = tuple[str | None, int]
 """A host (None: all addresses) and a port."""
+
+
+def _conversion() -> tuple[str, int] | None:
+    """Where conversions are served, None without the package that they need."""
+    return ("127.0.0.1", 0) if find_spec("cryptography") is not None else None
 
 
 def listen_address(listen: Address | None, *, named: bool) -> Address | None:

@@ -476,6 +476,34 @@ CODES: Mapping[str, Code] = {
             'count: {{ live("Fleet", name).spec.workers.count | default(2) }}'
         ),
     ),
+    "conversion-failed": Code(
+        severity=Severity.ERROR,
+        title="a conversion that fails",
+        explanation=(
+            "A template in _convert/ fails for a generated object or an example, or gives an object that the schema of "
+            "the other version refuses. The API server then refuses each request that needs the conversion. Correct "
+            "the line: a field that is not required may be missing, so test it with `is defined`, or use `default`."
+        ),
+    ),
+    "conversion-unused": Code(
+        severity=Severity.WARNING,
+        title="a conversion that no object needs",
+        explanation=(
+            "The CRD doesn't have a version in the file's name, or both have the same fields, or neither is the stored "
+            "version: objects go from any version to the stored one, and from there to any other. Remove the "
+            "file, or correct its name."
+        ),
+    ),
+    "lossy-conversion": Code(
+        severity=Severity.WARNING,
+        title="a field that a conversion there and back loses",
+        explanation=(
+            "The field has a place in both versions, but the templates in _convert/ don't give its value back. The "
+            "annotation ssa-operator.dev/unconverted keeps the value, but users of the other version don't see it, and "
+            "what they write there has no effect on it. Write the field in both templates. If you mean it, accept the "
+            "warning with a comment in the first line of the file: {# check: lossy-conversion, REASON #}."
+        ),
+    ),
     "crd-removed": Code(
         severity=Severity.ERROR,
         title="a CRD that is gone",

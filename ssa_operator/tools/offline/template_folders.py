@@ -168,7 +168,7 @@ def as_served(parent: Mapping[str, Any], folder: Folder, kinds: Mapping[GroupKin
             raise CommandError(f"{parent['kind']} {parent['metadata']['name']}: {which}; served are {names}")
     created = new_object(parent, known.definition, version)
     if (known.definition["spec"].get("conversion") or {}).get("strategy", "None") != "None":
-        return created  # only the CRD's webhook can convert it
+        return _converted(created, folder, known.definition)
     # The API server prunes and sets defaults by the version of the request, that of etcd, and that of the answer.
     stored = next((each["name"] for each in versions if each.get("storage")), version)
     read = read_version(folder, known.definition)
@@ -177,6 +177,22 @@ def as_served(parent: Mapping[str, Any], folder: Folder, kinds: Mapping[GroupKin
     body, lost_again = prune(defaulted(stored_body, stored_schema), object_schema(known.definition, read))
     pruned = tuple(dict.fromkeys((*created.pruned, *lost, *lost_again)))
     return replace(created, body=body | {"apiVersion": join_api_version(group, read)}, pruned=pruned)
+
+
+def _converted(created: NewObject, folder: Folder, definition: Mapping[str, Any]) -> NewObject:
+    """A new parent in the version that the operator reads, by the templates of its folder. Without such templates only
+    the CRD's own webhook can convert it. Raises CommandError.
+    """
+    from ssa_operator.objects.render_result import ConversionError
+    from ssa_operator.operator.conversion.folder_converters import converter
+
+    if created.errors or folder.templates is None or not folder.templates.conversions:
+        return created
+    try:
+        body = converter(folder.templates, definition).convert(created.body, read_version(folder, definition))
+    except ConversionError as error:
+        raise CommandError(f"{created.body['kind']} {created.body['metadata'].get('name', '')}: {error}") from error
+    return replace(created, body=body)
 
 
 def find_folder(parent: Mapping[str, Any], sources: Sources, kinds: Mapping[GroupKind, CRDKind]) -> Folder:

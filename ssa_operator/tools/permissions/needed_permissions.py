@@ -30,6 +30,7 @@ from ssa_operator.objects.template_contents import (
 from ssa_operator.operator.permissions.operator_needs import (
     PermissionNeed,
     admission_needs,
+    conversion_needs,
     http_needs,
     impersonation_needs,
     lease_needs,
@@ -84,6 +85,8 @@ class OperatorSettings(Struct, frozen=True, kw_only=True):
     """The name of the account that it acts as, '' for none."""
     admission_service: str = ""
     """The Service that leads to its webhook, '' for none."""
+    conversion_service: str = ""
+    """The Service that leads to its conversion webhook, '' for none."""
 
 
 class NeededPermissions(Struct, frozen=True, kw_only=True):
@@ -113,6 +116,9 @@ def needed_permissions(
     needs += impersonation_needs(impersonate, namespaces) if impersonate else ()
     needs += shard_lease_needs(settings.namespace, range(settings.shards)) if settings.shards else ()
     needs += admission_needs(settings.namespace) if settings.admission_service else ()
+    if settings.conversion_service:
+        converting = (name for name, each in sources.folders.items() if each.templates and each.templates.conversions)
+        needs += conversion_needs(settings.namespace, sorted(converting))
     if any(folder.settings.rollout is not None for folder in sources.folders.values()):
         needs += rollout_needs(settings.namespace)
     warnings: list[str] = []

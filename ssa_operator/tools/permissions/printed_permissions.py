@@ -51,6 +51,7 @@ def print_permissions(files: Files, settings: OperatorSettings, name: str, outpu
     options += f" --shards {settings.shards}" if settings.shards else ""
     options += f" --impersonate {settings.impersonate}" if settings.impersonate else ""
     options += f" --admission-service {settings.admission_service}" if settings.admission_service else ""
+    options += f" --conversion-service {settings.conversion_service}" if settings.conversion_service else ""
     account = Account(name=name, namespace=settings.namespace)
     children = Account(name=f"{name}-children", namespace=settings.namespace)
     own = list(roles((need for need in needed.needs if not need.by_account), account))

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.cli.process import run, started
+from tests.operator.conversion.sites import write as write_sites
 from tests.operator.harness import ECHOES, ROOT, Desk, echo, only
 from tests.operator.limited_accounts import allowed_everywhere, limited
 
@@ -144,6 +145,19 @@ async def test_the_permissions_of_the_webhook_are_granted_only_for_an_operator_t
         ("Role", ["secrets"], [], ["create"]),
         ("Role", ["secrets"], ["ssa-operator-admission"], ["get", "update"]),
     ]
+
+
+async def test_conversions_need_the_crds_whose_folders_convert(tmp_path: Path) -> None:
+    option = "--conversion-service=convert"
+    code, out, _ = await run("rbac", f"--templates={write_sites(tmp_path)}", option, "--explain", "--output=json")
+    assert code == 0
+    found = {(each["resource"], each["name"], each["verb"]) for each in json.loads(out) if "conver" in each["purpose"]}
+    assert found == {
+        ("customresourcedefinitions", "sites.example.com", "patch"),
+        ("secrets", "", "create"),
+        ("secrets", "ssa-operator-conversion", "get"),
+        ("secrets", "ssa-operator-conversion", "update"),
+    }
 
 
 @pytest.mark.exhaustive

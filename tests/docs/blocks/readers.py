@@ -39,10 +39,12 @@ from tests.docs.blocks import command_outputs, page_templates, programs, quoted_
 from tests.docs.blocks.pages import Block
 from tests.docs.blocks.typed_commands import tracked, typed
 from tests.operator.admission import test_admission
+from tests.operator.conversion import test_conversion_page
 from tests.packaging.checkout import ROOT
 
 OTHER_TESTS = (
     test_admission,
+    test_conversion_page,
     test_cookbook,
     test_editors,
     test_from_helm,

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.kube.api.errors import ApiError, read_error_status
+from ssa_operator.kube.api.redaction import without_webhook_path
 from ssa_operator.objects.secret_fields import SecretFields
 from tests.kube.fakes import status
 
@@ -204,3 +205,14 @@ def test_a_message_that_no_rule_allows_is_not_shown(code: int, words: str) -> No
     assert CONTENT not in str(ApiError("apply of Secret n/a", read_error_status(code, body, confidential=True)))
     raw = f"{words}{CONTENT}".encode(errors="replace")
     assert CONTENT not in str(ApiError("apply of Secret n/a", read_error_status(code, raw, confidential=True)))
+
+
+def test_the_path_of_a_webhook_that_does_not_answer_is_hidden() -> None:
+    message = (
+        'conversion webhook for a.b/v1, Kind=Site failed: Post "https://x.ops.svc:443/convert/5ec7e7?timeout=30s": '
+        "dial tcp: connection refused"
+    )
+    shown = without_webhook_path(message)
+    assert "5ec7e7" not in shown
+    assert 'failed: Post "https://x.ops.svc:443/' in shown
+    assert shown.endswith('?timeout=30s": dial tcp: connection refused')

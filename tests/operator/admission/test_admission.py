@@ -23,14 +23,15 @@ from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.kube.api.request import ApplyOptions
 from ssa_operator.kube.clock import SYSTEM, Clock
 from ssa_operator.objects.json_codec import encode
-from ssa_operator.operator.admission import shared_certificate as certificates
 from ssa_operator.operator.admission import webhook
 from ssa_operator.operator.admission.parent_review import ParentReview
 from ssa_operator.operator.admission.rules import AdmissionRequest, configuration, field_manager, webhook_name
-from ssa_operator.operator.admission.shared_certificate import LIFETIME, SECRETS, SharedCertificate
 from ssa_operator.operator.admission.webhook import CONFIGURATIONS, Webhook
 from ssa_operator.operator.permissions.operator_needs import CERTIFICATE, CONFIGURATION, admission_needs
 from ssa_operator.operator.permissions.rbac_roles import Account, binding_body, role_body, roles
+from ssa_operator.operator.webhooks import registered_webhook
+from ssa_operator.operator.webhooks import shared_certificate as certificates
+from ssa_operator.operator.webhooks.shared_certificate import LIFETIME, SECRETS, SharedCertificate
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.values import limits
 from tests.docs.blocks.pages import blocks
@@ -434,8 +435,8 @@ async def test_a_renewed_certificate_keeps_working(
     judge: Judge, desk: Desk, templates: Path, monkeypatch: pytest.MonkeyPatch, free_port: int, *, shared: bool
 ) -> None:
     only(templates, a=AT_MOST_NINE)
-    monkeypatch.setattr(webhook, "CHECK_INTERVAL", 0.1)
-    monkeypatch.setattr(webhook, "PROPAGATION", 0.5)
+    monkeypatch.setattr(registered_webhook, "CHECK_INTERVAL", 0.1)
+    monkeypatch.setattr(registered_webhook, "PROPAGATION", 0.5)
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "webhook"}}
     # The API server connects to the external name itself.
     await desk.apply({**service, "spec": {"type": "ExternalName", "externalName": "localhost"}})
@@ -470,7 +471,7 @@ async def test_a_registration_that_fails_is_logged_once_and_repeated(
             third.set()
         raise ApiError("apply of the configuration", ErrorStatus(code=403, reason="Forbidden"))
 
-    monkeypatch.setattr(webhook, "RETRY_INTERVAL", 0.01)
+    monkeypatch.setattr(registered_webhook, "RETRY_INTERVAL", 0.01)
     monkeypatch.setattr(Webhook, "_register", refused)
     async with judge(), asyncio.timeout(PATIENCE):
         await third.wait()

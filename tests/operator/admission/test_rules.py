@@ -15,7 +15,6 @@ from ssa_operator.objects.messages import MESSAGE_LIMIT
 from ssa_operator.operator.admission.rules import (
     AdmissionRequest,
     JudgedResource,
-    WebhookAddress,
     answer,
     field_manager,
     is_judged,
@@ -24,6 +23,7 @@ from ssa_operator.operator.admission.rules import (
     webhook,
     webhook_name,
 )
+from ssa_operator.operator.webhooks.webhook_address import WebhookAddress
 
 PARENT: dict[str, Any] = {
     "apiVersion": "example.com/v1",

@@ -8,7 +8,7 @@ import ssl
 import pytest
 
 from ssa_operator.kube.clock import SYSTEM
-from ssa_operator.operator.admission.shared_certificate import (
+from ssa_operator.operator.webhooks.shared_certificate import (
     LIFETIME,
     RENEWAL,
     WebhookCertificate,
@@ -69,13 +69,7 @@ def test_a_certificate_is_renewed_well_before_it_expires() -> None:
 
 def test_a_certificate_survives_its_secret() -> None:
     made = new_certificate(HOST, SYSTEM.now())
-    values = {
-        "tls.crt": made.certificate,
-        "tls.key": made.key,
-        "ca.crt": made.authorities,
-        "token": made.token.encode(),
-    }
-    data = {name: base64.b64encode(value).decode() for name, value in values.items()}
+    data = made.data
     assert read_certificate(data) == made
     other = base64.b64encode(new_certificate(HOST, SYSTEM.now()).key).decode()
     for broken in (

@@ -1,4 +1,4 @@
-"""The certificate of the validating webhook, which the operator makes and renews itself.
+"""The certificate of a webhook, which the operator makes and renews itself.
 
 Promises:
 - A pair is renewed RENEWAL before it expires. Replicas share the pair and the trusted authorities in a Secret in the
@@ -55,9 +55,17 @@ class WebhookCertificate(Struct, frozen=True, kw_only=True):
     """The authorities that API servers trust."""
     token: str
     """The part of the webhook's path that can't be guessed."""
+    seal: bytes = b""
+    """The key with which the webhook signs its own texts; no API server has it, and no renewal changes it."""
 
     def __repr__(self) -> str:
         return "WebhookCertificate(...)"
+
+    @property
+    def data(self) -> dict[str, str]:
+        """The data of a Secret."""
+        values = (self.certificate, self.key, self.authorities, self.token.encode(), self.seal)
+        return {name: base64.b64encode(value).decode() for name, value in zip((*_KEYS, _SEAL), values, strict=True)}
 
     @property
     def expires(self) -> float:
@@ -67,6 +75,14 @@ class WebhookCertificate(Struct, frozen=True, kw_only=True):
     def expires_soon(self, now: float) -> bool:
         return self.expires - now < RENEWAL.total_seconds()
 
+    def is_for(self, host: str) -> bool:
+        """Whether the certificate is valid for a DNS name or an IP address."""
+        names = x509.load_pem_x509_certificate(self.certificate).extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        )
+        addresses = (str(each) for each in names.value.get_values_for_type(x509.IPAddress))
+        return host in (*names.value.get_values_for_type(x509.DNSName), *addresses)
+
     def context(self) -> ssl.SSLContext:
         """The TLS context of a server. Raises ssl.SSLError."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -74,18 +90,21 @@ class WebhookCertificate(Struct, frozen=True, kw_only=True):
         return context
 
 
-def new_certificate(host: str, now: float, before: WebhookCertificate | None = None) -> WebhookCertificate:
+def new_certificate(
+    host: str, now: float, before: WebhookCertificate | None = None, *, name: str = CERTIFICATE
+) -> WebhookCertificate:
     """A certificate for a DNS name or an IP address, which succeeds the previous one."""
-    authority = CertificateAuthority("ssa-operator-admission", dt.datetime.fromtimestamp(now, dt.UTC), LIFETIME)
+    authority = CertificateAuthority(name, dt.datetime.fromtimestamp(now, dt.UTC), LIFETIME)
     names, addresses = ((), (host,)) if _is_address(host) else ((host,), ())
     # Kubernetes limits a common name to 64 characters, and reads the alternative names only.
-    pair = authority.server("ssa-operator-admission", names, addresses)
+    pair = authority.server(name, names, addresses)
     return WebhookCertificate(
         certificate=pair.certificate,
         key=pair.key,
         authorities=authority.certificate + (_still_valid(before.authorities, now) if before else b""),
         # The path of a Service's webhook has lower-case letters and digits only.
         token=before.token if before else secrets.token_hex(24),
+        seal=(before.seal if before else b"") or secrets.token_bytes(32),
     )
 
 
@@ -93,7 +112,13 @@ def read_certificate(data: Mapping[str, str]) -> WebhookCertificate | None:
     """The certificate in the data of a Secret, None if it has no usable one."""
     try:
         certificate, key, authorities, token = (base64.b64decode(data[name]) for name in _KEYS)
-        found = WebhookCertificate(certificate=certificate, key=key, authorities=authorities, token=token.decode())
+        found = WebhookCertificate(
+            certificate=certificate,
+            key=key,
+            authorities=authorities,
+            token=token.decode(),
+            seal=base64.b64decode(data.get(_SEAL, "")),
+        )
         found.context()
         x509.load_pem_x509_certificates(found.authorities)
     except (KeyError, ValueError, ssl.SSLError):
@@ -102,6 +127,7 @@ def read_certificate(data: Mapping[str, str]) -> WebhookCertificate | None:
 
 
 _KEYS = ("tls.crt", "tls.key", "ca.crt", "token")
+_SEAL = "seal"
 
 
 def _is_address(host: str) -> bool:
@@ -140,22 +166,27 @@ class OwnCertificate:
 
 
 class SharedCertificate:
-    """The certificate of all replicas behind a Service, in the Secret `ssa-operator-admission`."""
+    """The certificate of all replicas, in a Secret. It is valid for `host`, by default for every Service of the
+    namespace, so that replicas with another option agree, too.
+    """
 
-    def __init__(self, client: Client, namespace: str, now: Now) -> None:
+    def __init__(
+        self, client: Client, namespace: str, now: Now, *, name: str = CERTIFICATE, host: str | None = None
+    ) -> None:
         self._client = client
         self._namespace = namespace
         self._now = now
+        self._name = name
+        self._host = host or f"*.{namespace}.svc"
 
     async def current(self) -> WebhookCertificate:
         while True:
-            live = await self._client.find(SECRETS, CERTIFICATE, self._namespace)
+            live = await self._client.find(SECRETS, self._name, self._namespace)
             found = read_certificate(live.body.get("data") or {}) if live is not None else None
             now = self._now()
-            if found is not None and not found.expires_soon(now):
+            if found is not None and not found.expires_soon(now) and found.is_for(self._host):
                 return found
-            # It is valid for every Service of the namespace, so that replicas with another option agree, too.
-            made = new_certificate(f"*.{self._namespace}.svc", now, found)
+            made = new_certificate(self._host, now, found, name=self._name)
             try:
                 await self._store(made, live)
             except ApiError as error:
@@ -166,8 +197,7 @@ class SharedCertificate:
             return made
 
     async def _store(self, made: WebhookCertificate, live: LiveObject | None) -> None:
-        values = (made.certificate, made.key, made.authorities, made.token.encode())
-        metadata = {"name": CERTIFICATE, "namespace": self._namespace}
+        metadata = {"name": self._name, "namespace": self._namespace}
         if live is not None:
             metadata["resourceVersion"] = live.resource_version
         body = encode(
@@ -175,10 +205,10 @@ class SharedCertificate:
                 "apiVersion": "v1",
                 "kind": "Secret",
                 "metadata": {**metadata, "labels": {"app.kubernetes.io/name": "ssa-operator"}},
-                "data": {name: base64.b64encode(value).decode() for name, value in zip(_KEYS, values, strict=True)},
+                "data": made.data,
             }
         )
         if live is None:
             await self._client.create(SECRETS, self._namespace, body)
         else:
-            await self._client.send(calls.update(SECRETS, self._namespace, CERTIFICATE, body))
+            await self._client.send(calls.update(SECRETS, self._namespace, self._name, body))

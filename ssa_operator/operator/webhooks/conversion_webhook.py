@@ -1,0 +1,188 @@
+"""The conversion webhook of a running operator: how it answers, and `spec.conversion` of the CRDs.
+
+Promises:
+- The templates that convert are the last good ones of each folder.
+- A CRD whose folder converts names this webhook. The operator applies that to `spec.conversion` alone, with a field
+  manager of its own, and only if it is not so already.
+- Two operators don't take `spec.conversion` from each other: the second one says that the first one has it.
+- `spec.conversion` stays when the operator stops. So the API server refuses what needs a conversion until an operator
+  answers, and loses no field.
+- A review holds the event loop no longer than the conversion of one object.
+- No request changes the operator or the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ssa_operator.informers.crds import RESOURCE
+from ssa_operator.kube.api.client import Client
+from ssa_operator.kube.api.request import ApplyOptions
+from ssa_operator.kube.clock import SYSTEM, Clock
+from ssa_operator.objects.identity import GroupKind
+from ssa_operator.objects.json_codec import encode
+from ssa_operator.objects.render_result import ConversionError
+from ssa_operator.objects.secret_fields import SecretFields
+from ssa_operator.operator.conversion import review
+from ssa_operator.operator.conversion.folder_converters import converter
+from ssa_operator.operator.conversion.rules import Converter
+from ssa_operator.operator.operator import Operator
+from ssa_operator.operator.permissions.operator_needs import CONVERSION
+from ssa_operator.operator.webhooks.registered_webhook import RegisteredWebhook
+from ssa_operator.operator.webhooks.shared_certificate import SharedCertificate, WebhookCertificate
+from ssa_operator.operator.webhooks.webhook_address import WebhookAddress
+from ssa_operator.operator.webhooks.webhook_server import WebhookKind
+from ssa_operator.rendering.jinja.templates import Templates
+from ssa_operator.schema.crd_versions import needed_conversions
+
+log = logging.getLogger("ssa_operator")
+
+MAX_BYTES = 64 * 1024 * 1024
+"""A review may have many objects of up to 3 MiB."""
+
+MAX_REQUESTS = 1024
+"""The API server refuses the user's request if it gets no answer, so more of them wait than of other webhooks."""
+
+READ_DEADLINE = 20.0
+"""Seconds. The API server waits 30 seconds for the answer."""
+
+_CONVERSION = SecretFields((("spec", "conversion"),))
+
+
+class ConversionWebhook(RegisteredWebhook):
+    """Converts the parents of an operator's folders. It listens on `host` (None: all addresses) and `port`."""
+
+    kind = WebhookKind(path="convert", requests=MAX_REQUESTS, size=MAX_BYTES, deadline=READ_DEADLINE)
+    name = "conversion webhook"
+    not_registered = "the conversion webhook is not registered: %s"
+
+    def __init__(self, operator: Operator, host: str | None, port: int, clock: Clock = SYSTEM) -> None:
+        super().__init__(operator, host, port, operator.options.conversion_service, clock)
+        self._key = b""
+        self._converters: dict[str, tuple[Templates, Mapping[str, Any], Converter]] = {}
+        """The last converter of each CRD, with what it was made of."""
+        self._problems: frozenset[str] = frozenset()
+
+    def _store(self, client: Client) -> SharedCertificate:
+        # It outlives the process, so that CRDs need no change at a restart, and so does the key of seals.
+        host = None if self._service is not None else self._url_host
+        return SharedCertificate(client, self._operator.namespace, self._clock.now, name=CONVERSION, host=host)
+
+    def _serving(self, certificate: WebhookCertificate) -> None:
+        self._key = certificate.seal
+
+    async def _answer(self, body: bytes) -> dict[str, Any]:
+        asked = review.read_request(body)
+        objects: list[dict[str, Any]] = []
+        version = asked.desired.rpartition("/")[2]
+        for each in asked.objects:
+            try:
+                objects.append(self._converter(each).convert(each, version))
+            except ConversionError as error:
+                return review.failed(asked.uid, f"{_name(each)}: {error}")
+            except Exception as error:  # noqa: BLE001 - the API server gets an answer in any case
+                # No traceback: the text of the error may quote the object.
+                log.warning("%s was not converted: %s", _name(each), type(error).__name__)
+                return review.failed(asked.uid, f"{_name(each)}: the operator failed to convert it")
+            # Let reconciles and probes go on.
+            await asyncio.sleep(0)
+        return review.converted(asked.uid, objects)
+
+    def _converter(self, body: Mapping[str, Any]) -> Converter:
+        """Converts objects of this kind. Raises ConversionError."""
+        controllers = self._operator.controllers
+        kind = GroupKind.of(str(body["apiVersion"]), str(body["kind"]))
+        known = controllers.crds.defined(kind)
+        definition = controllers.crds.get(known.name) if known is not None else None
+        if known is None or definition is None:
+            raise ConversionError(f"the operator doesn't know the CRD of {kind} yet; try again")
+        folder = controllers.templates.folders.get(known.name)
+        if folder is None or folder.templates is None:
+            raise ConversionError(f"the operator has no templates of {known.name} that load; correct them")
+        # Comparing the versions of a large CRD takes as long as a conversion.
+        known_templates, known_definition, made = self._converters.get(known.name, (None, None, None))
+        if made is None or known_templates is not folder.templates or known_definition is not definition:
+            made = converter(folder.templates, definition, self._key)
+            self._converters[known.name] = (folder.templates, definition, made)
+        return made
+
+    async def _register(self, client: Client, address: WebhookAddress, certificate: WebhookCertificate) -> None:
+        wanted = {
+            "strategy": "Webhook",
+            "webhook": {
+                "clientConfig": address.client_config(certificate.authorities),
+                "conversionReviewVersions": ["v1"],
+            },
+        }
+        for name, definition in self._crds():
+            conversion = definition["spec"].get("conversion") or {}
+            if conversion == wanted:
+                continue
+            body = {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": RESOURCE.kind,
+                "metadata": {"name": name},
+                "spec": {"conversion": wanted},
+            }
+            # The path of the webhook is a secret.
+            options = ApplyOptions(manager=field_manager(self._operator.namespace), secret=_CONVERSION)
+            client_config = (conversion.get("webhook") or {}).get("clientConfig") or {}
+            other = "url" if self._service is not None else "service"
+            if other in client_config:
+                # An apply can't remove a field of another manager, and the API server refuses both.
+                patch = {"clientConfig": {**wanted["webhook"]["clientConfig"], other: None}}  # type: ignore[index]
+                await client.merge_patch(RESOURCE, "", name, encode({"spec": {"conversion": {"webhook": patch}}}))
+            await client.apply(RESOURCE, "", name, encode(body), options)
+            log.info("the CRD %s converts by this operator", name)
+
+    def _crds(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The CRDs whose folders convert, unless another operator does it."""
+        problems: list[str] = []
+        for name, folder in self._operator.controllers.templates.folders.items():
+            definition = self._operator.controllers.crds.get(name)
+            if definition is None or folder.templates is None or not folder.templates.conversions:
+                continue
+            needed = needed_conversions(definition)
+            missing = [way for way in needed if way not in folder.templates.conversions]
+            if missing:
+                files = " and ".join(f"{name}/_convert/{own}-to-{other}.yaml.j2" for own, other in missing)
+                problems.append(f"the CRD {name} in the cluster also needs {files}; add them")
+            elif needed and (namespace := _other_operator(definition, self._operator.namespace)):
+                problems.append(
+                    f"the operator in the namespace {namespace} converts {name} already; to take over, set "
+                    "spec.conversion of the CRD to {strategy: None} first"
+                )
+            elif needed:
+                yield name, definition
+        for message in problems:
+            if message not in self._problems:
+                log.error("%s", message)
+        self._problems = frozenset(problems)
+
+
+_MANAGER = "ssa-operator-conversion-"
+
+
+def field_manager(namespace: str) -> str:
+    """The field manager of `spec.conversion`, for the operator in a namespace."""
+    return f"{_MANAGER}{namespace}"
+
+
+def _other_operator(definition: Mapping[str, Any], namespace: str) -> str:
+    """The namespace of another operator that keeps the conversion of a CRD, '' without one."""
+    for entry in definition["metadata"].get("managedFields") or ():
+        manager = str(entry.get("manager"))
+        owns = "f:conversion" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
+        if owns and manager.startswith(_MANAGER) and manager != field_manager(namespace):
+            return manager.removeprefix(_MANAGER)
+    return ""
+
+
+def _name(body: Mapping[str, Any]) -> str:
+    metadata = body.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    names = (metadata.get("namespace"), metadata.get("name") or metadata.get("generateName"))
+    return f"{body.get('kind', 'object')} {'/'.join(str(each) for each in names if each)}"

@@ -1,0 +1,251 @@
+"""Checks the conversions of a folder: converts generated objects and examples there and back.
+
+Promises:
+- A field that has a place in both versions, and that the templates alone don't give back, is named.
+- A conversion that fails for an object that the CRD accepts, or that gives an object that the other version's schema
+  refuses, is an error with its line.
+- A conversion between versions that the CRD doesn't have, or that no object goes, is named.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from ssa_operator.objects.identity import split_api_version
+from ssa_operator.objects.render_result import ConversionError
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, value_at
+from ssa_operator.operator.conversion.folder_converters import converter
+from ssa_operator.operator.conversion.rules import Converter
+from ssa_operator.operator.conversion.unconverted import is_same
+from ssa_operator.rendering.folder.loaded_folders import Folder
+from ssa_operator.rendering.jinja.templates import Templates
+from ssa_operator.schema.crd_schema import Schema, object_schema
+from ssa_operator.schema.crd_versions import Way, needed_conversions, stored_version
+from ssa_operator.schema.field_errors import OMITTED, FieldError
+from ssa_operator.schema.new_object import new_object
+from ssa_operator.schema.operator_fields import RESERVED
+from ssa_operator.schema.sample_objects import sample_object
+from ssa_operator.schema.samples import Sampler, UnknownValueError, kind_of
+from ssa_operator.tools.checks.checked_project import CheckedProject
+from ssa_operator.tools.findings.findings import Finding
+
+_MISSING = object()
+
+_OTHERS = 3
+"""Values of a field that are tried instead of the sample's."""
+
+_FIELDS = 200
+"""Fields of an object that are changed."""
+
+
+def check_conversions(project: CheckedProject) -> Iterator[Finding]:
+    """The findings of all folders with conversions."""
+    definitions = {kind.folder: kind.definition for kind in project.kinds.values()}
+    for folder in project.sources.folders.values():
+        definition = definitions.get(folder.name)
+        if folder.templates is None or not folder.templates.conversions or definition is None:
+            continue
+        needed = needed_conversions(definition)
+        yield from _unused(folder, folder.templates, definition, needed)
+        ways = [way for way in needed if way in folder.templates.conversions]
+        if len(ways) == len(needed):
+            bodies = [each.body for each in project.examples]
+            trip = _Trips(definition=definition, converter=converter(folder.templates, definition), folder=folder)
+            yield from dict.fromkeys(finding for way in ways for finding in trip.findings(way, bodies))
+
+
+def _unused(
+    folder: Folder, templates: Templates, definition: Mapping[str, Any], needed: list[Way]
+) -> Iterator[Finding]:
+    versions = [each["name"] for each in definition["spec"]["versions"]]
+    for way, file in templates.conversions.items():
+        unknown = [each for each in way if each not in versions]
+        if unknown:
+            message = f"the CRD {folder.name} has no version {unknown[0]}; it has {', '.join(versions)}"
+        elif way not in needed:
+            stored = stored_version(definition)
+            why = (
+                f"objects go by way of the stored version {stored}"
+                if stored not in way
+                else "both have the same fields"
+            )
+            message = f"no object needs it, because {why}"
+        else:
+            continue
+        yield Finding(code="conversion-unused", message=message, location=SourceLocation(file.name, 1))
+
+
+class _Trips(Struct, frozen=True, kw_only=True):
+    """Converts objects of a CRD there and back."""
+
+    definition: Mapping[str, Any]
+    converter: Converter
+    folder: Folder
+
+    def findings(self, way: Way, examples: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
+        """The findings for objects of a version that go to another one and back."""
+        own, _ = way
+        spec = self.definition["spec"]
+        wanted = (spec["group"], own, spec["names"]["kind"])
+        for each in examples:
+            if (*split_api_version(str(each.get("apiVersion"))), each.get("kind")) == wanted:
+                yield from self._converted(new_object(each, self.definition, own).body, way)[0]
+        least = sample_object(self.definition, own, whole=False)
+        if not least.errors:
+            yield from self._converted(new_object(least.body, self.definition, own).body, way)[0]
+        sample = sample_object(self.definition, own)
+        if sample.errors:
+            return
+        body = self._with_status(new_object(sample.body, self.definition, own).body, own)
+        faults, there, back = self._converted(body, way)
+        yield from faults
+        if there is not None and back is not None:
+            yield from self._lossy(body, there, back, way)
+
+    def _with_status(self, body: Mapping[str, Any], version: str) -> dict[str, Any]:
+        """The object with a status of the author's fields."""
+        schema = (object_schema(self.definition, version) or {}).get("properties", {}).get("status") or {}
+        fields = {name: part for name, part in (schema.get("properties") or {}).items() if name not in RESERVED}
+        try:
+            status = Sampler(whole=True).value({"type": "object", "properties": fields})
+        except UnknownValueError:
+            status = {}
+        return {**copy.deepcopy({**body}), **({"status": status} if status else {})}
+
+    def _converted(
+        self, body: Mapping[str, Any], way: Way
+    ) -> tuple[list[Finding], Mapping[str, Any] | None, Mapping[str, Any] | None]:
+        """The findings about an object, and what it is there and back."""
+        own, other = way
+        try:
+            there = self.converter.unaided(body, other)
+        except ConversionError as error:
+            return [self._failed(error, way)], None, None
+        findings = [
+            Finding(
+                code="conversion-failed",
+                message=f"{own} to {other} gives an object that {other} refuses: {_shown(error)}",
+                location=self._location(way),
+            )
+            for error in new_object(there, self.definition, other).errors
+            if error.path[:1] != ("metadata",)
+        ]
+        try:
+            return findings, there, self.converter.unaided(there, own)
+        except ConversionError as error:
+            return [*findings, self._failed(error, (other, own))], there, None
+
+    def _failed(self, error: ConversionError, way: Way) -> Finding:
+        problem = error.problem
+        location = self._location(way) if problem is None or problem.location is None else problem.location
+        message = str(error) if problem is None else problem.message
+        return Finding(code="conversion-failed", message=f"{message} (for a generated object)", location=location)
+
+    def _location(self, way: Way) -> SourceLocation:
+        assert self.folder.templates is not None
+        return SourceLocation(self.folder.templates.conversions[way].name, 1)
+
+    def _lossy(
+        self, body: Mapping[str, Any], there: Mapping[str, Any], back: Mapping[str, Any], way: Way
+    ) -> Iterator[Finding]:
+        own = way[0]
+        schema, others = (object_schema(self.definition, each) for each in way)
+        lost: list[FieldPath] = []
+        for path in [*_scalars(body)][:_FIELDS]:
+            if any(path[: len(each)] == each for each in lost):
+                continue
+            for changed in self._with_others(body, path, schema, own):
+                faults, there_changed, back_changed = self._converted(changed, way)
+                if faults or there_changed is None or back_changed is None:
+                    continue
+                value = value_at(back_changed, path, _MISSING)
+                if is_same(value, value_at(changed, path, _MISSING)) if value is not _MISSING else False:
+                    continue
+                ignored = _is_same_or_missing(value, value_at(back, path, _MISSING))
+                arrives = not is_same(_content(there_changed), _content(there))
+                if (ignored and arrives) or _declares(others, path):
+                    lost.append(path)
+                    yield self._lost(path, way, arrives=arrives)
+                    break
+
+    def _lost(self, path: FieldPath, way: Way, *, arrives: bool) -> Finding:
+        own, other = way
+        message = f"{field_text(path)} of {own} has a place in {other}, and doesn't come back from there"
+        missing = (other, own) if arrives else way
+        return Finding(
+            code="lossy-conversion", message=message, fix="write the field here", location=self._location(missing)
+        )
+
+    def _with_others(
+        self, body: Mapping[str, Any], path: FieldPath, schema: Schema | None, version: str
+    ) -> Iterator[dict[str, Any]]:
+        """The object with other values of a field that its CRD accepts, and itself."""
+        part = _part(schema, path)
+        present, tried = value_at(body, path), 0
+        for value in Sampler().values(part, str(path[-1])) if part is not None else ():
+            if tried == _OTHERS:
+                break
+            if is_same(value, present):
+                continue
+            changed = new_object(_with(body, path, value), self.definition, version)
+            if not changed.errors:
+                tried += 1
+                yield changed.body
+        yield {**body}
+
+
+def _shown(error: FieldError) -> str:
+    return str(error) if error.value == OMITTED else f"{error.field}: {error.detail or error.type.value}"
+
+
+def _is_same_or_missing(one: Any, other: Any) -> bool:
+    if one is _MISSING or other is _MISSING:
+        return one is other
+    return is_same(one, other)
+
+
+def _content(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: value for name, value in body.items() if name not in ("apiVersion", "kind")}
+
+
+def _scalars(value: Any, path: FieldPath = ()) -> Iterator[FieldPath]:
+    """The paths of all values that are neither mappings nor lists."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if path or key not in ("apiVersion", "kind", "metadata"):
+                yield from _scalars(item, (*path, key))
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _scalars(item, (*path, at))
+    else:
+        yield path
+
+
+def _part(schema: Schema | None, path: FieldPath) -> Schema | None:
+    """The schema of a field, None if none declares it."""
+    part: Any = schema
+    for name in path:
+        if not isinstance(part, Mapping):
+            return None
+        if isinstance(name, int):
+            part = part.get("items")
+        else:
+            part = (part.get("properties") or {}).get(name) or part.get("additionalProperties")
+    return part if isinstance(part, Mapping) and kind_of(part) not in ("object", "array") else None
+
+
+def _declares(schema: Schema | None, path: FieldPath) -> bool:
+    return _part(schema, path) is not None
+
+
+def _with(body: Mapping[str, Any], path: FieldPath, value: Any) -> dict[str, Any]:
+    changed = copy.deepcopy({**body})
+    above: Any = changed
+    for name in path[:-1]:
+        above = above[name]
+    above[path[-1]] = value
+    return changed

@@ -1,0 +1,90 @@
+"""The example of docs/conversion.md converts, fails and is checked as the page says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.objects.render_result import ConversionError
+from ssa_operator.operator.crd_files import load_crds, schema_files
+from ssa_operator.operator.crd_installation import conversion_remark
+from ssa_operator.operator.stored_objects import plan_conversions
+from tests.docs.blocks.pages import Block, blocks
+from tests.operator.conversion.sites import SITES, kept, site, sites
+from tests.operator.harness import map_template
+from tests.tools.checks.test_conversion_rules import check
+
+PAGE = "docs/conversion.md"
+
+READ = tuple(block for block in blocks(PAGE) if block.language in ("yaml", "text"))
+"""The blocks of pages that these tests read."""
+
+
+def shown(words: str) -> Block:
+    """The block of the page with these words."""
+    (block,) = (block for block in READ if words in block.text)
+    return block
+
+
+@pytest.fixture
+def templates(tmp_path: Path) -> Path:
+    """The files of the page."""
+    for block in READ:
+        if block.language == "yaml":
+            (path,) = re.findall(r"`(templates/\S+)`", block.before)
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(block.text)
+    (tmp_path / "templates" / SITES / "map.yaml.j2").write_text(map_template("a", image="spec.image"))
+    return tmp_path / "templates"
+
+
+def change(templates: Path, before: str, after: str) -> None:
+    """Change the conversion to v1alpha1."""
+    path = templates / SITES / "_convert/v1-to-v1alpha1.yaml.j2"
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+
+
+def test_the_example_of_the_page_converts_as_it_says(templates: Path) -> None:
+    converter = sites(templates)
+    expected: dict[str, Any] = yaml.safe_load(shown("-o yaml").text.partition("\n")[2])
+    written = converter.convert(site("v1alpha1", expected["spec"]), "v1")
+    written["spec"]["replicas"]["max"] = 5
+    read = converter.convert(written, "v1alpha1")
+    assert read["spec"] == expected["spec"]
+    text = expected["metadata"]["annotations"]["ssa-operator.dev/unconverted"]
+    assert kept(read)["v1"] | {"seal": ""} == json.loads(text)["v1"] | {"seal": ""}
+
+
+def test_the_page_shows_the_findings_about_a_field_that_is_lost(templates: Path) -> None:
+    change(templates, "  count: {{ spec.replicas.min }}\n", "")
+    assert check(templates) == [shown("lossy-conversion:").text.strip().removeprefix("templates/")]
+    live = LiveObject.of(site("v1alpha1", {"image": "nginx", "count": 2}, namespace="default", resourceVersion="1"))
+    (lossy,) = plan_conversions(live, sites(templates), "v1alpha1").lossy
+    assert f"lossy  {lossy.resource} {lossy}" in shown("$ ssa-operator crds plan").text.splitlines()
+
+
+def test_the_page_shows_why_an_object_is_not_converted(templates: Path) -> None:
+    change(templates, "replicas.min", "replicas.mim")
+    with pytest.raises(ConversionError) as failed:
+        sites(templates).convert(site("v1", {"image": "nginx", "replicas": {"min": 2}}), "v1alpha1")
+    message = f"Kind=Site failed: Site default/web: {failed.value}\n"
+    assert message in shown("kubectl get sites.v1alpha1.example.com\n").text
+
+
+def test_the_page_shows_what_installing_the_crd_warns_of(templates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(templates.parent)
+    (document,) = load_crds(*schema_files([Path("templates")]))
+    remark = conversion_remark(document, {"status": {"storedVersions": ["v1alpha1"]}})
+    assert shown("$ ssa-operator crds apply").text.splitlines()[1:] == [f"{SITES} established", remark]
+    assert (
+        shown("$ ssa-operator crds migrate").text.splitlines()[-1]
+        == f"{SITES}: no object is stored in v1alpha1 any more"
+    )
