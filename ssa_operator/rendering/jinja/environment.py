@@ -26,6 +26,7 @@ from jinja2.visitor import NodeTransformer
 from ssa_operator.rendering.jinja import attempts, compilation
 from ssa_operator.rendering.jinja.compilation import ATTEMPT, CodeGenerator
 from ssa_operator.rendering.jinja.coverage import TemplateCoverage, mark_template
+from ssa_operator.rendering.jinja.do_tag import DoTag
 from ssa_operator.rendering.jinja.filters import FILTERS, PLACING, TESTS, text_as_string
 from ssa_operator.rendering.jinja.functions import (
     ACCEPTS_TRACKED,
@@ -217,7 +218,7 @@ class Environment(ImmutableSandboxedEnvironment):
         renders reach.
         """
         super().__init__(
-            extensions=[LineTags, LoopControlExtension, ReturnTag],
+            extensions=[LineTags, LoopControlExtension, ReturnTag, DoTag],
             undefined=Missing,
             finalize=finalize,
             autoescape=False,
