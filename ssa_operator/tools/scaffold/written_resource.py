@@ -35,6 +35,7 @@ from ssa_operator.operator.process.streams import CommandError, OutputFormat, wr
 from ssa_operator.rendering.folder.contained_files import read_text, write_bytes
 from ssa_operator.rendering.folder.folder_settings import SCHEMA
 from ssa_operator.rendering.folder.installation import Installation
+from ssa_operator.schema.short_schema.field_texts import FORMS, TYPES
 from ssa_operator.schema.short_schema.short_form import short_form
 from ssa_operator.tools.cases.case_runs import load_project, update_case
 from ssa_operator.tools.cases.golden_cases import CASES, PARENT, PROBLEMS
@@ -48,7 +49,6 @@ from ssa_operator.tools.scaffold.names import ResourceNames
 from ssa_operator.tools.scaffold.project import Parts
 from ssa_operator.tools.schemas.schema_rules import refuse_invalid_values
 from ssa_operator.tools.terminal import printing
-from ssa_operator.tools.terminal.canonical_yaml import canonical_text
 
 PERMISSIONS = PurePosixPath("deploy/permissions.yaml")
 """The file with the permissions, as `ssa-operator rbac --helm-values` prints them."""
@@ -219,7 +219,19 @@ def manifests(path: Path) -> list[Mapping[str, Any]]:
     return [document.body for document in found]
 
 
+_QUOTED_FIELD = re.compile(r'^( *[^\s:"]+: )("(?:[^"\\]|\\.)*")$', re.MULTILINE)
+_PLAIN_FIELD = re.compile(r"[A-Za-z]\w* \| [^:#\n\\]*[^:#\s\\]|" + "|".join((*TYPES, *FORMS)))
 _HEAD = "# The API of the folder in short; `ssa-operator crds generate` prints the CRD that it stands for.\n"
+
+
+def _schema_text(short: Mapping[str, Any]) -> str:
+    """A short schema as its author would write it: a field needs quotes only if YAML reads it otherwise."""
+
+    def plain(found: re.Match[str]) -> str:
+        field = json.loads(found[2])
+        return found[1] + (field if _PLAIN_FIELD.fullmatch(field) else found[2])
+
+    return _HEAD + _QUOTED_FIELD.sub(plain, yaml_document(short))
 
 
 def _api(made: Parts, folders: Folders, from_crd: Path | None, *, as_crd: bool) -> tuple[Path, str]:
@@ -229,7 +241,7 @@ def _api(made: Parts, folders: Folders, from_crd: Path | None, *, as_crd: bool) 
     if short is not None:
         path = folders.templates / made.names.folder / SCHEMA
         is_copy = from_crd is not None and from_crd.name == SCHEMA
-        return path, read_text(from_crd) if from_crd is not None and is_copy else _HEAD + canonical_text([short])
+        return path, read_text(from_crd) if from_crd is not None and is_copy else _schema_text(short)
     is_copy = from_crd is not None and from_crd.name != SCHEMA and len(read_objects([from_crd])) == 1
     text = read_text(from_crd) if from_crd is not None and is_copy else yaml_document(made.crd)
     return folders.crds / f"{made.names.folder}.yaml", text

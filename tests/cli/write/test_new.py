@@ -377,7 +377,12 @@ async def test_a_new_resource_becomes_ready(desk: Desk, tmp_path: Path, source: 
     assert code == 0, err
     assert (await check(tmp_path))[::2] == (0, "")
     where = (f"--kubeconfig={desk.kubeconfig}",)
-    code, _, err = await run("crds", "apply", f"--templates={tmp_path / 'templates'}", *where)
+    crds = (
+        tmp_path / "crds"
+        if source == "example"
+        else tmp_path / "templates" / f"{kind.lower()}s.{GROUP}" / "_schema.yaml"
+    )
+    code, _, err = await run("crds", "apply", "-f", str(crds), *where)
     assert code == 0, err
     path = tmp_path / "examples" / f"{kind.lower()}.yaml"
     path.write_text(path.read_text().replace("namespace: default", f"namespace: {desk.namespace}"))
