@@ -34,6 +34,7 @@ from ssa_operator.rendering.jinja.functions import (
     CLUSTER_VARIABLES,
     FUNCTIONS,
     SETTINGS,
+    TRY_FORM,
     VARIABLES,
 )
 from ssa_operator.rendering.jinja.line_tags import LineTags
@@ -143,7 +144,9 @@ class _Transform(NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.node, nodes.Name) and node.node.name == "namespace":
             node.node = nodes.EnvironmentAttribute("variables", lineno=node.lineno)
-        if isinstance(node.node, nodes.Name) and node.node.name == attempts.NAME and len(node.args) == 1:
+        if isinstance(node.node, nodes.Name) and node.node.name == attempts.NAME and node.node.ctx == "load":
+            if len(node.args) != 1 or node.kwargs or node.dyn_args or node.dyn_kwargs:
+                raise TemplateSyntaxError(TRY_FORM, node.lineno)
             node.node = nodes.EnvironmentAttribute(ATTEMPT, lineno=node.lineno)
         return _spread(node)
 

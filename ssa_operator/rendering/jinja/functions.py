@@ -71,10 +71,13 @@ def required(value: Any, message: str) -> Any:
     return value
 
 
+TRY_FORM = "try takes one expression, as in try(spec.config | from_json) | default(1)"
+
+
 def _try(expression: Any) -> NoReturn:  # noqa: ARG001 - the reference shows it
     """The value of the expression, or undefined with the reason where it fails. What waits goes on waiting."""
     # The environment compiles `try(expression)` itself, so that the expression is evaluated within it.
-    fail("try takes one expression, as in try(spec.config | from_json)")
+    fail(TRY_FORM)
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {

@@ -335,9 +335,17 @@ CODES: Mapping[str, Code] = {
         severity=Severity.ERROR,
         title="a port name that no container has",
         explanation=(
-            "A probe, a lifecycle hook or the targetPort of a Service names a port, and no container of the pod "
-            "declares a port of that name. The API server accepts it; the probe fails, or the Service has no "
-            "endpoint for the port."
+            "A probe or a lifecycle hook names a port, and its container declares no port of that name. The API server "
+            "accepts it; the probe fails."
+        ),
+    ),
+    "unknown-target-port": Code(
+        severity=Severity.WARNING,
+        title="a targetPort that no selected container has",
+        explanation=(
+            "The targetPort of a Service names a port, and no container of the pods that it selects declares a port of "
+            "that name. The API server accepts it; the Service has no endpoint for this port, unless an admission "
+            "webhook adds a container that has it. Its other ports work."
         ),
     ),
     "headless-port": Code(
