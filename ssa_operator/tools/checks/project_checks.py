@@ -24,6 +24,8 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.problem_hints import hint
+from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.operator.crd_files import read_crds
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.rendering.folder.contained_files import read_given, write_bytes
@@ -37,7 +39,7 @@ from ssa_operator.tools.checks.crd_rules import check_crds, unknown_fields
 from ssa_operator.tools.checks.template_checks import check_templates
 from ssa_operator.tools.findings.codes import CODES
 from ssa_operator.tools.findings.findings import Finding
-from ssa_operator.tools.offline.template_folders import crd_kinds, read_crds
+from ssa_operator.tools.offline.template_folders import crd_kinds
 
 if TYPE_CHECKING:
     from ssa_operator.tools.findings.findings import Edit, Finding
@@ -102,10 +104,10 @@ class CheckedFiles:
 
 
 def find_problems(files: CheckedFiles) -> list[Finding]:
-    """All findings, in the order of files and lines. Raises CommandError for a CRD that is no object: it decides what
-    the other files mean.
+    """All findings, in the order of files and lines. A folder whose CRD can't be read is not checked. Raises
+    CommandError for a CRD with a value of a wrong type: it decides what the other files mean.
     """
-    definitions = read_crds(files.crds)
+    definitions, unreadable = read_crds(*(path for path in files.crds if path.exists()))
     examples, faults = read_objects(files.examples)
     project = CheckedProject(
         sources=load_all(files.templates, installation=files.installation, partial=True),
@@ -122,13 +124,38 @@ def find_problems(files: CheckedFiles) -> list[Finding]:
         Finding(code="invalid-example", message=each.message, location=each.location, fix=hint(each.message))
         for each in faults
     ]
-    findings = [_with_path(finding, files.templates) for finding in check_templates(files.templates, project)]
+    unread += [_unreadable(line) for text in dict.fromkeys(unreadable.values()) for line in text.splitlines()]
+    findings = [
+        _with_path(finding, files.templates)
+        for finding in check_templates(files.templates, project)
+        if not (unreadable and (finding.code == "unknown-resource" or _folder_of(finding) in unreadable))
+    ]
     found = [
         each
         for each in (*unread, *changes, *check_crds(definitions, files.schemas), *findings)
         if _is_within(each, files.only)
     ]
     return sorted(found, key=_place)
+
+
+_LOCATED = re.compile(r"(?P<file>[^\n]*?):(?P<line>[0-9]+): (?P<message>.*)")
+
+
+def _unreadable(text: str) -> Finding:
+    """The finding of a CRD that can't be read, from the words of `read_crds`."""
+    found = _LOCATED.fullmatch(text)
+    if found is None:
+        return Finding(code="crd-refused", message=text)
+    return Finding(
+        code="crd-refused",
+        message=found["message"],
+        location=SourceLocation(found["file"], int(found["line"])),
+        fix=hint(found["message"]),
+    )
+
+
+def _folder_of(finding: Finding) -> str:
+    return finding.location.file.partition("/")[0] if finding.location is not None else finding.about
 
 
 def _is_within(finding: Finding, only: Sequence[Path]) -> bool:
