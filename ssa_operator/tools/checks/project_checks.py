@@ -124,11 +124,12 @@ def find_problems(files: CheckedFiles) -> list[Finding]:
         Finding(code="invalid-example", message=each.message, location=each.location, fix=hint(each.message))
         for each in faults
     ]
+    unknown = unreadable.keys() - {definition.body["metadata"]["name"] for definition in definitions}
     unread += [_unreadable(line) for text in dict.fromkeys(unreadable.values()) for line in text.splitlines()]
     findings = [
         _with_path(finding, files.templates)
         for finding in check_templates(files.templates, project)
-        if not (unreadable and (finding.code == "unknown-resource" or _folder_of(finding) in unreadable))
+        if not (unreadable and (finding.code == "unknown-resource" or _folder_of(finding) in unknown))
     ]
     found = [
         each
