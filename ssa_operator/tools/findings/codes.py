@@ -333,7 +333,7 @@ CODES: Mapping[str, Code] = {
     ),
     "unknown-port": Code(
         severity=Severity.ERROR,
-        title="a port name that no container has",
+        title="a port name of a probe or hook that its container hasn't",
         explanation=(
             "A probe or a lifecycle hook names a port, and its container declares no port of that name. The API server "
             "accepts it; the probe fails."
@@ -427,8 +427,8 @@ CODES: Mapping[str, Code] = {
         severity=Severity.ERROR,
         title="a CRD that can't be read, or that the API server refuses",
         explanation=(
-            "It is no YAML or no CRD, its name is not <plural>.<group>, a type doesn't exist, a default doesn't fit its own field, or the like. "
-            "The message has the API server's words. Until the CRD is corrected, check does not look at its objects."
+            "It is no YAML or no CRD, its name is not <plural>.<group>, a type doesn't exist, a default doesn't fit its "
+            "own field, or the like. The message has the API server's words. Until the CRD is corrected, check does not look at its objects."
         ),
     ),
     "crd-undeclared-required": Code(
