@@ -427,8 +427,9 @@ CODES: Mapping[str, Code] = {
         severity=Severity.ERROR,
         title="a CRD that can't be read, or that the API server refuses",
         explanation=(
-            "It is no YAML or no CRD, its name is not <plural>.<group>, a type doesn't exist, a default doesn't fit its "
-            "own field, or the like. The message has the API server's words. Until the CRD is corrected, check does not look at its objects."
+            "It is no YAML or no CRD, its name is not <plural>.<group>, a type doesn't exist, a default doesn't fit "
+            "its own field, or the like. The message has the API server's words. Until the CRD is corrected, check "
+            "does not look at its objects."
         ),
     ),
     "crd-undeclared-required": Code(
