@@ -30,7 +30,7 @@ PRESERVED = "x-kubernetes-preserve-unknown-fields"
 RULES = "x-kubernetes-validations"
 UNCHANGED = "self == oldSelf"
 """The rule of an immutable field."""
-REMOVAL = re.compile(r"!has\(oldSelf\.(\w+)\) \|\| has\(self\.\1\)")
+REMOVAL = re.compile(r"!has\(oldSelf\.(\w+)\) \|\| has\(self\.\w+\)")
 """The rule of a mapping with an immutable field, which `FieldReader.fields` adds."""
 SCALARS = ("string", "integer", "number", "boolean")
 TYPES = (*SCALARS, "object")

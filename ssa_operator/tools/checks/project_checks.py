@@ -139,20 +139,16 @@ def find_problems(files: CheckedFiles) -> list[Finding]:
     return sorted(found, key=_place)
 
 
-_LOCATED = re.compile(r"(?P<file>[^\n]*?):(?P<line>[0-9]+): (?P<message>.*)")
+_LINE = re.compile(r":([0-9]+): ")
 
 
 def _unreadable(text: str) -> Finding:
     """The finding of a CRD that can't be read, from the words of `read_crds`."""
-    found = _LOCATED.fullmatch(text)
+    found = _LINE.search(text)
     if found is None:
         return Finding(code="crd-refused", message=text)
-    return Finding(
-        code="crd-refused",
-        message=found["message"],
-        location=SourceLocation(found["file"], int(found["line"])),
-        fix=hint(found["message"]),
-    )
+    message, location = text[found.end() :], SourceLocation(text[: found.start()], int(found[1]))
+    return Finding(code="crd-refused", message=message, location=location, fix=hint(message))
 
 
 def _folder_of(finding: Finding) -> str:
