@@ -308,7 +308,8 @@ async def _typed(page: Path, text: str, folder: Path, kubeconfig: Path) -> str:
         try:
             return made + block + await rewritten(after, folder, run)
         finally:
-            await run("kubectl delete --ignore-not-found --timeout=2m -f examples -f crds")
+            await run("kubectl delete --ignore-not-found --timeout=2m -f examples")
+            await run("ssa-operator crds generate | kubectl delete --ignore-not-found --timeout=2m -f -")
 
 
 async def on_cluster(page: Path, text: str, folder: Path, kubeconfig: Path) -> str:

@@ -11,6 +11,7 @@ Promises:
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -26,6 +27,25 @@ from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.problem_hints import hint
 from ssa_operator.objects.secret_fields import NO_SECRET_FIELDS, SecretFields
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, value_at
+
+REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+"""The reason of a condition or of an Event, as the API server accepts it for conditions."""
+
+
+class TemplateWarning(Struct, frozen=True, kw_only=True):
+    """An Event that a template emits on an object with `warn`."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        identity = Identity(split_api_version(self.api_version)[0], self.kind, self.namespace, self.name)
+        return f"Event on {identity}: {self.reason}: {self.message}"
 
 
 class OriginKind(StrEnum):
@@ -274,6 +294,8 @@ class Rendered:
     """The generated values of all files."""
     secret_queries: frozenset[Question] = frozenset()
     """The queries that a Secret's content names."""
+    warnings: tuple[TemplateWarning, ...] = ()
+    """The Events that the templates emit with `warn`."""
 
     @property
     def ready_when(self) -> dict[Reference, Predicate]:
@@ -355,3 +377,5 @@ class StatusFields:
     """The Secrets that the template reads."""
     secret_queries: frozenset[Query] = frozenset()
     """The queries that a Secret's content names."""
+    warnings: tuple[TemplateWarning, ...] = ()
+    """The Events that the template emits with `warn`."""

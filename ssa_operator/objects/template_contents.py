@@ -90,6 +90,8 @@ class TemplateContents(Struct, frozen=True, kw_only=True):
     fields: tuple[PossibleField, ...] = ()
     unknown: tuple[UnknownPart, ...] = ()
     """The parts that the text of the templates doesn't show."""
+    warns: bool = False
+    """Whether a template emits Events with `warn`."""
 
     @property
     def kinds(self) -> dict[GroupKind, SourceLocation]:

@@ -61,7 +61,7 @@ def read_crds(*folders: Path) -> tuple[list[Document], dict[str, str]]:
         for path in yaml_files(folder, SUFFIXES) if folder.is_dir() else [folder]:
             try:
                 within = project_of(folder) if folder.is_dir() else None
-                found = [_short(path)] if path.name == SCHEMA else load_objects([path], within)
+                found = [short_crd(path)] if path.name == SCHEMA else load_objects([path], within)
             except (DefinitionError, FileError) as error:
                 problems[path.absolute().parent.name if path.name == SCHEMA else path.stem] = str(error)
                 continue
@@ -159,8 +159,10 @@ def schema_files(templates: Iterable[Path]) -> list[Path]:
 _UNQUOTED = re.compile(r":\s*\[\]\s*\w")
 
 
-def _short(path: Path) -> Document:
-    """The CRD of a `_schema.yaml`. Raises DefinitionError with every mistake."""
+def short_crd(path: Path, folder: str = "") -> Document:
+    """The CRD of a `_schema.yaml`; `folder` is the name of its template folder, '' for the folder that it is in. Raises
+    DefinitionError with every mistake.
+    """
     # Only a project with a `_schema.yaml` loads the rules of CRDs.
     from ssa_operator.schema.short_schema.expanded_crd import short_schema  # noqa: PLC0415
 
@@ -181,7 +183,7 @@ def _short(path: Path) -> Document:
         raise DefinitionError(f"{path}:1: is not UTF-8 text; save it as UTF-8") from error
     except OSError as error:
         raise DefinitionError(f"{path} can't be read: {error.strerror}") from error
-    found = short_schema(path.absolute().parent.name, given)
+    found = short_schema(folder or path.absolute().parent.name, given)
 
     def location(at: FieldPath) -> SourceLocation:
         return find_location(node, at, SlotValues())

@@ -9,6 +9,7 @@ Promises:
   with the CRD that the cluster has, or waits for one.
 - The log, `/readyz`, a metric and the status of the folder's parents name each refusal.
 - A refused CRD is applied again with growing pauses, from the current file, and at once when it changes in the cluster.
+  The stored objects for which it is refused are read again, and all others only when one of these changed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import random
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ssa_operator.informers.crds import RESOURCE
 from ssa_operator.kube.api.backoff import BACKOFF_BASE, backoff
@@ -31,12 +32,16 @@ from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_codec import encode
+from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import bounded
 from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
 from ssa_operator.objects.render_result import Document
 from ssa_operator.operator.crd_files import CONVERSION, DefinitionError, load_crds, read_crds, schema_files
 from ssa_operator.schema.crd_schema import unreported
 from ssa_operator.schema.crd_versions import needed_conversions, stored_version
+
+if TYPE_CHECKING:
+    from ssa_operator.operator.stored_objects import DataLoss
 
 __all__ = ["DefinitionError", "established", "install", "load_crds", "read_crds", "refusals", "remarks"]
 
@@ -69,22 +74,20 @@ async def refusals(
     *,
     keep_data: bool = False,
     templates: Sequence[Path] = (),
+    losses: dict[str, DataLoss] | None = None,
 ) -> dict[str, str]:
     """Apply each CRD separately, and wait until the accepted ones are served. Returns why the others were refused, by
-    name. With `keep_data`, one by which stored objects would be refused or lose fields is not applied. Raises
-    Unreachable.
+    name. With `keep_data`, one by which stored objects would be refused or lose fields is not applied; `losses` has
+    these until the next call. Raises Unreachable.
     """
     refused: dict[str, str] = {}
     for document in documents:
         name = document.body["metadata"]["name"]
         try:
             live = await client.find(RESOURCE, name) if keep_data or _converts(document.body) else None
-            if (
-                keep_data
-                and live is not None
-                and (why := await _data_loss(client, live.body, document.body, templates))
-            ):
-                refused[name] = f"{document.location}: {why}"
+            known = {} if losses is None else losses
+            if keep_data and (loss := await _data_loss(client, live, document, templates, known)):
+                refused[name] = f"{document.location}: {loss.message}"
                 continue
             body = document.body if live is None else _with_live_conversion(document.body, live.body)
             await client.apply(RESOURCE, "", name, encode(body))
@@ -105,13 +108,22 @@ async def refusals(
 
 
 async def _data_loss(
-    client: Client, live: Mapping[str, Any], new: Mapping[str, Any], templates: Sequence[Path]
-) -> str | None:
+    client: Client, live: LiveObject | None, document: Document, templates: Sequence[Path], known: dict[str, DataLoss]
+) -> DataLoss | None:
+    name = document.body["metadata"]["name"]
+    before = known.pop(name, None)
+    if live is None:
+        return None
     # The rules of schemas take time to load, and most operators find the CRDs as they are.
     from ssa_operator.operator.conversion.folder_converters import converter_of  # noqa: PLC0415
     from ssa_operator.operator.stored_objects import data_loss  # noqa: PLC0415
 
-    return await data_loss(client, live, new, converter_of(templates))
+    # All stored objects are read again only if one of those changed that the last refusal names.
+    holds = before is not None and await before.holds(client, live, document.body)
+    found = before if holds else await data_loss(client, live, document.body, converter_of(templates))
+    if found is not None:
+        known[name] = found
+    return found
 
 
 def conversion_remark(document: Document, live: Mapping[str, Any]) -> str | None:
@@ -190,7 +202,8 @@ REASON_LIMIT = 1000
 
 class CRDInstaller:
     """Applies the CRDs of folders, and of the `_schema.yaml` in folders of templates. `refused` has the reasons of
-    those that are not applied, by name. `keep_data` is whether stored objects must stay as they are.
+    those that are not applied, by name. `keep_data` is whether stored objects must stay as they are. A folder that
+    doesn't exist may come later.
     """
 
     def __init__(
@@ -209,6 +222,10 @@ class CRDInstaller:
         self._folders = tuple(folders)
         self._templates = tuple(templates)
         self._changed = asyncio.Event()
+        self._losses: dict[str, DataLoss] = {}
+        """The last refusals because of stored objects."""
+        self._later = frozenset(folder for folder in folders if not folder.exists())
+        """Folders that need not exist: they may come later."""
 
     async def install(self, *, changed: bool = False) -> None:
         """Apply each CRD that is not applied yet, with `changed` also those that changed since. Raises DefinitionError
@@ -218,15 +235,15 @@ class CRDInstaller:
             await self._install(changed=changed)
 
     async def _install(self, *, changed: bool) -> None:
-        documents, refused = read_crds(*self._folders, *schema_files(self._templates))
+        folders = [folder for folder in self._folders if folder not in self._later or folder.exists()]
+        documents, refused = read_crds(*folders, *schema_files(self._templates))
         digests = {document.body["metadata"]["name"]: _digest(document) for document in documents}
         pending = [
             document
             for document, (name, digest) in zip(documents, digests.items(), strict=True)
             if name not in refused and self.applied.get(name) != digest and (changed or name not in self.applied)
         ]
-        more = await refusals(self._client, pending, keep_data=self._keep_data, templates=self._templates)
-        refused = {**refused, **more}
+        refused = {**refused, **await self._refusals(pending)}
         applied = [document for document in pending if document.body["metadata"]["name"] not in refused]
         for remark in remarks(applied):
             log.warning("%s", remark)
@@ -238,6 +255,9 @@ class CRDInstaller:
             _kind(document) for document in documents if document.body["metadata"]["name"] in refused
         )
         self._take({name: " ".join(bounded(reason, REASON_LIMIT).split()) for name, reason in refused.items()})
+
+    async def _refusals(self, documents: Sequence[Document]) -> dict[str, str]:
+        return await refusals(self._client, documents, keep_data=self._keep_data, losses=self._losses)
 
     def _take(self, refused: Mapping[str, str]) -> None:
         if refused == self.refused:

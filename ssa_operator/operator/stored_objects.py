@@ -4,6 +4,7 @@ Promises:
 - Every stored object of a CRD that exists is read, page by page. Nothing is written.
 - An object that is invalid today counts only for what a new CRD refuses in addition.
 - Each object is converted to the versions that it needs, and back. One that can't be converted counts as refused.
+- The objects of a page are judged in slices, between which the event loop serves others.
 - A message names the object and the field. It has the size of a value that would be lost, and never a value.
 """
 
@@ -20,12 +21,14 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
+from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import counted
 from ssa_operator.objects.render_result import ConversionError, Document
 from ssa_operator.objects.source_location import FieldPath, field_text, value_at
 from ssa_operator.operator.conversion.rules import Converter
+from ssa_operator.reconcile.long_steps import LongSteps
 from ssa_operator.schema.crd_changes import crd_changes
 from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.crd_versions import needed_conversions, stored_version
@@ -103,46 +106,93 @@ def _place(change: StoredChange) -> tuple[str, str, str, str]:
     return change.resource, change.namespace, change.name, change.path
 
 
+class DataLoss(Struct, frozen=True, kw_only=True):
+    """Why a CRD must not replace the live one."""
+
+    message: str
+    live: LiveObject
+    """The live CRD."""
+    new: bytes
+    """The new CRD, encoded."""
+    objects: tuple[LiveObject, ...] = ()
+    """Stored objects that would be refused or lose fields: those that the message names."""
+
+    async def holds(self, client: Client, live: LiveObject, new: Mapping[str, Any]) -> bool:
+        """Whether it still holds, because the CRDs and these objects are the same. Raises ApiError and
+        CredentialsError.
+        """
+        if not self.objects or live.resource_version != self.live.resource_version or encode(new) != self.new:
+            return False
+        stored = next(version["name"] for version in live.body["spec"]["versions"] if version["storage"])
+        for each in self.objects:
+            found = await client.find(resource_of(live.body, stored), each.identity.name, each.identity.namespace)
+            if found is None or found.resource_version != each.resource_version:
+                return False
+        return True
+
+
 async def data_loss(
-    client: Client, live: Mapping[str, Any], new: Mapping[str, Any], converter_of: ConverterOf = _no_converter
-) -> str | None:
+    client: Client, live_crd: LiveObject, new: Mapping[str, Any], converter_of: ConverterOf = _no_converter
+) -> DataLoss | None:
     """Why a CRD must not replace the live one: stored objects would be refused or lose fields. None where that can't
     be, or no object is stored that it concerns. Raises ApiError and CredentialsError.
     """
+    live = live_crd.body
     if all(each.code in _HARMLESS for each in crd_changes(live, new)):
         return None
+    concerned: list[LiveObject] = []
     try:
-        plan = await _plan_crd(client, live, new, converter_of)
+        plan = await _plan_crd(client, live, new, converter_of, concerned)
     except (NotLeader, Unreachable):
         raise
     except ApiError as error:
-        return f"it may refuse or lose stored objects, and these can't be read: {error}; {_ADVICE}"
+        unread = f"it may refuse or lose stored objects, and these can't be read: {error}; {_ADVICE}"
+        return DataLoss(message=unread, live=live_crd, new=encode(new))
     # A version that is gone is refused by the API server.
     found = [each for each in (*plan.refused, *plan.pruned) if each.resource != RESOURCE.name]
     if not found:
         return None
     names = {(each.namespace, each.name) for each in found}
     more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return (
+    message = (
         f"{len(names)} of {counted(plan.objects, 'stored object')} would be refused or lose fields: "
         f"{'; '.join(map(str, found[:_SHOWN]))}{more}; {_ADVICE}"
     )
+    shown = {(each.namespace, each.name) for each in found[:_SHOWN]}
+    objects = tuple(each for each in concerned if (each.identity.namespace, each.identity.name) in shown)
+    return DataLoss(message=message, live=live_crd, new=encode(new), objects=objects)
 
 
 async def _plan_crd(
-    client: Client, live: Mapping[str, Any], new: Mapping[str, Any], converter_of: ConverterOf
+    client: Client,
+    live: Mapping[str, Any],
+    new: Mapping[str, Any],
+    converter_of: ConverterOf,
+    concerned: list[LiveObject] | None = None,
 ) -> CRDPlan:
+    """What a CRD would do to its objects. Those that would be refused or lose fields are added to `concerned`."""
     stored, converter = stored_version(live), converter_of(new)
-    plans = [_plan_versions(live, new)]
+    plans: dict[Identity, CRDPlan] = {}
+    page: list[LiveObject] = []
+    steps = LongSteps()
 
-    def judge(each: LiveObject) -> bool:
-        plans.append(_plan_object(each, live, new, stored))
-        if converter is not None:
-            plans.append(plan_conversions(each, converter, stored))
+    def collect(each: LiveObject) -> bool:
+        page.append(each)
         return False
 
-    await client.list_scope(Scope(resource_of(live, stored)), keep=judge)
-    return _sum(plans)
+    async def judge() -> None:
+        for each in page:
+            plan = _plan_object(each, live, new, stored)
+            if converter is not None:
+                plan = _sum([plan, plan_conversions(each, converter, stored)])
+            plans[each.identity] = plan
+            if concerned is not None and (plan.refused or plan.pruned):
+                concerned.append(each)
+            await steps.rest()
+        page.clear()
+
+    await client.list_scope(Scope(resource_of(live, stored)), keep=collect, after_page=lambda: steps.measured(judge()))
+    return _sum([_plan_versions(live, new), *plans.values()])
 
 
 def plan_conversions(stored: LiveObject, converter: Converter, version: str) -> CRDPlan:

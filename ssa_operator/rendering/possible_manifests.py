@@ -76,6 +76,7 @@ def template_contents(
         lookups=tuple(expansion.lookups),
         fields=tuple(expansion.fields),
         unknown=tuple({**unknown, **expansion.unknown}),
+        warns=expansion.warns,
     )
 
 

@@ -29,6 +29,7 @@ from ssa_operator.objects.render_result import (
     Rendered,
     RenderProblem,
     StatusFields,
+    TemplateWarning,
     Wait,
     ready_when_of,
 )
@@ -130,7 +131,13 @@ def render(
         secrets=tuple(api.secrets),
         generated_values=tuple(api.generated_values),
         secret_queries=frozenset(api.secret_queries),
+        warnings=_warnings(api),
     )
+
+
+def _warnings(api: TemplateAPI) -> tuple[TemplateWarning, ...]:
+    """The Events of `warn`, without those on objects that a Secret's content names."""
+    return tuple([warning for warning, query in api.warnings.items() if query not in api.secret_queries])
 
 
 def _asked(api: TemplateAPI) -> tuple[Query, ...]:
@@ -363,6 +370,7 @@ def render_status(
         location_of=location_of,
         secrets=tuple(api.secrets),
         secret_queries=frozenset(query for query in api.secret_queries if not isinstance(query, ApiKind)),
+        warnings=_warnings(api),
     )
 
 

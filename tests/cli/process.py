@@ -106,7 +106,7 @@ def _read_until_closed(terminal: int) -> str:
 
 @contextlib.asynccontextmanager
 async def started(*arguments: str, **environment: str) -> AsyncIterator[Command]:
-    """A command that runs until the block ends; it is killed then, if it still runs."""
+    """A command that runs until the block ends, in the folder `PWD`; it is killed then, if it still runs."""
     process = await _start(arguments, environment)
     command = Command(process)
     try:
@@ -132,7 +132,7 @@ async def _start(arguments: tuple[str, ...], environment: dict[str, str]) -> asy
         stdin=pipe,
         stdout=pipe,
         stderr=pipe,
-        cwd=ROOT,
+        cwd=environment.get("PWD", ROOT),
         env=os.environ | environment,
         preexec_fn=lambda: signal.signal(signal.SIGINT, SIGINT),
     )

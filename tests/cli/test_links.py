@@ -134,10 +134,11 @@ async def test_a_folder_beside_the_templates_is_no_link_that_leads_out(root: Pat
     assert f"{outside}, which is outside of {root}; copy what it names, or name it with --{folder}" in err
 
 
-async def test_new_writes_through_no_link(root: Path, outside: Path) -> None:
-    (root / "crds").symlink_to(outside)
+@pytest.mark.parametrize(("folder", "options"), [("crds", ("--crd",)), ("examples", ())])
+async def test_new_writes_through_no_link(root: Path, outside: Path, folder: str, options: tuple[str, ...]) -> None:
+    (root / folder).symlink_to(outside)
     before = content(outside)
-    code, _, err = await run("new", "WebSite", "--group=example.com", f"--templates={root / 'templates'}")
+    code, _, err = await run("new", "WebSite", "--group=example.com", f"--templates={root / 'templates'}", *options)
     assert code == 2
     assert str(outside) in err
     assert content(outside) == before

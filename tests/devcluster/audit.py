@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ class _Write(msgspec.Struct, frozen=True, rename="camel"):
 
 _decode_write = decoder(_Write)
 
+_BLOCK = 65536
+"""Bytes that are read at once to find the end of the last line."""
+
 _beginnings: dict[Path, int] = {}
 """Where the running test begins in each log."""
 
@@ -48,9 +52,17 @@ def begin(cluster: Cluster) -> None:
 
 
 def end_of_log(cluster: Cluster) -> int:
-    """The position after all requests up to now."""
+    """The position after all requests up to now. The API server may be writing a line, which is a later request."""
     assert cluster.audit_log is not None
-    return cluster.audit_log.stat().st_size
+    with cluster.audit_log.open("rb") as log:
+        at = log.seek(0, os.SEEK_END)
+        while at > 0:
+            start = max(at - _BLOCK, 0)
+            log.seek(start)
+            if (end := log.read(at - start).rfind(b"\n")) >= 0:
+                return start + end + 1
+            at = start
+    return 0
 
 
 def audited(cluster: Cluster) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ DATABASES = "databases.gallery.example.com"
 
 
 def test_the_example_is_what_new_writes_for_its_manifests(tmp_path: Path) -> None:
-    command = ["new", "Database", "--group=gallery.example.com", "--api-version=v1"]
+    command = ["new", "Database", "--group=gallery.example.com", "--api-version=v1", "--crd"]
     result = invoke(tmp_path, *command, f"--from-manifests={EXAMPLE / 'manifests.yaml'}")
     assert result.exit_code == 0, result.output
     made = {path.relative_to(tmp_path): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}

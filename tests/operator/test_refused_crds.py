@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,14 @@ import yaml
 
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.api.request import Scope
+from ssa_operator.kube.auth import credentials
+from ssa_operator.operator import stored_objects
 from ssa_operator.operator.http import Server
 from ssa_operator.operator.operator import Operator
 from ssa_operator.operator.process.session import install
+from ssa_operator.operator.stored_objects import CRDPlan
+from ssa_operator.reconcile import long_steps
 from tests.cli.process import run
 from tests.devcluster.waiting import until
 from tests.operator.harness import Desk, MakeOptions, definition, map_template, ready_condition
@@ -98,3 +104,67 @@ async def test_crds_apply_reports_all_refusals_at_once_and_applies_the_others(
     assert f"goods.{group} established" in out
     assert "storedVersions" in err
     assert "Nowhere" in err
+
+
+class ReadsCounted(Client):
+    """A client that counts the lists of objects."""
+
+    lists = 0
+
+    async def list_scope(self, scope: Scope, *arguments: Any, **named: Any) -> Any:
+        self.lists += 1
+        return await super().list_scope(scope, *arguments, **named)
+
+
+def sized(group: str, **limits: Any) -> dict[str, Any]:
+    crd = definition("sizes", group, "Size")
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"] = {"type": "object", "properties": {"size": {"type": "integer", **limits}}}
+    return crd
+
+
+async def test_the_stored_objects_are_read_again_when_one_of_those_changes_for_which_a_crd_is_refused(
+    desk: Desk, group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def size(name: str, number: int) -> dict[str, Any]:
+        return {"apiVersion": f"{group}/v1", "kind": "Size", "metadata": {"name": name}, "spec": {"size": number}}
+
+    await desk.define(sized(group))
+    await desk.apply(*(size(f"fit{number}", 1) for number in range(5)), size("large", 9), size("huge", 10))
+    save(tmp_path / "crds", sized(group, maximum=5))
+    monkeypatch.setattr(long_steps, "LONG", 0.0)
+    steps: list[str] = []
+    plan = stored_objects._plan_object
+
+    def judged(*given: Any) -> CRDPlan:
+        steps.append("judged")
+        return plan(*given)
+
+    monkeypatch.setattr(stored_objects, "_plan_object", judged)
+
+    async def others() -> None:
+        while True:
+            steps.append("others")
+            await asyncio.sleep(0)
+
+    async with ReadsCounted(await credentials.load(str(desk.kubeconfig), None)) as client:
+        task = asyncio.create_task(others())
+        installer = await install(client, [tmp_path / "crds"])
+        task.cancel()
+        # Between two objects, the event loop serves others.
+        assert steps.count("judged") == 7
+        assert all("others" in each for each in itertools.pairwise(steps))
+        for _ in range(3):
+            await installer.install()
+        assert "2 of 7 stored objects would be refused" in installer.refused[f"sizes.{group}"]
+        assert client.lists == 1
+        await desk.apply(size("large", 4))
+        await installer.install()
+        assert "1 of 7 stored objects would be refused" in installer.refused[f"sizes.{group}"]
+        save(tmp_path / "crds", sized(group, maximum=9))
+        await installer.install()
+        assert client.lists == 3
+        await desk.delete("size." + group, "huge")
+        await installer.install()
+        assert installer.refused == {}
+        assert client.lists == 4

@@ -470,7 +470,9 @@ class TestRelease:
         project = tmp_path / "sites"
         new = ("new", "Website", "--group=chart.example.com", f"--project={project}")
         run(sys.executable, "-m", "ssa_operator", *new)
-        kubectl("apply", "--server-side", f"--filename={project / 'crds'}")
+        schema = project / "templates" / "websites.chart.example.com" / "_schema.yaml"
+        where_crds = ("crds", "apply", "-f", str(schema), f"--kubeconfig={cluster.kubeconfig}")
+        run(sys.executable, "-m", "ssa_operator", *where_crds)
         values = [f"--values={project / 'deploy' / name}" for name in ("values.yaml", "permissions.yaml")]
         run(*release, str(CHART), *values, "--set=examples=false", "--set-string=image.tag=1234567")
         shown = "--output=jsonpath={.spec.template.spec.containers[0].image}"

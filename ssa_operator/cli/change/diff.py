@@ -7,7 +7,7 @@ Promises:
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,6 +24,9 @@ from ssa_operator.cli.shared_options import (
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.option_values import check_folders, installation_of, namespace_of
 from ssa_operator.operator.process.streams import OutputFormat
+
+if TYPE_CHECKING:
+    from ssa_operator.tools.plan.changes import ParentChanges
 
 DIFFERENCES = 1
 ERROR = 2
@@ -63,8 +66,11 @@ def diff(
     given = given_files(parents, filename, "name the parents to compare: FILE, -f FILE, or KIND/NAME")
     within = namespace_of(namespace)
     options = Options(templates=tuple(templates), installation=installation_of(values))
-    target = cluster_target(kubeconfig, context)
-    found = connection.run(changed_parents(given, options, within, target), code=ERROR)
+
+    async def compared() -> list[ParentChanges]:
+        return await changed_parents(given, options, within, cluster_target(kubeconfig, context))
+
+    found = connection.run(compared(), code=ERROR)
     if output is OutputFormat.TABLE:
         console = streams.console(soft_wrap=True)
         for each in found:

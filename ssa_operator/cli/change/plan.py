@@ -88,8 +88,11 @@ def plan(
         except CommandError as error:
             raise CommandError(str(error), code=ERROR) from error
     else:
-        target = cluster_target(kubeconfig, context)
-        summary = connection.run(plan_live(options, target, save), code=ERROR)
+
+        async def planned() -> PlanSummary:
+            return await plan_live(options, cluster_target(kubeconfig, context), save)
+
+        summary = connection.run(planned(), code=ERROR)
     _print(summary, output)
     if summary.failed:
         raise typer.Exit(FAILURES)

@@ -58,7 +58,7 @@ def dev(
     from ssa_operator.operator.process import logging_setup
 
     check_folders(templates)
-    crds = crd_folders(crds, templates)
+    crds = crd_folders(crds, templates) or crds  # the default folder may come later
     try:
         from ssa_operator.tools.dev.dev_session import DevSession
     except ModuleNotFoundError as error:

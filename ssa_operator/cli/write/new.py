@@ -1,4 +1,4 @@
-"""`ssa-operator new`: writes a CRD, a template folder, an example and a golden case for a new resource.
+"""`ssa-operator new`: writes a template folder with its API, an example and a golden case for a new resource.
 
 Promises:
 - The result passes `ssa-operator check` and `ssa-operator test`, and its example becomes ready.
@@ -40,7 +40,9 @@ def new(
         ),
     ] = None,
     from_example: Annotated[Path | None, typer.Option(help="Infer the fields from the object in this file.")] = None,
-    from_crd: Annotated[Path | None, typer.Option(help="Use the CRD of KIND in this file.")] = None,
+    from_crd: Annotated[
+        Path | None, typer.Option(help="Use the CRD of KIND in this file, or this _schema.yaml.")
+    ] = None,
     from_manifests: Annotated[
         Path | None,
         typer.Option(
@@ -57,6 +59,9 @@ def new(
     ] = "",
     plural: Annotated[str, typer.Option(help="Plural name. Default: as Kubernetes derives it.")] = "",
     api_version: Annotated[str, typer.Option(help="Version of the resource. Default: v1alpha1.")] = "",
+    crd: Annotated[
+        bool, typer.Option("--crd", help="Write a CRD into the folder of --crds, instead of _schema.yaml.")
+    ] = False,
     project: Annotated[
         Path | None,
         typer.Option(
@@ -72,13 +77,13 @@ def new(
     ] = None,
     output: OutputOption = OutputFormat.TABLE,
 ) -> None:
-    """Write a CRD, a template folder, an example and a golden case for a new resource.
+    """Write a template folder with its API, an example and a golden case for a new resource.
 
     Without a source of fields, the resource has replicas and image. The templates are a Deployment and a Service to
     begin with, or those that --from-manifests gives. Existing files are never overwritten.
     """
     from ssa_operator.tools.scaffold.names import ScaffoldError
-    from ssa_operator.tools.scaffold.project import NewRequest, parts
+    from ssa_operator.tools.scaffold.project import NewRequest, folder_of, parts
     from ssa_operator.tools.scaffold.written_resource import Folders, manifests, one_object, write_resource
 
     sources = {"--field": field, "--from-example": from_example, "--from-crd": from_crd}
@@ -99,7 +104,7 @@ def new(
         fields=tuple(field or ()),
         instance=instance,
         example=one_object(from_example),
-        crd=one_object(from_crd, kind),
+        crd=one_object(from_crd, kind, folder_of(kind, plural, group)),
         manifests=None if from_manifests is None else manifests(from_manifests),
     )
     try:
@@ -112,6 +117,7 @@ def new(
         made,
         Folders(templates=templates_folder, crds=crds or base / "crds", examples=examples or base / "examples"),
         from_crd=from_crd,
+        as_crd=crd,
         project=project,
         given=[each for each in (templates, crds, examples, project) if each is not None],
         output=output,

@@ -110,9 +110,9 @@ def render(
         sources = load_all(templates, installation=installation_of(values, namespace=""))
         found = rendered_offline(read_parents(given), sources, crd_folders, objects or (), namespace or "default")
     _print(found.steps, output, as_applied)
-    for wait in found.waits:
+    for remark in (*found.waits, *found.warnings):
         # A comment in YAML. JSON has no comments, so it goes to standard error.
-        (streams.error if output is OutputFormat.JSON else streams.line)(f"# {wait}")
+        (streams.error if output is OutputFormat.JSON else streams.line)(f"# {' '.join(remark.splitlines())}")
     problems = [*found.problems, *(found.waits if strict else ())]
     if problems:
         raise CommandError("\n".join(problems))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -110,9 +110,11 @@ class Client(Transport):
         limit: int = PAGE,
         keep: Callable[[LiveObject], bool] | None = None,
         reduce: Callable[[LiveObject], LiveObject] | None = None,
+        after_page: Callable[[], Awaitable[None]] | None = None,
     ) -> tuple[builtins.list[LiveObject], str]:
         """`list` of a scope. With `keep`, the objects for which it returns False are dropped page by page. With
         `reduce`, its result is kept in place of each object, and the pages are small while the objects are large.
+        `after_page` is awaited after each page; a list may begin again.
         """
         objects: list[LiveObject] = []
         if reduce is not None:
@@ -132,6 +134,8 @@ class Client(Transport):
             lives = self._live_objects(page, scope)
             kept = lives if keep is None else filter(keep, lives)
             objects += kept if reduce is None else map(reduce, kept)
+            if after_page is not None:
+                await after_page()
             metadata = page.metadata
             if reduce is not None and limit:
                 limit = _next_limit(len(page.items or ()), len(response.body))

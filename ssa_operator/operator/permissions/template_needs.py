@@ -69,7 +69,7 @@ def folder_needs(
     `kinds` are the served kinds; a kind that isn't among them needs nothing yet. `namespaces` are those that the
     operator is limited to, none for all. `impersonate` is the name of the account that it impersonates, '' for none.
     """
-    derivation = _Derivation(parent, kinds, tuple(namespaces), impersonate)
+    derivation = _Derivation(parent, kinds, tuple(namespaces), impersonate, warns=contents.warns)
     needs = [*derivation.for_parents(contents.manifests)]
     if impersonate and not parent.namespaced and not parent.cluster_scope:
         return tuple(dict.fromkeys(needs)), ()  # the operator refuses these parents
@@ -89,11 +89,15 @@ class _Derivation:
         kinds: Mapping[GroupKind, ServedKind],
         namespaces: tuple[str, ...],
         impersonate: str = "",
+        *,
+        warns: bool = False,
     ) -> None:
         self.warnings: list[UnknownPart] = []
         self._parent = parent
         self._kinds = kinds
         self._limited = bool(namespaces)
+        self._warns = warns
+        """Whether the templates emit Events on objects that they read."""
         self._watched = namespaces or ("",)
         """The namespaces of the parents, '' for all."""
         self._account = impersonate if parent.namespaced else ""
@@ -138,6 +142,7 @@ class _Derivation:
         # One watch shows the children in all namespaces that the operator watches.
         watched = tuple(dict.fromkeys((*(self._watched if served.namespaced else ("",)), *where)))
         yield from self._needs("children", group, resource, watched, WATCH, location)
+        yield from self._for_warnings(served, where, location)
         deleted = manifest.pruned or manifest.recreated or manifest.finalize_hook
         where = self._where_acting(served, manifest.namespace, location, where)
         # Before a deletion, the children that templates read are read again, wherever they are.
@@ -159,12 +164,21 @@ class _Derivation:
         where = self._where(served, lookup.namespace, lookup.location)
         if served.namespaced and lookup.namespace not in (PARENT_NAMESPACE, None):
             where = (lookup.namespace,)
+        yield from self._for_warnings(served, where, lookup.location)
         group, name = lookup.group_kind.group, lookup.name or ""
         yield from self._needs("lookups", group, served.resource, where, WATCH, lookup.location, name)
         if self._account:
             where = self._where_acting(served, lookup.namespace, lookup.location, where)
             verbs = ("list",) if lookup.selects else ("get",)
             yield from self._needs_acting("lookups", group, served.resource, where, verbs, lookup.location, name)
+
+    def _for_warnings(
+        self, served: ServedKind, where: tuple[str, ...], location: SourceLocation
+    ) -> Iterator[PermissionNeed]:
+        """The operator itself writes the Events of `warn`, in the namespaces of their objects."""
+        if self._warns:
+            events = where if served.namespaced else (CLUSTER_SCOPED,)
+            yield from self._needs("Events of warn", "events.k8s.io", "events", events, ("create", "patch"), location)
 
     def _for_owner_references(self, manifest: PossibleManifest, served: ServedKind) -> Iterator[PermissionNeed]:
         """The admission plugin OwnerReferencesPermissionEnforcement requires it for `blockOwnerDeletion`."""

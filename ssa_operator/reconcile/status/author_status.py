@@ -20,7 +20,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.managed_fields import field_tree
 from ssa_operator.objects.merge_keys import ListIndex
 from ssa_operator.objects.messages import MESSAGE_LIMIT, bounded
-from ssa_operator.objects.render_result import StatusFields
+from ssa_operator.objects.render_result import REASON, StatusFields
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.schema.crd_schema import MISFIT, declared
 
@@ -58,7 +58,6 @@ _STATUSES: Mapping[object, str] = {True: "True", False: "False"}
 # The patterns and lengths are those of metav1.Condition.
 _TYPE = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _TYPE_LIMIT = 316
-_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _REASON_LIMIT = 1024
 _DEFAULT_REASON = "Reported"
 
@@ -177,7 +176,7 @@ def _fault(item: Any, before: Mapping[str, Any]) -> str | None:
         return f"a status has at most {CONDITIONS_LIMIT} conditions"
     if status is not None and not isinstance(status, bool) and status not in ("True", "False", "Unknown"):
         return "status must be True, False or Unknown"
-    if reason and (not isinstance(reason, str) or len(reason) > _REASON_LIMIT or not _REASON.fullmatch(reason)):
+    if reason and (not isinstance(reason, str) or len(reason) > _REASON_LIMIT or not REASON.fullmatch(reason)):
         return "reason must be one word in CamelCase, such as PodsRunning; put sentences into message"
     message = item.get("message")
     if message is not None and not isinstance(message, str):

@@ -114,7 +114,8 @@ class EventCorrelator:
     def correlate(self, parent: LiveObject, event: Event, moment: Moment) -> Write | None:
         """The request for an Event, None if it is only counted. Raises EventDropped if a token bucket is empty."""
         now = moment.monotonic
-        key = EventKey(parent.uid, event.warning, event.reason, event.action, event.note)
+        regarding = event.regarding or parent
+        key = EventKey(regarding.uid, event.warning, event.reason, event.action, event.note)
         series = self._series.get(key)
         if series is not None and now - series.last.monotonic <= SERIES_FINISH_TIME:
             self._series.move_to_end(key)
@@ -124,7 +125,7 @@ class EventCorrelator:
         reserve = 0.0 if event.warning else BURST / 4
         if not self._take_of_parent(parent.uid, now) or not self._bucket.take(now, reserve):
             raise EventDropped
-        body = event_body(event, parent, self._instance, moment.wall)
+        body = event_body(event, regarding, self._instance, moment.wall)
         namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
         self._series.pop(key, None)
         self._series[key] = _Series(namespace, name, 1, moment, 1, now - HEARTBEAT)

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject
+from ssa_operator.objects.render_result import TemplateWarning
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.status.child_status import kept_text
 from ssa_operator.reconcile.status.conditions import live_condition
@@ -49,6 +50,8 @@ class Event(Struct, frozen=True, kw_only=True):
     """Whether the type is Warning instead of Normal."""
     about: LiveObject | None = None
     """The child that the Event is about, None if it is about several or the parent."""
+    regarding: LiveObject | None = None
+    """The object that the Event is on, None for the parent."""
 
 
 class EventSeries(Struct, frozen=True):
@@ -77,7 +80,15 @@ def events(before: Report | None, parent: LiveObject, report: Report, *, shown: 
         emitted.append(Event(reason="RecordsLost", action="Reconcile", note=report.records_notice, warning=True))
     if report.feedback_loop and (before is None or not before.feedback_loop):
         emitted.append(Event(reason="EndlessChange", action="Apply", note=report.feedback_loop, warning=True))
+    known = set(before.warnings) if before is not None else set()
+    emitted += [_template_event(each, parent) for each in report.warnings if each not in known]
     return tuple(emitted)
+
+
+def _template_event(warning: TemplateWarning, parent: LiveObject) -> Event:
+    metadata = {"name": warning.name, "namespace": warning.namespace, "uid": warning.uid}
+    live = LiveObject.of({"apiVersion": warning.api_version, "kind": warning.kind, "metadata": metadata})
+    return Event(reason=warning.reason, action="Warn", note=warning.message, warning=True, about=parent, regarding=live)
 
 
 def newly_kept(before: Report | None, report: Report) -> list[tuple[Outcome, str]]:

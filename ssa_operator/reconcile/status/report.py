@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import MESSAGE_LIMIT, bounded, sentence
-from ssa_operator.objects.render_result import StatusFields
+from ssa_operator.objects.render_result import StatusFields, TemplateWarning
 from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.reconcile.finalization.rules import Finalization
 from ssa_operator.reconcile.finalization.stuck_deletions import removal_advice
@@ -66,6 +66,8 @@ class Report(Struct, frozen=True, kw_only=True):
     """The message of records that another client removed, None if none were."""
     feedback_loop: str | None = None
     """The message of the children that change each time they are applied, None if there are none."""
+    warnings: tuple[TemplateWarning, ...] = ()
+    """The Events that templates emit with `warn`."""
     suspended: bool = False
     """Whether the parent is suspended."""
     author_status: AuthorStatus = field(default_factory=AuthorStatus)
@@ -90,7 +92,8 @@ def make_report(parent: LiveObject, plan: Plan, outcomes: Sequence[Outcome], own
     report = _with_outcomes(
         _report_of(parent, verdict, children, own, now), outcomes, plan.rendered.again_at, own.again_at
     )
-    return replace(report, complete=_complete(plan, outcomes), feedback_loop=feedback_loop)
+    warnings = tuple(dict.fromkeys((*plan.rendered.warnings, *own.warnings)))
+    return replace(report, complete=_complete(plan, outcomes), feedback_loop=feedback_loop, warnings=warnings)
 
 
 def _refusal_notices(outcomes: Sequence[Outcome]) -> list[str]:

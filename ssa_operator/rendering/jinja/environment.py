@@ -26,6 +26,7 @@ from jinja2.visitor import NodeTransformer
 from ssa_operator.rendering.jinja import attempts, compilation
 from ssa_operator.rendering.jinja.compilation import ATTEMPT, CodeGenerator
 from ssa_operator.rendering.jinja.coverage import TemplateCoverage, mark_template
+from ssa_operator.rendering.jinja.do_tag import DoTag
 from ssa_operator.rendering.jinja.filters import FILTERS, PLACING, TESTS, text_as_string
 from ssa_operator.rendering.jinja.functions import (
     ACCEPTS_TRACKED,
@@ -33,6 +34,7 @@ from ssa_operator.rendering.jinja.functions import (
     CLUSTER_VARIABLES,
     FUNCTIONS,
     SETTINGS,
+    TRY_FORM,
     VARIABLES,
 )
 from ssa_operator.rendering.jinja.line_tags import LineTags
@@ -142,7 +144,9 @@ class _Transform(NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.node, nodes.Name) and node.node.name == "namespace":
             node.node = nodes.EnvironmentAttribute("variables", lineno=node.lineno)
-        if isinstance(node.node, nodes.Name) and node.node.name == attempts.NAME and len(node.args) == 1:
+        if isinstance(node.node, nodes.Name) and node.node.name == attempts.NAME and node.node.ctx == "load":
+            if len(node.args) != 1 or node.kwargs or node.dyn_args or node.dyn_kwargs:
+                raise TemplateSyntaxError(TRY_FORM, node.lineno)
             node.node = nodes.EnvironmentAttribute(ATTEMPT, lineno=node.lineno)
         return _spread(node)
 
@@ -217,7 +221,7 @@ class Environment(ImmutableSandboxedEnvironment):
         renders reach.
         """
         super().__init__(
-            extensions=[LineTags, LoopControlExtension, ReturnTag],
+            extensions=[LineTags, LoopControlExtension, ReturnTag, DoTag],
             undefined=Missing,
             finalize=finalize,
             autoescape=False,

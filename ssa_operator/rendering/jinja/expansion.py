@@ -119,6 +119,8 @@ class Expansion:
     """What hides text or lookups."""
     generates: bool = False
     """Whether an expanded file generates values."""
+    warns: bool = False
+    """Whether an expanded file emits Events with `warn`."""
     conditions: list[Condition] = field(default_factory=list)
     """The conditions by number."""
     _pieces: list[Piece] = field(default_factory=list)
@@ -510,6 +512,7 @@ class Expansion:
                 computed = node.dyn_args is not None or node.dyn_kwargs is not None
                 self._lookup(node, _Arguments(arguments, named, computed))
             self.generates = self.generates or node.node.name == "generated"
+            self.warns = self.warns or node.node.name == "warn"
             return UNKNOWN
         target = self._value(node.node, scope)
         if isinstance(target, Body):

@@ -50,7 +50,7 @@ SETTINGS = frozenset({"values"})
 """The variables with settings of the installation."""
 
 CLUSTER_FUNCTIONS = frozenset(
-    {"api_available", "child", "expired", "generated", "live", "lookup", "lookup_all", "ready"}
+    {"api_available", "child", "expired", "generated", "live", "lookup", "lookup_all", "ready", "warn"}
 )
 """Functions that query the cluster view; each render has its own (see `template_api`)."""
 
@@ -71,10 +71,13 @@ def required(value: Any, message: str) -> Any:
     return value
 
 
+TRY_FORM = "try takes one expression, as in try(spec.config | from_json) | default(1)"
+
+
 def _try(expression: Any) -> NoReturn:  # noqa: ARG001 - the reference shows it
     """The value of the expression, or undefined with the reason where it fails. What waits goes on waiting."""
     # The environment compiles `try(expression)` itself, so that the expression is evaluated within it.
-    fail("try takes one expression, as in try(spec.config | from_json)")
+    fail(TRY_FORM)
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
@@ -91,8 +94,6 @@ ACCEPTS_TRACKED = "accepts_tracked"
 """The attribute of a function that accepts tracked values as its arguments."""
 
 REMOVED: Mapping[str, str] = {
-    "do": "values can't be changed in a template, so there is nothing to do; write list + [item] or "
-    "dict(mapping, **other); to accumulate in a loop, use namespace()",
     "lipsum": "lipsum gives another text each time, so every render would be a change; write a text out",
     "random": "random gives another item each time, so every render would be a change; use first, or an index",
 }

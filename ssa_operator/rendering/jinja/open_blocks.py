@@ -20,8 +20,8 @@ _OPEN = re.compile(r"The innermost block that needs to be closed is '(\w+)'")
 _UNKNOWN = re.compile(r"Encountered unknown tag '(\w+)'")
 _EXPECTED = re.compile(r"'(\w+)'")
 _TAGS = (
-    "block", "break", "call", "continue", "extends", "filter", "for", "from", "if", "import", "include", "macro", "raw",
-    "return", "set", "with",
+    "block", "break", "call", "continue", "do", "extends", "filter", "for", "from", "if", "import", "include", "macro",
+    "raw", "return", "set", "with",
 )  # fmt: skip
 _OTHERS = {"elseif": "elif", "elsif": "elif", "loop": "for"}
 """Tags of other languages."""

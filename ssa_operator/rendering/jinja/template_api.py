@@ -40,7 +40,7 @@ from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.label_selectors import selector_fault, selects
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
-from ssa_operator.objects.render_result import ReconcileResult, WaitTarget
+from ssa_operator.objects.render_result import REASON, ReconcileResult, TemplateWarning, WaitTarget
 from ssa_operator.objects.scalars import parse_duration, seconds_of
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.rendering.jinja.functions import ACCEPTS_TRACKED
@@ -57,12 +57,19 @@ from ssa_operator.rendering.values.tracked_values import (
     untracked,
     without_waiting,
 )
+from ssa_operator.rendering.values.undefined import Missing
 
 EVERYTHING: Mapping[str, Any] = MappingProxyType({})
 """The LabelSelector that selects everything."""
 
 LOOKUPS_LIMIT = 1000
 """Objects that the templates of one parent may look up. Each may be a watch of its own."""
+
+WARNINGS_LIMIT = 100
+"""Events that the templates of one parent may emit with `warn`."""
+
+_REASON_LIMIT = 128
+"""Characters of the reason of an Event."""
 
 NAME_LIMIT = 253
 """Characters of the longest name that an object can have."""
@@ -77,6 +84,7 @@ class TemplateAPI:
         "_lookups",
         "_metadata",
         "_no_wait",
+        "_parent",
         "_ready_when",
         "_reused_values",
         "again_at",
@@ -95,6 +103,7 @@ class TemplateAPI:
         "secrets",
         "traced",
         "unready",
+        "warnings",
     )
 
     def __init__(
@@ -134,6 +143,9 @@ class TemplateAPI:
         """The children that templates read with `live`, each with the first template line that does."""
         self.judged: set[Reference] = set()
         """The children whose readiness the templates depend on."""
+        self.warnings: dict[TemplateWarning, Question] = {}
+        """The Events that templates emit with `warn`, each with the query that found its object."""
+        self._parent = parent
         self._no_wait = no_wait
         self._ready_when = ready_when or {}
         self._done: set[Query] = set()
@@ -163,6 +175,7 @@ class TemplateAPI:
             "lookup": self._lookup,
             "lookup_all": self._lookup_all,
             "ready": self._ready,
+            "warn": self._warn,
         }
 
     def traced_parent(self, parent: Mapping[str, Any], value: Any, *path: str) -> TrackedValue:
@@ -387,7 +400,7 @@ class TemplateAPI:
         """Whether the object of `child` or `lookup`, or an item of `lookup_all`, is ready. It never waits."""
         if isinstance(asked, UnknownValue) and asked.derived:
             return asked  # the query depends on an unknown value
-        source, body = _answer_of(asked)
+        source, body = _answer_of(asked, "ready", "ready(child('Job', name))")
         if isinstance(source.query, Lookup | Selection):
             answer = self.cluster.answer(source.query)
             if answer.unknown:
@@ -395,6 +408,45 @@ class TemplateAPI:
         found = source.query in self._done or (body is not None and self._is_ready(body, source.query))
         others = tuple(each for each in asked.provenance if each is not source)
         return TrackedValue(found, (*others, *without_waiting((source,))))
+
+    def _warn(self, object: Any, reason: Any, message: Any) -> Missing:  # noqa: A002 - templates use this name
+        """In `{% do warn(...) %}`: an Event of type Warning on an object of `child`, `live`, `lookup` or `lookup_all`,
+        or on the parent. It is emitted when it is new. There is none while the object doesn't exist or the message
+        is unknown.
+        """
+        written = Missing("warn gives no value; write {% do warn(object, reason, message) %}")
+        if any(isinstance(each, UnknownValue) for each in (object, reason, message)):
+            return written
+        told = [each for each in (reason, message) if isinstance(each, TrackedValue)]
+        if any(each.secret for each in told) or any(source.untracked for source in self.file_provenance):
+            raise TemplateRuntimeError(
+                "warn: an Event shows no Secret's content; write a reason and a message that don't contain it, and put "
+                "a file that writes it as text apart from this one"
+            )
+        if object is self._parent:
+            query: Question = _parent_query(self._parent)
+            body: Any = self._parent
+        else:
+            source, body = _answer_of(object, "warn", "warn(lookup('v1', 'ConfigMap', name), reason, message)")
+            query = source.query
+        word = _string_argument("warn", "reason", untracked(reason))
+        if not REASON.fullmatch(word) or len(word) > _REASON_LIMIT:
+            raise TemplateRuntimeError("warn: the reason must be one word in CamelCase, as in NotFound")
+        metadata = body.get("metadata", {}) if body is not None else {}
+        if metadata.get("name"):
+            warning = TemplateWarning(
+                api_version=body["apiVersion"],
+                kind=body["kind"],
+                namespace=metadata.get("namespace", ""),
+                name=metadata["name"],
+                uid=metadata.get("uid", ""),
+                reason=word,
+                message=_string_argument("warn", "message", untracked(message)),
+            )
+            self.warnings.setdefault(warning, query)
+        if len(self.warnings) > WARNINGS_LIMIT:
+            raise LimitError(f"the templates of one parent may warn {WARNINGS_LIMIT} times, and this is one more")
+        return written
 
     def _generated(self, length: int = 24, prefix: str = "") -> TrackedValue:
         """A random text of letters and digits after the prefix, drawn once: while the live object has a value in that
@@ -496,6 +548,7 @@ def _secrecy(kind: str, body: Any) -> Secrecy:
 
 
 setattr(TemplateAPI._ready, ACCEPTS_TRACKED, True)  # noqa: SLF001 - its own module
+setattr(TemplateAPI._warn, ACCEPTS_TRACKED, True)  # noqa: SLF001 - as above
 
 
 def creation_time(metadata: Mapping[str, Any]) -> float | None:
@@ -524,7 +577,7 @@ def _parent_query(parent: Mapping[str, Any]) -> Lookup:
     )
 
 
-def _answer_of(asked: Any) -> tuple[Provenance, Any]:
+def _answer_of(asked: Any, function: str, example: str) -> tuple[Provenance, Any]:
     """The provenance and the object of a value that is the whole answer of `child` or `lookup`.
 
     If the query used other answers, its own provenance is the last one. Raises TemplateRuntimeError for another value.
@@ -536,7 +589,7 @@ def _answer_of(asked: Any) -> tuple[Provenance, Any]:
             bodies = source.body if isinstance(source.query, Selection) else (source.body,)
             if any(asked.value is body for body in bodies):
                 return source, asked.value
-    raise TemplateRuntimeError("ready needs what child or lookup gave, as in ready(child('Job', name))")
+    raise TemplateRuntimeError(f"{function} needs what child or lookup gave, as in {example}")
 
 
 class _Wanted(Struct, frozen=True):

@@ -9,7 +9,7 @@ Promises:
   Those of files for kubectl follow kubectl (`kubectl_scalars.py`).
 - A value can't change the structure: the parser sees a placeholder, and the value fills it afterwards.
 - YAML that two parsers could read differently is an error with its line: duplicate keys, keys that aren't strings,
-  tags, NaN, numbers beyond 64 bits, aliases that multiply.
+  tags, NaN, numbers beyond 64 bits, aliases that multiply. A number is an error of its document alone.
 - A render within `used()` parses texts of INLINE_LENGTH characters together at most, and no text twice.
 - After DEFERRALS renders whose texts were not parsed, because they change each time, a render parses them itself.
 """
@@ -33,7 +33,7 @@ from ssa_operator.rendering.values.line_marks import RESERVED, MarkedText, Stati
 from ssa_operator.rendering.values.manifest_values import INTEGERS
 from ssa_operator.rendering.values.template_text import PLACEHOLDER
 from ssa_operator.rendering.yaml.kubectl_scalars import SAME, kubectl_scalar
-from ssa_operator.rendering.yaml.nodes import Constant, DocumentError, Fields, Items, Mixed, Node, Slot
+from ssa_operator.rendering.yaml.nodes import Constant, DocumentError, Faulty, Fields, Items, Mixed, Node, Slot
 
 try:
     from yaml.cyaml import CParser  # type: ignore[attr-defined]
@@ -216,7 +216,12 @@ class _YamlParser:
             return self._with_values(event, location, plain)
         if not plain:
             return Constant(location, text)
-        return Constant(location, self._plain(text, location))
+        try:
+            return Constant(location, self._plain(text, location))
+        except DocumentError as error:
+            if not self._has_placeholders:
+                raise
+            return Faulty(location, str(error))  # the other documents of a template are rendered
 
     def _plain(self, text: str, location: SourceLocation) -> Any:
         if self._for_kubectl and (found := kubectl_scalar(text)) is not SAME:

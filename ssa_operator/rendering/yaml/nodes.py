@@ -80,6 +80,16 @@ class Constant(Struct, frozen=True):
         return self.value
 
 
+class Faulty(Struct, frozen=True):
+    """A plain scalar that no manifest may have."""
+
+    location: SourceLocation
+    message: str
+
+    def build(self, _: SlotValues) -> Any:
+        raise DocumentError(self.message, self.location)
+
+
 class Slot(Struct, frozen=True):
     """A plain scalar that is one value."""
 
@@ -176,7 +186,7 @@ class Items(Struct, frozen=True):
         return [node.build(slots) for node in self.nodes]
 
 
-Node: TypeAlias = Constant | Slot | Mixed | Fields | Items
+Node: TypeAlias = Constant | Faulty | Slot | Mixed | Fields | Items
 
 
 def _build_key(key: str | Slot | Mixed, slots: SlotValues, location: SourceLocation) -> Any:

@@ -28,8 +28,21 @@ from ssa_operator.schema.string_formats import go_pattern
 
 PRESERVED = "x-kubernetes-preserve-unknown-fields"
 RULES = "x-kubernetes-validations"
+UNCHANGED = "self == oldSelf"
+"""The rule of an immutable field."""
+REMOVAL = re.compile(r"!has\(oldSelf\.(\w+)\) \|\| has\(self\.\w+\)")
+"""The rule of a mapping with an immutable field, which `FieldReader.fields` adds."""
 SCALARS = ("string", "integer", "number", "boolean")
 TYPES = (*SCALARS, "object")
+FORMS: Mapping[str, Mapping[str, Any]] = {
+    "quantity": {
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "x-kubernetes-int-or-string": True,
+        "pattern": r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$",
+    },
+    "duration": {"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"},
+}
+"""The schemas of types that are texts of a form. That of a quantity is the one that Kubernetes' own types have."""
 _OTHER_WORDS: Mapping[str, str] = {
     **dict.fromkeys(("str", "text"), "string"),
     **dict.fromkeys(("int", "int32", "int64"), "integer"),
@@ -198,11 +211,13 @@ class FieldReader:
             return schema
         if kind == "object":
             return {"type": "object", PRESERVED: True}
+        if kind in FORMS:
+            return dict(FORMS[kind])
         if kind == "float":
             kind = "number"
         if kind in SCALARS:
             return {"type": kind}
-        known = (*TYPES, *self.types)
+        known = (*TYPES, *FORMS, *self.types)
         others = f'the types are {", ".join(known)}, "[]TYPE" for a list and "map[string]TYPE" for a mapping'
         other = _OTHER_WORDS.get(kind.lower())
         hint = f"did you mean {other}?" if other else did_you_mean(kind, known, others)
@@ -237,7 +252,7 @@ def _mark(schema: dict[str, Any], marked: Mapping[str, str]) -> None:
     if "default" in marked:
         schema["default"] = _parsed("default", marked["default"], schema)
     if marked.get("immutable") == "true":
-        schema[RULES] = [*schema.get(RULES, ()), {"rule": "self == oldSelf", "message": "is immutable"}]
+        schema[RULES] = [*schema.get(RULES, ()), {"rule": UNCHANGED, "message": "is immutable"}]
 
 
 def _refuse_empty_ranges(*schemas: Schema) -> None:
@@ -249,12 +264,12 @@ def _refuse_empty_ranges(*schemas: Schema) -> None:
 
 def _limit(schema: dict[str, Any], name: str, text: str) -> None:
     """Add a marker about the values to the schema that it is for. Raises Mistake."""
-    kind = schema["type"]
+    kind = schema.get("type", "quantity")
     if kind not in _OF_TYPES[name]:
         raise Mistake(f"{name} is for {' or '.join(_OF_TYPES[name])}, and the type is {kind}; remove it")
     if name == "uniqueItems":
         if text == "true":
-            if schema["items"]["type"] not in SCALARS:
+            if schema["items"].get("type") not in SCALARS:
                 raise Mistake(f"uniqueItems is for lists of {', '.join(SCALARS)}; remove it")
             schema["x-kubernetes-list-type"] = "set"
     elif name == "enum":
@@ -284,7 +299,7 @@ def _options(text: str, kind: str) -> Iterator[Any]:
 
 def _parsed(name: str, text: str, schema: Schema) -> Any:
     """The value that the text of a marker stands for, by the type of the schema. Raises Mistake."""
-    kind = schema["type"]
+    kind = schema.get("type", "string")
     if kind == "string":
         return text
     try:

@@ -152,7 +152,7 @@ def _unknown_target_ports(service: Document, documents: Sequence[Document]) -> I
         target = port["targetPort"]
         if isinstance(target.value, str) and not target.value.isdigit() and target.value not in known:
             # The pods of a headless Service are reached by their addresses, whether it knows their ports or not.
-            code = "headless-port" if spec["clusterIP"].value == "None" else "unknown-port"
+            code = "headless-port" if spec["clusterIP"].value == "None" else "unknown-target-port"
             yield target.finding(code, *_unknown(target.value, known, "a pod that the Service selects"))
 
 

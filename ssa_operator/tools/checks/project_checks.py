@@ -24,6 +24,8 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.problem_hints import hint
+from ssa_operator.objects.source_location import SourceLocation
+from ssa_operator.operator.crd_files import read_crds
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError, writing
 from ssa_operator.rendering.folder.contained_files import read_given, unsaved_texts, write_bytes
@@ -38,7 +40,7 @@ from ssa_operator.tools.checks.rollout_rules import unreported_revisions
 from ssa_operator.tools.checks.template_checks import check_templates
 from ssa_operator.tools.findings.codes import CODES
 from ssa_operator.tools.findings.findings import Finding
-from ssa_operator.tools.offline.template_folders import crd_kinds, read_crds
+from ssa_operator.tools.offline.template_folders import crd_kinds
 
 if TYPE_CHECKING:
     from ssa_operator.tools.findings.findings import Edit, Finding
@@ -105,15 +107,15 @@ class CheckedFiles:
 
 
 def find_problems(files: CheckedFiles) -> list[Finding]:
-    """All findings, in the order of files and lines. Raises CommandError for a CRD that is no object: it decides what
-    the other files mean.
+    """All findings, in the order of files and lines. A folder whose CRD can't be read is not checked. Raises
+    CommandError for a CRD with a value of a wrong type: it decides what the other files mean.
     """
     with unsaved_texts(files.unsaved):
         return _find_problems(files)
 
 
 def _find_problems(files: CheckedFiles) -> list[Finding]:
-    definitions = read_crds(files.crds)
+    definitions, unreadable = read_crds(*(path for path in files.crds if path.exists()))
     examples, faults = read_objects(files.examples)
     project = CheckedProject(
         sources=load_all(files.templates, installation=files.installation, partial=True),
@@ -130,14 +132,36 @@ def _find_problems(files: CheckedFiles) -> list[Finding]:
         Finding(code="invalid-example", message=each.message, location=each.location, fix=hint(each.message))
         for each in faults
     ]
+    unknown = unreadable.keys() - {definition.body["metadata"]["name"] for definition in definitions}
+    unread += [_unreadable(line) for text in dict.fromkeys(unreadable.values()) for line in text.splitlines()]
     checked = [*check_templates(files.templates, project), *unreported_revisions(project.sources, definitions)]
-    findings = [_with_path(finding, files.templates) for finding in checked]
+    findings = [
+        _with_path(finding, files.templates)
+        for finding in checked
+        if not (unreadable and (finding.code == "unknown-resource" or _folder_of(finding) in unknown))
+    ]
     found = [
         each
         for each in (*unread, *changes, *check_crds(definitions, files.schemas), *findings)
         if _is_within(each, files.only)
     ]
     return sorted(found, key=_place)
+
+
+_LINE = re.compile(r":([0-9]+): ")
+
+
+def _unreadable(text: str) -> Finding:
+    """The finding of a CRD that can't be read, from the words of `read_crds`."""
+    found = _LINE.search(text)
+    if found is None:
+        return Finding(code="crd-refused", message=text)
+    message, location = text[found.end() :], SourceLocation(text[: found.start()], int(found[1]))
+    return Finding(code="crd-refused", message=message, location=location, fix=hint(message))
+
+
+def _folder_of(finding: Finding) -> str:
+    return finding.location.file.partition("/")[0] if finding.location is not None else finding.about
 
 
 def _is_within(finding: Finding, only: Sequence[Path]) -> bool:

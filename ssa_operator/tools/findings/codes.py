@@ -333,11 +333,19 @@ CODES: Mapping[str, Code] = {
     ),
     "unknown-port": Code(
         severity=Severity.ERROR,
-        title="a port name that no container has",
+        title="a port name of a probe or hook that its container hasn't",
         explanation=(
-            "A probe, a lifecycle hook or the targetPort of a Service names a port, and no container of the pod "
-            "declares a port of that name. The API server accepts it; the probe fails, or the Service has no "
-            "endpoint for the port."
+            "A probe or a lifecycle hook names a port, and its container declares no port of that name. The API server "
+            "accepts it; the probe fails."
+        ),
+    ),
+    "unknown-target-port": Code(
+        severity=Severity.WARNING,
+        title="a targetPort that no selected container has",
+        explanation=(
+            "The targetPort of a Service names a port, and no container of the pods that it selects declares a port of "
+            "that name. The API server accepts it; the Service has no endpoint for this port, unless an admission "
+            "webhook adds a container that has it. Its other ports work."
         ),
     ),
     "headless-port": Code(
@@ -417,10 +425,11 @@ CODES: Mapping[str, Code] = {
     ),
     "crd-refused": Code(
         severity=Severity.ERROR,
-        title="a CRD that the API server refuses",
+        title="a CRD that can't be read, or that the API server refuses",
         explanation=(
-            "Its name is not <plural>.<group>, a type doesn't exist, a default doesn't fit its own field, or the like. "
-            "The message has the API server's words. Until the CRD is corrected, check does not look at its objects."
+            "It is no YAML or no CRD, its name is not <plural>.<group>, a type doesn't exist, a default doesn't fit "
+            "its own field, or the like. The message has the API server's words. Until the CRD is corrected, check "
+            "does not look at its objects."
         ),
     ),
     "crd-undeclared-required": Code(

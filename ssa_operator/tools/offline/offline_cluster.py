@@ -111,11 +111,15 @@ def created_parent(
         "resourceVersion": "0",
         "creationTimestamp": timestamp(now),
     }
+    given = served.body["metadata"]
     if group_kind(parent) not in cluster_scoped(kinds):
         metadata["namespace"] = namespace
+    else:
+        # The API server removes it instead of refusing the object.
+        given = {key: value for key, value in given.items() if key != "namespace"}
     return ReturnedParent(
         name=name,
-        body={**served.body, "metadata": {**metadata, **served.body["metadata"]}},
+        body={**served.body, "metadata": {**metadata, **given}},
         errors=tuple(
             OfflineParentError(location=parent.location_of(error.path), message=str(error)) for error in served.errors
         ),

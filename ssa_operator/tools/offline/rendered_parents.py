@@ -45,6 +45,9 @@ class RenderedParents:
     waits: list[str] = field(default_factory=list)
     """The documents that would wait, with the objects that they wait for."""
 
+    warnings: list[str] = field(default_factory=list)
+    """The Events that the templates emit with `warn`."""
+
     def add(
         self, observed: Observed, rendered: Rendered, steps: Iterable[Step], render_problems: Iterable[RenderProblem]
     ) -> None:
@@ -58,6 +61,7 @@ class RenderedParents:
         parent = f" (for {identity.kind} {identity.name})" if self.names_parents else ""
         self.problems += [f"{problem}{parent}" for problem in problems]
         self.waits += [f"{wait}{parent}" for wait in waits]
+        self.warnings += [f"{warning}{parent}" for warning in rendered.warnings]
 
     def _add(
         self,

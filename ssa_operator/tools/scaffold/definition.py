@@ -21,13 +21,13 @@ from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.schema.field_errors import FieldError, error_field
 from ssa_operator.schema.operator_fields import COLUMNS, spec_fields, status_fields
 from ssa_operator.schema.samples import Sampler
-from ssa_operator.tools.scaffold.fields import PRESERVED, QUANTITY
+from ssa_operator.schema.short_schema.field_texts import PRESERVED
+from ssa_operator.tools.scaffold.fields import QUANTITY
 from ssa_operator.tools.scaffold.names import ResourceNames
 from ssa_operator.tools.terminal.canonical_yaml import AnnotatedLine, yaml_lines
 
 _READY_REPLICAS: Mapping[str, Any] = {
     "type": "integer",
-    "format": "int32",
     "description": "Number of ready pods.",
 }
 

@@ -19,25 +19,18 @@ from msgspec import Struct
 from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.scalars import amount
 from ssa_operator.schema.samples import Sampler
+from ssa_operator.schema.short_schema.field_texts import FORMS, PRESERVED
 from ssa_operator.schema.string_formats import go_pattern
 from ssa_operator.tools.scaffold.names import ScaffoldError
 
-QUANTITY: Mapping[str, Any] = {
-    "anyOf": [{"type": "integer"}, {"type": "string"}],
-    "x-kubernetes-int-or-string": True,
-    "pattern": r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$",
-}
-"""The schema of a quantity, with the pattern that Kubernetes' own types have."""
-
-PRESERVED = "x-kubernetes-preserve-unknown-fields"
+QUANTITY = FORMS["quantity"]
 
 SCALARS: Mapping[str, Mapping[str, Any]] = {
     "string": {"type": "string"},
     "int": {"type": "integer"},
     "bool": {"type": "boolean"},
     "number": {"type": "number"},
-    "quantity": QUANTITY,
-    "duration": {"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$"},
+    **FORMS,
     "object": {"type": "object", PRESERVED: True},
 }
 """The schema of each type."""
@@ -53,8 +46,8 @@ _ALIASES: Mapping[str, str] = {
     "double": "number",
 }
 _LIMITS: Mapping[str, Mapping[str, Any]] = {
-    "replicas": {"format": "int32", "minimum": 0},
-    "port": {"format": "int32", "minimum": 1, "maximum": 65535},
+    "replicas": {"minimum": 0},
+    "port": {"minimum": 1, "maximum": 65535},
 }
 """Additional limits in the schema of an integer with this name."""
 
@@ -221,7 +214,7 @@ def _default(text: str, schema: Mapping[str, Any], field: str) -> Any:
 
 def _parse(text: str, schema: Mapping[str, Any]) -> Any:
     kind = schema.get("type")
-    if kind == "string" or (schema.get("x-kubernetes-int-or-string") and not text.isdigit()):
+    if kind == "string" or schema.get("x-kubernetes-int-or-string"):
         return text
     try:
         return json.loads(text)
@@ -248,9 +241,8 @@ def _misfit(value: Any, schema: Mapping[str, Any]) -> str | None:
             return f"must be at least {schema['minimum']}"
     if value is not None and kind == "integer":
         low, high = schema.get("minimum", -_INT64), schema.get("maximum", _INT64 - 1)
-        limit = 2**31 - 1 if schema.get("format") == "int32" else high
-        if not low <= value <= min(high, limit):
-            return f"must be between {low} and {min(high, limit)}"
+        if not low <= value <= high:
+            return f"must be between {low} and {high}" if "maximum" in schema else f"must be at least {low}"
     inner = schema.get("items") if kind == "array" else schema.get("additionalProperties")
     items = value if kind == "array" else value.values() if kind == "object" else ()
     return next((reason for item in items if inner and (reason := _misfit(item, inner))), None)

@@ -60,7 +60,7 @@ class Parameters:
         if not isinstance(spec, dict):
             return
         if kind in _SCALED and isinstance(spec.get("replicas"), int):
-            schema = {"type": "integer", "format": "int32", "minimum": 0}
+            schema = {"type": "integer", "minimum": 0}
             spec["replicas"] = self._add((*prefix, "replicas"), schema, spec["replicas"], title)
         if _kind_of(body) in POD_SPECS:
             self._wire_containers(body, prefix, title)

@@ -84,6 +84,15 @@ def parts(request: NewRequest) -> Parts:
     )
 
 
+def folder_of(kind: str, plural: str, group: str) -> str:
+    """The name of the template folder of a kind, '' without a group."""
+    return f"{_plural(kind, plural)}.{group}" if group else ""
+
+
+def _plural(kind: str, given: str) -> str:
+    return given or (possible_plurals(kind)[0] if kind else "")
+
+
 def _names(request: NewRequest, group: str, version: str) -> ResourceNames:
     if not group:
         raise ScaffoldError("the API group is missing; name it with --group, as in --group example.com")
@@ -91,7 +100,7 @@ def _names(request: NewRequest, group: str, version: str) -> ResourceNames:
     names = ResourceNames(
         kind=kind,
         group=group,
-        plural=request.plural or (possible_plurals(kind)[0] if kind else ""),
+        plural=_plural(kind, request.plural),
         version=version or VERSION,
     )
     refuse_invalid_names(names)

@@ -13,8 +13,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ssa_operator.schema.short_schema.field_texts import PRESERVED
 from ssa_operator.tools.scaffold.escaped_text import expression
-from ssa_operator.tools.scaffold.fields import PRESERVED, Leaf, leaves
+from ssa_operator.tools.scaffold.fields import Leaf, leaves
 from ssa_operator.tools.scaffold.names import ResourceNames
 
 IMAGE = "nginxinc/nginx-unprivileged:1.29-alpine"

@@ -29,10 +29,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator import __version__
+from ssa_operator.operator.crd_files import DefinitionError, short_crd
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError, OutputFormat, writing
 from ssa_operator.rendering.folder.contained_files import read_text, write_bytes
+from ssa_operator.rendering.folder.folder_settings import SCHEMA
 from ssa_operator.rendering.folder.installation import Installation
+from ssa_operator.schema.short_schema.field_texts import FORMS, TYPES
+from ssa_operator.schema.short_schema.short_form import short_form
 from ssa_operator.tools.cases.case_runs import load_project, update_case
 from ssa_operator.tools.cases.golden_cases import CASES, PARENT, PROBLEMS
 from ssa_operator.tools.offline.parent_documents import read_objects
@@ -71,6 +75,10 @@ class Project(Struct, frozen=True, kw_only=True):
     """The names of its first resource."""
     version: str
     """The version of ssa-operator."""
+    declared: PurePosixPath
+    """The file that declares the resource."""
+    has_crds: bool
+    """Whether it has the folder `crds`."""
 
 
 def repository(project: Project) -> Mapping[PurePosixPath, str]:
@@ -82,6 +90,10 @@ def repository(project: Project) -> Mapping[PurePosixPath, str]:
         "kind": project.names.kind,
         "folder": project.names.folder,
         "singular": project.names.singular,
+        "declared": str(project.declared),
+        "what": "its API in short" if project.declared.name == SCHEMA else "the CRD",
+        "sources": "templates and CRDs" if project.has_crds else "templates",
+        "crds": "COPY crds crds\n" if project.has_crds else "",
     }
     return {PurePosixPath(path): _filled((originals / name).read_text("utf-8"), words) for path, name in _FILES.items()}
 
@@ -115,6 +127,7 @@ def write_resource(
     folders: Folders,
     *,
     from_crd: Path | None,
+    as_crd: bool,
     project: Path | None,
     given: Sequence[Path],
     output: OutputFormat,
@@ -122,49 +135,61 @@ def write_resource(
 ) -> None:
     """Write the files of a resource, or print them with `dry_run`. Raises CommandError.
 
-    `from_crd` is the file of its CRD, and `project` the folder of a whole repository, None without one. A folder of
-    `given` may be a link.
+    `from_crd` is the file of its CRD or short schema, `as_crd` is whether the resource has a CRD in place of a short
+    schema, and `project` is the folder of a whole repository, None without one. A folder of `given` may be a link.
     """
-    files = _with_expected(_files(made, folders, from_crd), made, folders)
+    path, text = _api(made, folders, from_crd, as_crd=as_crd)
+    files = _with_expected({path: text, **_files(made, folders)}, made, folders)
     if problems := files.get(folders.case(made.names) / PROBLEMS):
         note = f"the operator reports problems for the object of the golden case: {'; '.join(problems.splitlines())}"
         made = replace(made, notes=[*made.notes, note])
     if project is not None:
-        files = {**_project_files(project, made, folders), **files}
+        files = {**_project_files(project, made, folders, path), **files}
     for name, each in made.given_crds.items():
         path = folders.crds / f"{name}.yaml"
         if path.is_file() and read_text(path) == yaml_document(each):
             del files[path]
-    if from_crd is not None and from_crd.resolve().parent == folders.crds.resolve():
-        del files[folders.crds / f"{made.names.folder}.yaml"]
+    kept = from_crd is not None and (
+        from_crd.resolve() == path.resolve()
+        or (path.parent == folders.crds and from_crd.resolve().parent == folders.crds.resolve())
+    )
+    if kept:
+        del files[path]
     if dry_run:
         _print_files(files, output, made)
         return
-    _refuse_existing(files, folders.templates / made.names.folder)
+    _refuse_existing(files, folders.templates / made.names.folder, kept=path)
     for path, text in files.items():
         _write(path, text, given)
     _report(files, made, output)
     if output is OutputFormat.TABLE:
-        streams.line(f"next: {next_step(folders, project)}")
+        with_crds = kept or any(each.parent == folders.crds for each in files)
+        streams.line(f"next: {next_step(folders, project, with_crds=with_crds)}")
 
 
-def next_step(folders: Folders, project: Path | None) -> str:
+def next_step(folders: Folders, project: Path | None, *, with_crds: bool) -> str:
     """The command after `new`: it runs what is written, on a local cluster."""
     if project is not None:
         return f"cd {quote(str(project))} && ssa-operator dev"
-    usual = {"templates": folders.templates, "crds": folders.crds, "examples": folders.examples}
+    crds = {"crds": folders.crds} if with_crds else {}
+    usual = {"templates": folders.templates, **crds, "examples": folders.examples}
     named = [f"--{name} {quote(str(folder))}" for name, folder in usual.items() if folder != Path(name)]
     return " ".join(["ssa-operator dev", *named])
 
 
-def one_object(path: Path | None, kind: str = "") -> Mapping[str, Any] | None:
-    """The object of a file, or of several the CRD of a kind. Raises CommandError if there is none, or if it is an
-    invalid CRD.
+def one_object(path: Path | None, kind: str = "", folder: str = "") -> Mapping[str, Any] | None:
+    """The object of a file, or of several the CRD of a kind; of a `_schema.yaml` the CRD that it stands for, which is
+    that of `folder` where it is in none. Raises CommandError if there is none, or if it is an invalid CRD.
     """
     if path is None:
         return None
     if path.is_dir():
         raise CommandError(f"{path} is a folder; name a file with one object", code=2)
+    if path.name == SCHEMA:
+        try:
+            return short_crd(path, "" if "." in path.absolute().parent.name else folder).body
+        except DefinitionError as error:
+            raise CommandError(str(error)) from error
     found = read_objects([path])
     if kind and len(found) > 1:
         known = crd_kinds(each for each in found if each.body["kind"] == "CustomResourceDefinition")
@@ -194,13 +219,38 @@ def manifests(path: Path) -> list[Mapping[str, Any]]:
     return [document.body for document in found]
 
 
-def _files(made: Parts, folders: Folders, from_crd: Path | None) -> dict[Path, str]:
-    """The text of each file to write."""
+_QUOTED_FIELD = re.compile(r'^( *[^\s:"]+: )("(?:[^"\\]|\\.)*")$', re.MULTILINE)
+_PLAIN_FIELD = re.compile(r"[A-Za-z]\w* \| [^:#\n\\]*[^:#\s\\]|" + "|".join((*TYPES, *FORMS)))
+_HEAD = "# The API of the folder in short; `ssa-operator crds generate` prints the CRD that it stands for.\n"
+
+
+def _schema_text(short: Mapping[str, Any]) -> str:
+    """A short schema as its author would write it: a field needs quotes only if YAML reads it otherwise."""
+
+    def plain(found: re.Match[str]) -> str:
+        field = json.loads(found[2])
+        return found[1] + (field if _PLAIN_FIELD.fullmatch(field) else found[2])
+
+    return _HEAD + _QUOTED_FIELD.sub(plain, yaml_document(short))
+
+
+def _api(made: Parts, folders: Folders, from_crd: Path | None, *, as_crd: bool) -> tuple[Path, str]:
+    """The file that declares the resource, and its text: a short schema, or a CRD if there is no short form."""
+    in_crds = from_crd is not None and from_crd.resolve().parent == folders.crds.resolve()
+    short = None if as_crd or in_crds else short_form(made.crd)
+    if short is not None:
+        path = folders.templates / made.names.folder / SCHEMA
+        is_copy = from_crd is not None and from_crd.name == SCHEMA
+        return path, read_text(from_crd) if from_crd is not None and is_copy else _schema_text(short)
+    is_copy = from_crd is not None and from_crd.name != SCHEMA and len(read_objects([from_crd])) == 1
+    text = read_text(from_crd) if from_crd is not None and is_copy else yaml_document(made.crd)
+    return folders.crds / f"{made.names.folder}.yaml", text
+
+
+def _files(made: Parts, folders: Folders) -> dict[Path, str]:
+    """The text of each file to write, without the one that declares the resource."""
     names = made.names
-    is_copy = from_crd is not None and len(read_objects([from_crd])) == 1
-    crd = read_text(from_crd) if from_crd is not None and is_copy else yaml_document(made.crd)
-    files = {folders.crds / f"{names.folder}.yaml": crd}
-    files |= {folders.templates / names.folder / name: text for name, text in made.templates.items()}
+    files = {folders.templates / names.folder / name: text for name, text in made.templates.items()}
     files |= {folders.crds / f"{name}.yaml": yaml_document(each) for name, each in made.given_crds.items()}
     files[folders.examples / f"{names.singular}.yaml"] = marked_text(made.example, made.open_places)
     if not made.open_places:
@@ -208,8 +258,10 @@ def _files(made: Parts, folders: Folders, from_crd: Path | None) -> dict[Path, s
     return files
 
 
-def _project_files(folder: Path, made: Parts, folders: Folders) -> dict[Path, str]:
-    """The files of a repository around the resource. Raises CommandError if its name is none for a release."""
+def _project_files(folder: Path, made: Parts, folders: Folders, api: Path) -> dict[Path, str]:
+    """The files of a repository around the resource that a file declares. Raises CommandError if its name is none for a
+    release.
+    """
     name = folder.resolve().name
     if not re.fullmatch(r"[a-z]([a-z0-9-]{0,40}[a-z0-9])?", name):
         raise CommandError(
@@ -225,7 +277,9 @@ def _project_files(folder: Path, made: Parts, folders: Folders) -> dict[Path, st
             examples=[drafts.examples],
         )
         needed = needed_permissions(read, OperatorSettings(namespace="ssa-operator"))
-    texts = repository(Project(name=name, names=made.names, version=__version__))
+    has_crds = api.parent == folders.crds or bool(made.given_crds)
+    declared = PurePosixPath(api.relative_to(folder).as_posix())
+    texts = repository(Project(name=name, names=made.names, version=__version__, declared=declared, has_crds=has_crds))
     return {folder / path: text for path, text in {**texts, PERMISSIONS: values_text(needed)}.items()}
 
 
@@ -247,8 +301,9 @@ def _drafted(made: Parts, folders: Folders) -> Iterator[Folders]:
     with temporary as folder:
         root = Path(folder)
         drafts = Folders(templates=root / "templates", crds=root / "crds", examples=root / "examples")
-        for path, text in _files(made, drafts, None).items():
-            _write(path, text)
+        path = drafts.crds / f"{made.names.folder}.yaml"
+        for each, text in {path: yaml_document(made.crd), **_files(made, drafts)}.items():
+            _write(each, text)
         try:
             yield drafts
         except CommandError as error:
@@ -273,10 +328,10 @@ def _write(path: Path, text: str, given: Sequence[Path] = ()) -> None:
         write_bytes(path, text.encode(), next((folder for folder in given if path.is_relative_to(folder)), None))
 
 
-def _refuse_existing(files: Mapping[Path, str], folder: Path) -> None:
-    """Raises CommandError if a file of the resource exists."""
+def _refuse_existing(files: Mapping[Path, str], folder: Path, *, kept: Path) -> None:
+    """Raises CommandError if a file of the resource exists, except the one that declares it, if that is not written."""
     existing = [str(path) for path in files if os.path.lexists(path)]
-    if not existing and folder.is_dir() and any(folder.iterdir()):
+    if not existing and folder.is_dir() and any(each != kept or kept in files for each in folder.iterdir()):
         existing = [str(folder)]
     if existing:
         verb = "exist" if len(existing) > 1 else "exists"

@@ -114,3 +114,19 @@ async def test_an_example_whose_crd_is_refused_is_no_second_problem(project: Pro
         command.process.send_signal(signal.SIGTERM)
         assert await command.ended() == 0
     assert "examples/news.yaml:1: the cluster serves no" not in "".join(command.lines)
+
+
+async def test_dev_follows_a_folder_of_crds_that_comes_later(desk: Desk, group: str, tmp_path: Path) -> None:
+    project = Project(desk=desk, group=group, folder=tmp_path)
+    project.save_template("shorts", v="spec.text")
+    schema = tmp_path / "templates" / project.name("shorts") / "_schema.yaml"
+    schema.write_text("kind: Short\nversion: v1\nspec: {text: string}\n")
+    project.save_example("shorts", text="one")
+    async with started("dev", "--name=tests", "--listen=", PWD=str(tmp_path)) as command:
+        await desk.until("configmaps", "short-shorts", lambda body: body["data"]["v"] == "one")
+        project.save_template("news", v="spec.text")
+        project.save_crd("news", "text")
+        project.save_example("news", text="two")
+        await desk.until("configmaps", "new-news", lambda body: body["data"]["v"] == "two")
+        command.process.send_signal(signal.SIGTERM)
+        assert await command.ended() == 0

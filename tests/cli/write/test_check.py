@@ -480,6 +480,27 @@ async def test_a_code_is_explained_and_a_mistyped_one_suggested() -> None:
     assert (code, err) == (2, "ssa-operator: there is no code latest-imag; did you mean latest-image?\n")
 
 
+async def test_crds_that_can_not_be_read_are_findings_beside_all_others(tmp_path: Path) -> None:
+    folder = project(tmp_path, web=WEB, typo="v: {{ spec.nope }}\n")
+    for name, text in (("one", "a: [\n"), ("two", "kind: {\n"), ("three", GREETING)):
+        (folder / "crds" / f"{name}.yaml").write_text(text)
+    short = folder / "templates" / "shorts.example.com"
+    short.mkdir()
+    (short / "_schema.yaml").write_text("kind: Short\nspec: {size: integr}\n")
+    (short / "map.yaml.j2").write_text("{{ spec.unknown }}\n")
+    code, out, _ = await run("check", f"--templates={folder / 'templates'}", "--output=json")
+    found = [(each["code"], Path(each["file"]).name, each["line"]) for each in json.loads(out)]
+    assert code == 1
+    assert [each for each in found if each[0] == "crd-refused"] == [
+        ("crd-refused", "one.yaml", 1),
+        ("crd-refused", "three.yaml", 1),
+        ("crd-refused", "two.yaml", 1),
+        ("crd-refused", "_schema.yaml", 2),
+    ]
+    assert {each[0] for each in found} >= {"undeclared-field"}
+    assert not [each for each in found if each[1] == "map.yaml.j2"]
+
+
 async def test_a_folder_of_crds_that_does_not_exist_is_one_line(tmp_path: Path) -> None:
     project(tmp_path, web=WEB)
     code, out, err = await run("check", f"--templates={tmp_path / 'templates'}", "--crds=nosuch")
@@ -507,8 +528,9 @@ async def test_a_null_in_the_schema_of_a_crd_is_one_line_with_its_field(tmp_path
     crd.write_text(CRD.replace("                replicas:\n", "                port:\n                replicas:\n"))
     code, out, err = await run("check", f"--templates={folder / 'templates'}")
     field = "spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.port"
-    assert (code, out) == (1, "")
-    assert err.startswith(f"ssa-operator: {crd}:47: CRD echoes.example.com: {field} is null; ")
+    assert (code, err) == (1, "ssa-operator: check found 1 error and 0 warnings\n")
+    assert out.startswith(f"{crd}:47: error crd-refused: CRD echoes.example.com: {field} is null; ")
+    assert len(out.splitlines()) == 1
 
 
 async def test_a_field_of_a_crd_that_is_null_is_missing(tmp_path: Path) -> None:

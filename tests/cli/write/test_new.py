@@ -45,8 +45,8 @@ async def test_a_new_resource_has_all_files_and_passes_check(tmp_path: Path) -> 
     assert (code, err) == (0, "")
     files = files_in(tmp_path)
     assert files == [
-        f"crds/policies.{GROUP}.yaml",
         "examples/policy.yaml",
+        f"templates/policies.{GROUP}/_schema.yaml",
         f"templates/policies.{GROUP}/_status.yaml.j2",
         f"templates/policies.{GROUP}/deployment.yaml.j2",
         f"templates/policies.{GROUP}/service.yaml.j2",
@@ -56,7 +56,7 @@ async def test_a_new_resource_has_all_files_and_passes_check(tmp_path: Path) -> 
     ]
     *created, last = out.splitlines()
     assert sorted(created) == sorted(f"created {tmp_path / file}" for file in files)
-    folders = " ".join(f"--{name} {tmp_path / name}" for name in ("templates", "crds", "examples"))
+    folders = " ".join(f"--{name} {tmp_path / name}" for name in ("templates", "examples"))
     assert last == f"next: ssa-operator dev {folders}"
     assert (await check(tmp_path))[::2] == (0, "")
     (version,) = crd(tmp_path)["spec"]["versions"]
@@ -81,7 +81,7 @@ async def test_nothing_is_overwritten_and_all_that_exists_is_named(tmp_path: Pat
     (tmp_path / "examples" / "thing.yaml").unlink()
     code, out, err = await new(tmp_path, "Thing", f"--group={GROUP}")
     assert (code, out) == (1, "")
-    assert f"crds/things.{GROUP}.yaml, " in err
+    assert f"templates/things.{GROUP}/_schema.yaml, " in err
     assert "exist already; nothing was written" in err
     assert "examples/thing.yaml" not in err
     assert not (tmp_path / "examples" / "thing.yaml").exists()
@@ -97,7 +97,8 @@ async def test_the_folder_of_a_project_is_no_option() -> None:
 async def test_a_dry_run_prints_the_files_and_writes_nothing(tmp_path: Path) -> None:
     code, out, _ = await new(tmp_path, "Thing", f"--group={GROUP}", "--dry-run")
     assert code == 0
-    assert f"# {tmp_path}/crds/things.{GROUP}.yaml\napiVersion: apiextensions.k8s.io/v1\n" in out
+    assert f"# {tmp_path}/templates/things.{GROUP}/_schema.yaml\n" in out
+    assert "replicas: integer | default=1 minimum=0" in out
     assert "replicas: {{ spec.replicas }}" in out
     assert files_in(tmp_path) == []
 
@@ -230,6 +231,46 @@ async def test_an_example_of_another_kind_or_group_is_refused(tmp_path: Path) ->
     )
 
 
+async def test_a_crd_in_place_of_a_short_schema_is_the_same_resource(tmp_path: Path) -> None:
+    fields = ("--field=db.size:quantity=1Gi", "--field=wait:duration=30s", "--field=site.host:string!")
+    short, whole = tmp_path / "short", tmp_path / "whole"
+    for folder, options in ((short, ()), (whole, ("--crd",))):
+        assert (await new(folder, "Thing", f"--group={GROUP}", *fields, *options))[::2] == (0, "")
+        assert (await check(folder))[::2] == (0, "")
+    assert crd(short) == crd(whole)
+    assert (whole / "crds" / f"things.{GROUP}.yaml").is_file()
+    others = {each for each in files_in(short) if not each.endswith("_schema.yaml")}
+    assert all((short / each).read_text() == (whole / each).read_text() for each in others)
+    # A CRD that a short schema can express becomes one.
+    again = tmp_path / "again"
+    source = whole / "crds" / f"things.{GROUP}.yaml"
+    assert (await new(again, "Thing", f"--from-crd={source}"))[0] == 0
+    assert crd(again) == crd(whole)
+    assert not (again / "crds").exists()
+
+
+async def test_a_short_schema_is_used_as_it_is(tmp_path: Path) -> None:
+    schema = tmp_path / "templates" / f"sites.{GROUP}" / "_schema.yaml"
+    schema.parent.mkdir(parents=True)
+    text = "# mine\nkind: Site\nspec:\n  size: integer | default=2 # pods\n"
+    schema.write_text(text)
+    code, out, err = await new(tmp_path, "Site", f"--from-crd={schema}")
+    assert (code, err) == (0, "")
+    assert schema.read_text() == text
+    assert "_schema.yaml" not in out
+    assert (await check(tmp_path))[::2] == (0, "")
+    # Elsewhere it is copied; without a folder of its name it takes that of the options.
+    (tmp_path / "_schema.yaml").write_text(text)
+    other = tmp_path / "other"
+    code, _, err = await new(other, "Site", "--group=b.example.com", f"--from-crd={tmp_path / '_schema.yaml'}")
+    assert (code, err) == (0, "")
+    assert (other / "templates" / "sites.b.example.com" / "_schema.yaml").read_text() == text
+    schema.write_text("kind: Site\nspec: {size: integr}\n")
+    code, _, err = await new(tmp_path / "third", "Site", f"--from-crd={schema}")
+    assert code == 1
+    assert f"{schema}:2: spec.size: there is no type integr; did you mean integer?" in err
+
+
 async def test_an_existing_crd_is_used_as_it_is(tmp_path: Path) -> None:
     source = ROOT / "crds" / "echoes.example.com.yaml"
     code, out, err = await new(tmp_path, "Echo", f"--from-crd={source}")
@@ -336,7 +377,12 @@ async def test_a_new_resource_becomes_ready(desk: Desk, tmp_path: Path, source: 
     assert code == 0, err
     assert (await check(tmp_path))[::2] == (0, "")
     where = (f"--kubeconfig={desk.kubeconfig}",)
-    code, _, err = await run("crds", "apply", f"--crds={tmp_path / 'crds'}", *where)
+    crds = (
+        tmp_path / "crds"
+        if source == "example"
+        else tmp_path / "templates" / f"{kind.lower()}s.{GROUP}" / "_schema.yaml"
+    )
+    code, _, err = await run("crds", "apply", "-f", str(crds), *where)
     assert code == 0, err
     path = tmp_path / "examples" / f"{kind.lower()}.yaml"
     path.write_text(path.read_text().replace("namespace: default", f"namespace: {desk.namespace}"))
@@ -406,7 +452,8 @@ async def test_what_kubectl_gets_from_a_cluster_becomes_an_operator(
     assert set(made[1]["spec"]) == {"replicas", "selector", "template"}
     assert set(made[2]["spec"]) >= {"type", "selector", "ports"}
     assert "nodePort" not in made[2]["spec"]["ports"][0]
-    assert (await run("crds", "apply", f"--crds={tmp_path / 'crds'}", f"--kubeconfig={desk.kubeconfig}"))[0] == 0
+    schema = tmp_path / "templates" / f"pages.{GROUP}" / "_schema.yaml"
+    assert (await run("crds", "apply", "-f", str(schema), f"--kubeconfig={desk.kubeconfig}"))[0] == 0
     parent = {
         "apiVersion": f"{GROUP}/v1alpha1",
         "kind": "Page",

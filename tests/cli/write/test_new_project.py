@@ -50,11 +50,11 @@ def test_it_has_everything_around_the_resource(tmp_path: Path) -> None:
         "sites/Dockerfile",
         "sites/Makefile",
         "sites/README.md",
-        f"sites/crds/websites.{GROUP}.yaml",
         "sites/deploy/permissions.yaml",
         "sites/deploy/values.yaml",
         "sites/examples/website.yaml",
         "sites/requirements.txt",
+        f"sites/templates/websites.{GROUP}/_schema.yaml",
         f"sites/templates/websites.{GROUP}/_status.yaml.j2",
         f"sites/templates/websites.{GROUP}/deployment.yaml.j2",
         f"sites/templates/websites.{GROUP}/service.yaml.j2",
@@ -68,7 +68,7 @@ def test_it_has_everything_around_the_resource(tmp_path: Path) -> None:
     assert not [
         file
         for file in files
-        if any(f"@{word}@" in (tmp_path / file).read_text() for word in ("name", "kind", "folder"))
+        if any(f"@{word}@" in (tmp_path / file).read_text() for word in ("name", "kind", "folder", "declared", "crds"))
     ]
 
 

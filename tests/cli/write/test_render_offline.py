@@ -125,7 +125,8 @@ async def test_render_of_a_cluster_scoped_parent_requires_a_namespace_in_the_tem
     manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: NAMESPACE}\n"
     (folder / "good.yaml.j2").write_text(manifest.replace("NAMESPACE", "{{ name }}"))
     (folder / "bad.yaml.j2").write_text(manifest.replace(", namespace: NAMESPACE", ""))
-    parent = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    # The API server removes a namespace of a cluster-scoped object.
+    parent = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "namespace": "x"}})
     code, out, err = await run("render", "-", "--as-applied", f"--templates={tmp_path}", stdin=parent)
     assert code == 1
     assert yaml.safe_load(out)["metadata"]["namespace"] == "team"

@@ -73,6 +73,15 @@ def test_a_folder_reads_its_parents_and_reports_on_them() -> None:
     assert verbs(contents, "events.events.k8s.io") == {("", ""): {"create", "patch"}}
 
 
+def test_a_folder_that_warns_writes_events_where_the_objects_that_it_reads_are() -> None:
+    events = {"create", "patch"}
+    warning = replace(lookup("ConfigMap", name="site", namespace="shared"), warns=True)
+    nodes = replace(lookup("Node", name="a"), warns=True)
+    assert verbs(warning, "events.events.k8s.io", "team") == {("team", ""): events, ("shared", ""): events}
+    assert verbs(nodes, "events.events.k8s.io", "team") == {("team", ""): events, ("default", ""): events}
+    assert verbs(replace(warning, warns=False), "events.events.k8s.io", "team") == {("team", ""): events}
+
+
 def test_a_folder_whose_parents_have_no_status_writes_none() -> None:
     parent = ParentKind(folder="namespaces", group="", resource="namespaces", namespaced=False, writes_status=False)
     assert verbs(TemplateContents(), "namespaces/status", parent=parent) == {}

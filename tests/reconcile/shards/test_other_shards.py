@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -34,10 +34,11 @@ class HeldClient(Client):
         limit: int = PAGE,
         keep: Callable[[LiveObject], bool] | None = None,
         reduce: Callable[[LiveObject], LiveObject] | None = None,
+        after_page: Callable[[], Awaitable[None]] | None = None,
     ) -> tuple[list[LiveObject], str]:
         self.listing.set()
         await self.released.wait()
-        return await super().list_scope(scope, limit, keep, reduce)
+        return await super().list_scope(scope, limit, keep, reduce, after_page)
 
 
 @pytest.fixture

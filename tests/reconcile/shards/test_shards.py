@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -382,11 +382,12 @@ class Failing(Client):
         limit: int = PAGE,
         keep: Callable[[LiveObject], bool] | None = None,
         reduce: Callable[[LiveObject], LiveObject] | None = None,
+        after_page: Callable[[], Awaitable[None]] | None = None,
     ) -> tuple[list[LiveObject], str]:
         if scope.metadata_only and scope.resource.name == ECHOES and self.failures:
             self.failures -= 1
             raise Unreachable("list of Echo", "the connection broke", sent=True)
-        return await super().list_scope(scope, limit, keep, reduce)
+        return await super().list_scope(scope, limit, keep, reduce, after_page)
 
 
 @pytest.mark.slow

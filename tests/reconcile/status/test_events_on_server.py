@@ -15,7 +15,7 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.reconcile.status.event_requests import EVENTS, Recorder
 from ssa_operator.reconcile.status.events import Event
-from tests.operator.harness import DEPLOYMENT, ECHOES, Desk, Operate, echo, uid
+from tests.operator.harness import DEPLOYMENT, ECHOES, Desk, Operate, config_map, echo, holds, uid
 from tests.operator.limited_accounts import with_token
 
 pytestmark = pytest.mark.cluster
@@ -53,6 +53,35 @@ async def test_changes_of_the_children_are_events_on_the_parent(desk: Desk, oper
     assert (created["type"], failed["type"]) == ("Normal", "Warning")
     assert created["reportingController"] == "ssa-operator"
     assert "created Deployment" in await desk.kubectl("describe", "echo", "web")
+
+
+async def test_a_template_warns_once_of_an_object_that_it_looks_up(
+    desk: Desk, operate: Operate, client: Client
+) -> None:
+    text = """\
+{% set site = lookup("v1", "ConfigMap", "site") %}
+{% do warn(site, "TooSmall", "size " ~ site.data.size ~ " is too small for " ~ name) if site.data.size | int < 3 %}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: copy}
+data: {size: "{{ site.data.size }}"}
+"""
+    await desk.apply(config_map("site", size="1"), echo("web"))
+    async with operate(resync_rate=1000.0, interval=0.2) as running:
+        running.write(f"{ECHOES}/copy.yaml.j2", text)
+        event = await desk.until_event("TooSmall", "size 1 is too small for web", about="site")
+        running.forget()
+        await running.reconciled(3)
+        await desk.apply(config_map("site", size="2"))
+        await desk.until_event("TooSmall", "size 2 is too small for web", about="site")
+        await desk.apply(config_map("site", size="3"))
+        await desk.until("configmaps", "copy", holds(size="3"))
+    found, _ = await client.list(EVENTS, desk.namespace)
+    warnings = [live.body for live in found if live.body["reason"] == "TooSmall"]
+    assert len(warnings) == 2
+    assert all("series" not in body for body in warnings)
+    assert (event["type"], event["regarding"]["kind"], event["related"]["kind"]) == ("Warning", "ConfigMap", "Echo")
+    assert "TooSmall" in await desk.kubectl("describe", "configmap", "site")
 
 
 @pytest.mark.exhaustive

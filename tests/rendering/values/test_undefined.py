@@ -205,10 +205,10 @@ def test_a_namespace_accumulates_in_a_loop_also_what_the_cluster_has() -> None:
     assert found.body["v"] == [0, 1, 2]
 
 
-def test_the_tag_do_is_an_error_that_names_what_to_write_instead() -> None:
-    text = "{% do spec.l.append(1) %}\n"
-    with pytest.raises(LoadError, match=r"a.yaml.j2:1: values can't be changed in a template.*namespace\(\)"):
-        templates({"a.yaml.j2": text + HEAD})
+def test_the_tag_do_of_no_function_is_an_error_that_names_what_to_write_instead() -> None:
+    for changed in ("spec.l.append(1)", "1", "spec.l"):
+        with pytest.raises(LoadError, match=r"a.yaml.j2:1: values can't be changed in a template.*namespace\(\)"):
+            templates({"a.yaml.j2": f"{{% do {changed} %}}\n{HEAD}"})
 
 
 def test_a_field_that_is_set_is_refused_with_what_to_write_instead() -> None:

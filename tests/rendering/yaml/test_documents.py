@@ -9,7 +9,7 @@ import pytest
 from ssa_operator.rendering.folder.object_files import objects
 from ssa_operator.rendering.render import render
 from ssa_operator.rendering.yaml import nodes
-from tests.rendering.template_files import HEAD, document, field, parent, problem, rendered, templates
+from tests.rendering.template_files import HEAD, document, field, manifest, parent, problem, rendered, templates
 
 WORDS = (
     *("on", "off", "yes", "no", "Yes", "NO", "y", "n", "On", "tRUE", "nULL", "=", "None"),
@@ -237,3 +237,12 @@ def test_the_lines_of_all_fields_are_found_in_a_time_in_proportion_to_their_numb
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert keys_read(monkeypatch, 400) < 3 * keys_read(monkeypatch, 200)
+
+
+@pytest.mark.parametrize("number", ["9223372036854775808", ".nan", "1e400"])
+def test_a_number_that_no_manifest_may_have_is_a_problem_of_its_document_alone(number: str) -> None:
+    text = manifest("ConfigMap", "a", "v: {{ 1 }}\n") + "---\n" + manifest("ConfigMap", "b", f"v: [{number}]\n")
+    found = rendered({"a.yaml.j2": f"{text}---\n{manifest('ConfigMap', 'c')}"})
+    assert [each.body["metadata"]["name"] for each in found.documents] == ["a", "c"]
+    (problem,) = found.problems
+    assert str(problem.location).endswith("a.yaml.j2:11")

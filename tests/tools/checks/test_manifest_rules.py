@@ -71,7 +71,7 @@ def test_manifests_that_fit_together_have_no_finding() -> None:
             "unknown-port",
             "is https, and the container has none of that name; it has http",
         ),
-        ("targetPort: http", "targetPort: web", "unknown-port", "Service web: spec.ports[0].targetPort is web"),
+        ("targetPort: http", "targetPort: web", "unknown-target-port", "Service web: spec.ports[0].targetPort is web"),
         (
             "- {name: data, mount",
             "- {name: date, mount",

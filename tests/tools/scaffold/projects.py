@@ -13,6 +13,8 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from ssa_operator.cli.main import application_of
+from ssa_operator.operator.crd_files import load_crds
+from ssa_operator.tools.offline.project_folders import crds_of
 
 
 def invoke(folder: Path, *arguments: str) -> Result:
@@ -52,8 +54,8 @@ def read(path: Path) -> Any:
 
 def crd(folder: Path) -> Any:
     """The CRD of the project."""
-    (path,) = (folder / "crds").iterdir()
-    return read(path)
+    (found,) = load_crds(*(path for path in crds_of([folder / "templates"], None) if path.exists()))
+    return found.body
 
 
 def spec_of(folder: Path) -> Any:
