@@ -24,7 +24,7 @@ from docs.generate import openapi, promises
 from docs.generate.attribute_docs import assigned, docs_of
 from ssa_operator.cli.main import application_of
 from ssa_operator.objects.annotations import DEFAULT, PREFIX, Instructions
-from ssa_operator.objects.readiness.rules import ReadinessState
+from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.reconcile.status.author_status import ConditionType
 from ssa_operator.reconcile.status.verdict import ReadyReason

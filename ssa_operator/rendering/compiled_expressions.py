@@ -1,4 +1,4 @@
-"""Compiles the annotation `ready-when` of each manifest. objects.readiness.rules judges by it.
+"""Compiles the annotation `ready-when` of each manifest. objects.readiness judges by it.
 
 Promises:
 - A manifest with an invalid expression is a problem at the line of its annotation, and no other manifest is affected.

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.objects.predicate import Judgement, Predicate
-from ssa_operator.objects.readiness.rules import UNSCHEDULABLE_GRACE, ReadinessState, readiness, rule_of
+from ssa_operator.objects.readiness import UNSCHEDULABLE_GRACE, ReadinessState, readiness, rule_of
 
 CURRENT, IN_PROGRESS, FAILED, TERMINATING = (
     ReadinessState.CURRENT,
