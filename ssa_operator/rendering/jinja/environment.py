@@ -23,7 +23,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-from ssa_operator.rendering.jinja import attempts, compilation
+from ssa_operator.rendering.jinja import compilation
 from ssa_operator.rendering.jinja.compilation import ATTEMPT, CodeGenerator
 from ssa_operator.rendering.jinja.coverage import TemplateCoverage, mark_template
 from ssa_operator.rendering.jinja.filters import FILTERS, PLACING, TESTS, text_as_string
@@ -33,10 +33,11 @@ from ssa_operator.rendering.jinja.functions import (
     CLUSTER_VARIABLES,
     FUNCTIONS,
     SETTINGS,
+    TRY,
     VARIABLES,
+    attempt,
 )
 from ssa_operator.rendering.jinja.line_tags import LineTags
-from ssa_operator.rendering.jinja.macro_results import ReturnTag
 from ssa_operator.rendering.jinja.method_calls import (
     bounded_format,
     call_string_method,
@@ -44,6 +45,7 @@ from ssa_operator.rendering.jinja.method_calls import (
     checked_pairs,
     percent_format,
 )
+from ssa_operator.rendering.jinja.tags import ReturnTag
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.manifest_values import Stringlike, json_data, key_text, kind_of, text_of
@@ -142,7 +144,7 @@ class _Transform(NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.node, nodes.Name) and node.node.name == "namespace":
             node.node = nodes.EnvironmentAttribute("variables", lineno=node.lineno)
-        if isinstance(node.node, nodes.Name) and node.node.name == attempts.NAME and len(node.args) == 1:
+        if isinstance(node.node, nodes.Name) and node.node.name == TRY and len(node.args) == 1:
             node.node = nodes.EnvironmentAttribute(ATTEMPT, lineno=node.lineno)
         return _spread(node)
 
@@ -201,7 +203,7 @@ class Environment(ImmutableSandboxedEnvironment):
     concat = staticmethod(concat)  # type: ignore[assignment]
     variables = Namespace
     compared = staticmethod(compared)
-    attempt = staticmethod(attempts.attempt)
+    attempt = staticmethod(attempt)
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
     context_class = _Context
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ssa_operator.rendering.jinja.go_syntax import jinja_for
+from ssa_operator.rendering.jinja.suggestions import jinja_for
 from ssa_operator.rendering.jinja.templates import LoadError
 from tests.rendering.template_files import HEAD, problem, templates
 
