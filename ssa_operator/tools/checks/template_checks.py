@@ -38,7 +38,7 @@ from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
 from ssa_operator.rendering.folder.loaded_folders import Folder, no_folder_message
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.schema.crd_schema import object_schema, status_schema
-from ssa_operator.schema.value_types import has_types
+from ssa_operator.schema.kubernetes_schemas import has_types
 from ssa_operator.schema.variants import variants
 from ssa_operator.tools.checks.accepted_findings import without_accepted
 from ssa_operator.tools.checks.checked_project import CheckedProject

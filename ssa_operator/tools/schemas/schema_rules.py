@@ -30,8 +30,7 @@ from ssa_operator.objects.scalars import amount
 from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.values.manifest_values import kind_of
-from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema, schemas_from_openapi
-from ssa_operator.schema.value_types import has_type
+from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema, has_type, schemas_from_openapi
 from ssa_operator.tools.findings.field_findings import shows_values
 from ssa_operator.tools.findings.findings import Edit, Finding
 
