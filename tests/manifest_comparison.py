@@ -40,7 +40,7 @@ from ssa_operator.schema.manifest_validation import KINDS
 from ssa_operator.tools.checks.manifest_rules import check_manifests
 from ssa_operator.tools.checks.refusal_rules import check_refusals
 from ssa_operator.tools.findings.codes import Severity
-from ssa_operator.tools.schemas.schema_rules import bundled_schemas, check_schemas
+from ssa_operator.tools.schema_rules import bundled_schemas, check_schemas
 from tests.schema.object_mutations import mutations
 
 NOWHERE = SourceLocation("all.yaml", 1)

@@ -26,7 +26,7 @@ from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.status.child_status import STATUS_HIDDEN
 from ssa_operator.reconcile.step import Step
-from ssa_operator.tools.connection.object_reference import FoundObject
+from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.tree_view import conditions_of
 

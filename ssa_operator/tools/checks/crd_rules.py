@@ -18,9 +18,8 @@ from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.schema.crd_schema import replicas_path, status_schema, unreported
 from ssa_operator.schema.crd_validation import validate_crd
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
-from ssa_operator.tools.findings.field_findings import short_words
-from ssa_operator.tools.findings.findings import Finding
-from ssa_operator.tools.schemas.schema_rules import check_schemas
+from ssa_operator.tools.findings.findings import Finding, short_words
+from ssa_operator.tools.schema_rules import check_schemas
 
 _PRESERVED = "x-kubernetes-preserve-unknown-fields"
 

@@ -28,7 +28,7 @@ from ssa_operator.rendering.folder.object_files import SUFFIXES
 from ssa_operator.rendering.render import render, render_traced
 from ssa_operator.schema.crd_schema import version_priority
 from ssa_operator.schema.sample_objects import sample_object
-from ssa_operator.tools.connection.object_reference import nearest
+from ssa_operator.tools.command_target import nearest
 from ssa_operator.tools.graph.drawn_graph import DrawnGraph
 from ssa_operator.tools.offline.offline_cluster import as_created
 from ssa_operator.tools.offline.parent_documents import read_objects, read_parents

@@ -21,9 +21,9 @@ from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.schema.field_errors import FieldError, error_field
 from ssa_operator.schema.operator_fields import COLUMNS, spec_fields, status_fields
 from ssa_operator.schema.samples import Sampler
+from ssa_operator.tools.printing import AnnotatedLine, yaml_lines
 from ssa_operator.tools.scaffold.fields import PRESERVED, QUANTITY
 from ssa_operator.tools.scaffold.names import ResourceNames
-from ssa_operator.tools.terminal.canonical_yaml import AnnotatedLine, yaml_lines
 
 _READY_REPLICAS: Mapping[str, Any] = {
     "type": "integer",

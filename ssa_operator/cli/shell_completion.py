@@ -183,7 +183,7 @@ def _names(ctx: Context, kind: str) -> list[str]:
     namespace = str(chosen[0]) if chosen else ""
 
     async def names(client: Client, mapper: RESTMapper) -> list[str]:
-        from ssa_operator.tools.connection.object_reference import list_names, resolve_kind
+        from ssa_operator.tools.command_target import list_names, resolve_kind
 
         resource = await resolve_kind(mapper, kind, _folders(ctx))
         found = await list_names(client, resource, namespace or client.credentials.namespace)

@@ -20,7 +20,7 @@ from typer._completion_shared import get_completion_script
 from typer.main import get_command
 
 from ssa_operator.cli.main import application_of
-from ssa_operator.tools.terminal.shell_completion import Kubectl, _PowerShell, quoted
+from ssa_operator.cli.shell_completion import Kubectl, _PowerShell, quoted
 from tests.operator.harness import PATIENCE
 
 NAMES = {

@@ -1,17 +1,20 @@
-"""Leaves one finding of each mistake: the one that says best what to correct.
+"""Leaves one finding of each mistake: the one that says best what to correct; and none that an author has accepted.
 
 Promises:
 - A finding is left out only where another one is about the same line, file or folder, and causes it.
 - Errors come before warnings. Within these, the order is that of the files.
+- A comment `# check: CODE, REASON` in the line of a warning, or in the line above, accepts the warning of that code.
+- An error is never accepted, nor is a warning without a reason.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.findings.findings import Finding
-from ssa_operator.tools.schemas.schema_rules import NO_FIELD
+from ssa_operator.tools.schema_rules import NO_FIELD
 
 _OF_LINE: Mapping[str, frozenset[str]] = {
     "undeclared-field": frozenset({"render-error"}),
@@ -76,3 +79,19 @@ def without_repeated(refusals: Iterable[Finding], known: Sequence[Finding]) -> l
 
 def _folder(finding: Finding) -> str:
     return "" if finding.location is None else finding.location.file.partition("/")[0]
+
+
+_ACCEPTED = re.compile(r"#\s*check:\s*(?P<code>[a-z-]+),\s*\w")
+
+
+def without_accepted(findings: Iterable[Finding], files: Mapping[str, str]) -> list[Finding]:
+    """The findings without the accepted ones. `files` are the texts of the files that the findings name."""
+    return [each for each in findings if not _is_accepted(each, files)]
+
+
+def _is_accepted(finding: Finding, files: Mapping[str, str]) -> bool:
+    if finding.location is None or finding.severity is Severity.ERROR:
+        return False
+    number = finding.location.line
+    lines = files.get(finding.location.file, "").split("\n")[max(number - 2, 0) : number]
+    return any(found["code"] == finding.code for line in lines for found in _ACCEPTED.finditer(line))

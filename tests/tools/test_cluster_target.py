@@ -9,7 +9,7 @@ import pytest
 from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.operator.process.connection import Target
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.tools.connection.cluster_target import cluster_target
+from ssa_operator.tools.command_target import cluster_target
 from tests.cli.process import run
 
 

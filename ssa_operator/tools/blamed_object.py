@@ -48,17 +48,11 @@ from ssa_operator.reconcile.secrets.redacted_report import redacted_steps
 from ssa_operator.reconcile.step import Action, Step
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.rendering.yaml.to_yaml import scalar_text
-from ssa_operator.tools.connection.object_reference import (
-    ObjectReference,
-    find_object,
-    matching_resources,
-    nearest,
-    unknown_kind,
-)
+from ssa_operator.tools.command_target import ObjectReference, find_object, matching_resources, nearest, unknown_kind
 from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.plan.previews import PreviewSession
-from ssa_operator.tools.terminal.canonical_yaml import yaml_lines
+from ssa_operator.tools.printing import yaml_lines
 
 
 class BlamedObject(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.tools.connection.object_reference import (
+from ssa_operator.tools.command_target import (
     ObjectReference,
     find_object,
     matching_resources,

@@ -31,8 +31,7 @@ from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.schema.kubernetes_schemas import QUANTITY, KubernetesSchemas, Schema, has_type, schemas_from_openapi
-from ssa_operator.tools.findings.field_findings import shows_values
-from ssa_operator.tools.findings.findings import Edit, Finding
+from ssa_operator.tools.findings.findings import Edit, Finding, shows_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +49,7 @@ def target_schemas(version: str, *, kubeconfig: str | None, context: str | None)
     """The schemas of a version, or of the current cluster. Raises CommandError."""
     if version == CLUSTER:
         from ssa_operator.operator.process import connection
-        from ssa_operator.tools.connection.cluster_target import cluster_target
+        from ssa_operator.tools.command_target import cluster_target
 
         return connection.run(read_cluster_schemas(cluster_target(kubeconfig, context)))
     return bundled_schemas(version.removeprefix("v"))

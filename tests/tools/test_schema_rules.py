@@ -11,7 +11,7 @@ from ssa_operator.rendering.folder.object_files import load_objects, objects
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, schemas_from_openapi
 from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.findings.findings import Edit, Finding
-from ssa_operator.tools.schemas.schema_rules import bundled_schemas, check_schemas
+from ssa_operator.tools.schema_rules import bundled_schemas, check_schemas
 from tests.operator.harness import ROOT
 
 SCHEMAS = bundled_schemas(KUBERNETES_VERSION).with_crds(each.body for each in load_objects([ROOT / "crds"]))

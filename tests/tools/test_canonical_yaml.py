@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import SlotValues
-from ssa_operator.tools.terminal.canonical_yaml import canonical_text
+from ssa_operator.tools.printing import canonical_text
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(
     [
