@@ -230,9 +230,11 @@ class ChildCaches(Mapping[Identity, LiveObject]):
 
     def writing(self, identity: Identity) -> contextlib.AbstractContextManager[None]:
         """Defer the watch events of an object while the operator writes it, to recognize those of its own write."""
-        versions = self._kinds.get(identity.group_kind, {}).values()
-        writes = [watched.cache.writing(identity.namespace, identity.name) for watched in versions]
-        return writes[0] if len(writes) == 1 else _all_of(writes)
+        versions = self._kinds.get(identity.group_kind, {})
+        if len(versions) == 1:
+            (watched,) = versions.values()
+            return watched.cache.writing(identity.namespace, identity.name)
+        return _all_of([each.cache.writing(identity.namespace, identity.name) for each in versions.values()])
 
     def written(self, live: LiveObject, *, changed: bool = True) -> LiveObject:
         """Update the cache with a live object that a request of the operator returned; `changed`: whether the request
@@ -260,7 +262,12 @@ class ChildCaches(Mapping[Identity, LiveObject]):
         return True
 
     async def resource(self, kind: GroupKind, version: str | None = None) -> Resource:
-        """How the cluster serves a kind, in this version or in the preferred one. Raises UnknownKind."""
+        """How the cluster serves a kind, in this version or in the preferred one. A synced watch shows it, too. Raises
+        UnknownKind.
+        """
+        watched = self._kinds.get(kind, {}).get(version or "")
+        if watched is not None and all(informer.synced for informer in watched.informers.values()):
+            return watched.resource
         return await self._mapper.resource(kind, version)
 
     async def resource_by_name(self, name: str) -> Resource:

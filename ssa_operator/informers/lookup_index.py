@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
@@ -61,6 +62,11 @@ class LookupIndex:
         self._dependents: dict[LookupQuery, dict[Dependent, AnswerVersion]] = {}
         self._by_kind: dict[GroupKind, dict[LookupQuery, None]] = {}
         self._label_names: dict[_NamespacedKind, Counter[tuple[str, ...]]] = {}
+
+    @property
+    def followers(self) -> AbstractSet[Dependent]:
+        """The dependents with queries, always the present ones."""
+        return self._queries.keys()
 
     def __contains__(self, query: LookupQuery) -> bool:
         return query in self._dependents

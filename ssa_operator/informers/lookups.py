@@ -104,6 +104,8 @@ class LookupInformers:
         """The kinds that templates ask for with `api_available`."""
         self._limited_to_namespaces = limited_to_namespaces
         self._index = LookupIndex()
+        self.followers = self._index.followers
+        """The dependents whose last render looked something up."""
         self._informers: dict[WatchScope, Informer] = {}
         self._query_counts: Counter[WatchScope] = Counter()
         self._wider_scopes: set[WatchScope] = set()
@@ -207,8 +209,6 @@ class LookupInformers:
         """Record all queries of a dependent's last render, with the version of each answer that it rendered. The parent
         is requeued when an answer has another version.
         """
-        if not queries and not self._index.rendered(dependent):
-            return
         added, removed = self._index.replace(dependent, queries)
         for query in added:
             self._count_query(WatchScope.of(query), 1)

@@ -189,6 +189,7 @@ class ParentInformer(Generic[State]):
         `shard_selector` selects parents at the API server, `keep` here.
         """
         self.folder = folder
+        self._name = folder.name
         self.kind_changes = 0
         self.crd_refusal: str | None = None
         """Why the CRD of `--install-crds` is not applied, None if it is."""
@@ -247,6 +248,7 @@ class ParentInformer(Generic[State]):
     def serve(self, served: Served) -> None:
         """Replace how the cluster serves the resource, and what its CRD declares of the status."""
         self.served = served
+        self._writes_status = served.writes_status
         self._status_schema = status_schema(served.crd, served.resource.version) if served.crd else None
         self._schema = object_schema(served.crd, served.resource.version) if served.crd else None
         self._unreported = served.unreported
@@ -255,7 +257,7 @@ class ParentInformer(Generic[State]):
     def writes_observed_generation(self, kind: GroupKind) -> bool:
         """Whether these parents are of a kind, and their status has a place for the observedGeneration."""
         resource = self.served.resource
-        if (resource.group, resource.kind) != kind or not self.served.writes_status:
+        if (resource.group, resource.kind) != kind or not self._writes_status:
             return False
         status = declared({"observedGeneration": 1, "conditions": []}, self._status_schema)
         return isinstance(status, Mapping) and bool(status)
@@ -294,14 +296,14 @@ class ParentInformer(Generic[State]):
             live=live,
             folder=self.folder,
             resource=self.served.resource,
-            writes_status=self.served.writes_status,
+            writes_status=self._writes_status,
             status_schema=self._status_schema,
             schema=self._schema,
             shows_conditions=self._shows_conditions,
             unreported=self._unreported,
             crd_refusal=self.crd_refusal,
             cache=self._cache,
-            orphans_children=live.uid in self._orphaning or orphans_children(live),
+            orphans_children=live.deleting and (live.uid in self._orphaning or orphans_children(live)),
         )
 
     def state(self, live: LiveObject) -> State:
@@ -326,7 +328,7 @@ class ParentInformer(Generic[State]):
             log.warning("%s: %s", self.folder.name, watch_problem(reflector))
 
     def _key(self, live: LiveObject) -> ParentKey:
-        return ParentKey(self.folder.name, live.identity.namespace, live.identity.name)
+        return ParentKey(self._name, live.identity.namespace, live.identity.name)
 
     def _content_changed(self, old: LiveObject | None, new: LiveObject | None) -> None:
         """Requeue a parent whose content changed without its generation: its kind has none (ConfigMap), or the API
@@ -346,7 +348,7 @@ class ParentInformer(Generic[State]):
         if live is None:
             return
         key = self._key(live)
-        if new is not None and orphans_children(new):
+        if new is not None and new.deleting and orphans_children(new):
             self._orphaning.add(new.uid)
         if new is not None and (old is None or new.uid != old.uid):
             self._states[new.uid] = self._new

@@ -102,6 +102,8 @@ class ServedKinds:
         self._crds = crds
         self._listener = listener
         self._uses: dict[Dependent, Mapping[ApiKind, Availability]] = {}
+        self.followers = self._uses.keys()
+        """The dependents whose last render asked for a kind."""
         self._dependents: dict[ApiKind, dict[Dependent, Availability]] = {}
         self.kubernetes_version = ""
         """The version of the API server, as in 1.36; '' before `discover`."""

@@ -146,9 +146,11 @@ def manifest(document: Document, parent: LiveObject, rules: Rules) -> Manifest:
     identity = Identity(kind.group, kind.kind, _namespace(metadata, parent, rules), metadata["name"])
     if identity.namespace:
         metadata["namespace"] = identity.namespace
-    instructions = _remove_instructions(metadata)
-    _check_scope(identity, parent, rules)
-    _check_recreate(instructions, kind)
+    instructions = _remove_instructions(metadata) if "annotations" in metadata else DEFAULT
+    if not (rules.cluster_scope or may_own(parent.identity.namespace, identity.namespace)):
+        raise _out_of_scope(identity, parent)
+    if instructions.recreate is not Recreate.NEVER and kind in NEVER_RECREATED:
+        raise _never_recreated(instructions, kind)
     kept = rules.why_kept if instructions.prune else None
     if rules.why_kept:
         instructions = _kept(instructions, metadata, parent, rules.why_kept)
@@ -222,20 +224,17 @@ def _remove_instructions(metadata: dict[str, Any]) -> Instructions:
     return instructions
 
 
-def _check_scope(identity: Identity, parent: LiveObject, rules: Rules) -> None:
-    if rules.cluster_scope or may_own(parent.identity.namespace, identity.namespace):
-        return
+def _out_of_scope(identity: Identity, parent: LiveObject) -> ManifestError:
     where = f"outside its parent's namespace {parent.identity.namespace}" if identity.namespace else "cluster-scoped"
-    raise ManifestError(f"is {where}; set `clusterScope: true` in the folder's _settings.yaml to allow it")
+    return ManifestError(f"is {where}; set `clusterScope: true` in the folder's _settings.yaml to allow it")
 
 
-def _check_recreate(instructions: Instructions, kind: GroupKind) -> None:
-    if instructions.recreate is not Recreate.NEVER and kind in NEVER_RECREATED:
-        raise ManifestError(
-            f"has the annotation {PREFIX}recreate: {instructions.recreate}, but a {kind.kind} is never deleted and "
-            "recreated, because its content would be deleted with it; remove the annotation, and delete the object "
-            "yourself if it must change"
-        )
+def _never_recreated(instructions: Instructions, kind: GroupKind) -> ManifestError:
+    return ManifestError(
+        f"has the annotation {PREFIX}recreate: {instructions.recreate}, but a {kind.kind} is never deleted and "
+        "recreated, because its content would be deleted with it; remove the annotation, and delete the object "
+        "yourself if it must change"
+    )
 
 
 def _kept(instructions: Instructions, metadata: Mapping[str, Any], parent: LiveObject, why: str) -> Instructions:

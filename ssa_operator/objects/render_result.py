@@ -310,9 +310,8 @@ def ready_when_of(results: Iterable[Document | Wait]) -> dict[Reference, Predica
 
 def is_hook(result: Document | Wait) -> bool:
     """Whether it is a finalize hook: applied only when the parent is being deleted."""
-    return is_finalize_hook(
-        result.body["metadata"].get("annotations") if isinstance(result, Document) else result.annotations
-    )
+    annotations = result.body["metadata"].get("annotations") if isinstance(result, Document) else result.annotations
+    return bool(annotations) and is_finalize_hook(annotations)
 
 
 @dataclass(frozen=True, slots=True)

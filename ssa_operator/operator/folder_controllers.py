@@ -84,6 +84,11 @@ class FolderControllers:
         self.permissions = PermissionReviewer(
             client, mapper, self.folders, options.namespaces, own_needs, options.impersonate
         )
+        self._serves_all = True
+        """Whether the operator serves the parents of every folder that runs, in each namespace that it may read."""
+        self._unread_namespaces: frozenset[str] = frozenset()
+        self._reporting_kinds: dict[GroupKind, bool] = {}
+        """The answers of `reports_status` since the CRDs and folders changed."""
         self._metrics = metrics
         self._had_crd: set[str] = set()
         self._changed_folders: set[str] = set()
@@ -99,7 +104,7 @@ class FolderControllers:
         """Whether the operator serves every folder whose resource the cluster serves, in each namespace that it may
         read.
         """
-        return self._started.is_set() and all(each.serving for each in self.folders.values())
+        return self._started.is_set() and self._serves_all
 
     def set_refused_crds(self, refused: Mapping[str, str]) -> None:
         """Record which CRDs are refused, and requeue the parents whose status has to report a refusal, or no longer has
@@ -117,14 +122,22 @@ class FolderControllers:
 
     def unread_namespaces(self) -> frozenset[str]:
         """The namespaces in which the parents of some folder are not known."""
-        return frozenset(namespace for each in self.folders.values() for namespace in each.unserved)
+        return self._unread_namespaces
+
+    def _served_parents_changed(self, _: Reflector | None = None) -> None:
+        self._serves_all = all(each.serving for each in self.folders.values())
+        self._unread_namespaces = frozenset(namespace for each in self.folders.values() for namespace in each.unserved)
+        self._reporting_kinds.clear()
 
     def reports_status(self, kind: GroupKind) -> bool:
         """Whether a kind's objects are ready only once a controller has written their status: this process, or one that
         their CRD declares.
         """
-        parents = any(each.writes_observed_generation(kind) for each in self.folders.values())
-        return parents or self.crds.reports_status(kind)
+        known = self._reporting_kinds.get(kind)
+        if known is None:
+            parents = any(each.writes_observed_generation(kind) for each in self.folders.values())
+            known = self._reporting_kinds[kind] = parents or self.crds.reports_status(kind)
+        return known
 
     def may_have_children_elsewhere(self, key: ParentKey) -> bool:
         """Whether a parent may have children outside of its namespace: its folder allows them, or it has the finalizer
@@ -229,6 +242,7 @@ class FolderControllers:
         await self.lookups.close()
 
     def _crd_changed(self, name: str, kind: GroupKind) -> None:
+        self._reporting_kinds.pop(kind, None)
         self._mapper.crd_changed(kind, deleted=self.crds.defined(kind) is None)
         if name in self.templates.folders or name in self.folders:
             self._folder_changed(name)
@@ -323,6 +337,7 @@ class FolderControllers:
             log.warning("%s: its CRD is being deleted; the folder stops when its last object is gone", name)
         if running is not None and running.served.resource == served.resource:
             running.serve(served)
+            self._reporting_kinds.clear()
             if running.folder is not folder:
                 self._reload(running, folder)
             return
@@ -340,6 +355,9 @@ class FolderControllers:
             keep=kept_parents(self._options.shard, self._options.selector),
         )
         self.folders[name].crd_refusal = self.refused_crds.get(name)
+        for reflector in self.folders[name].reflectors:
+            reflector.listen(self._served_parents_changed)
+        self._served_parents_changed()
         self.folders[name].start()
 
     async def _shard_selector(self) -> str:
@@ -372,6 +390,7 @@ class FolderControllers:
 
     async def _stop(self, name: str, running: Parents) -> None:
         del self.folders[name]
+        self._served_parents_changed()
         self._metrics.forget(name)
         await running.close()
         for live in running:

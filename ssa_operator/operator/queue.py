@@ -396,7 +396,8 @@ class Queue(Generic[Key]):
             self._wake_for_ready()
             if item is not None:
                 self._observe(now - item.since)
-                self._notify_empty()
+                if self._empty_waiters:
+                    self._notify_empty()
                 return item.key, item.causes
             waiter = asyncio.get_running_loop().create_future()
             idle.append(waiter)
@@ -426,7 +427,7 @@ class Queue(Generic[Key]):
                 return
 
     def _notify_empty(self) -> None:
-        if self._empty_waiters and not len(self._state):
+        if not len(self._state):
             for waiter in self._empty_waiters:
                 if not waiter.done():
                     waiter.set_result(None)

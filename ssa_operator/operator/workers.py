@@ -325,8 +325,7 @@ class Workers:
         return others | Cause.RESYNC if granted else others
 
     def _withdraw_resync(self, key: ParentKey) -> None:
-        if self._budget is not None:
-            self._budget.withdraw(key)
+        if self._budget is not None and self._budget.withdraw(key):
             self._queue.cancel(key, Cause.RESYNC)
             self._schedule_next_resync()
 

@@ -27,7 +27,7 @@ from ssa_operator.kube.api.client import Client
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kinds import ServedKind
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.secret_fields import ParentSecrets
+from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets
 from ssa_operator.reconcile.account_view import AccountView
 from ssa_operator.reconcile.impersonation.reviews import AccountReviews
 from ssa_operator.reconcile.impersonation.rules import account_of
@@ -112,10 +112,10 @@ class SharedCluster(Struct, frozen=True, kw_only=True):
         """The access of a reconcile of this parent. `secrets` is where its renders put the contents of Secrets."""
         account = account_of(self.impersonate, parent.live.identity) if self.impersonate else ""
         client = self.operator_client.impersonating(account) if account else self.operator_client
+        if secrets != NO_SECRETS:
+            client = client.hiding(secrets)
         former_managers = parent.folder.settings.former_managers
-        return ClusterAccess(
-            client=client.hiding(secrets), account=account, former_managers=former_managers, **asdict(self)
-        )
+        return ClusterAccess(client=client, account=account, former_managers=former_managers, **asdict(self))
 
     def writing(self, identity: Identity) -> AbstractContextManager[None]:
         """Hold back the watch events of an object while the operator writes it."""

@@ -73,6 +73,8 @@ class Reconcile(Struct, kw_only=True):
     """Whether the account, or the operator itself, lacked a permission without which the reconcile is incomplete."""
     newly_converged: bool = False
     """Whether this reconcile was the first of this process that applied the template set completely."""
+    suspended: bool = False
+    """Whether the parent is suspended."""
     publishing: bool = False
     """Whether everything but the status and the Events is done."""
 

@@ -16,7 +16,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.feedback_loops.rules import reads_by_name
 from ssa_operator.reconcile.finalization.waits import DeletionWaits
-from ssa_operator.reconcile.nested_parents.ancestors import Ancestors, CreatedParent, ancestors
+from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS, Ancestors, CreatedParent, ancestors
 from ssa_operator.reconcile.plan import Plan
 
 _NONE: frozenset[Identity] = frozenset()
@@ -72,7 +72,7 @@ class ObjectClaims(Mapping[Identity, str]):
     def ancestors(self, parent: LiveObject, elsewhere: Mapping[str, CreatedParent] = NO_CREATED) -> Ancestors:
         """The parents above a parent; `elsewhere` has those of other shards that others created, by uid."""
         if not parent.parent_uid:
-            return Ancestors()
+            return NO_ANCESTORS
         if not elsewhere:
             return ancestors(parent, self.parents, self._creators)
         existing = {uid: each.identity for uid, each in elsewhere.items()} | {**self.parents}
@@ -92,8 +92,10 @@ class ObjectClaims(Mapping[Identity, str]):
             # A manifest that is applied only if its object is absent claims nothing from another parent.
             if step.manifest is not None and step.manifest.instructions.apply is ApplyPolicy.ALWAYS
         )
-        self._set_refused(uid, frozenset(step.identity for step in plan.steps if step.claimed_by_other))
-        released = self._claimed.get(uid, _NONE) - claimed
+        refused = frozenset(step.identity for step in plan.steps if step.claimed_by_other)
+        if refused or uid in self._refused:
+            self._set_refused(uid, refused)
+        before = self._claimed.get(uid, _NONE)
         self._owners.update(dict.fromkeys(claimed, uid))
         if plan.rendered.queries or not claimed.isdisjoint(self.read_by):
             reads = reads_by_name(plan.rendered, claimed)
@@ -106,7 +108,8 @@ class ObjectClaims(Mapping[Identity, str]):
             else:
                 self.read_by.pop(self.parents[uid], None)
         self._claimed[uid] = claimed
-        self._release(released)
+        if released := before - claimed:
+            self._release(released)
 
     def forget(self, uid: str) -> None:
         """Release what a deleted parent claimed."""

@@ -34,6 +34,7 @@ from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.field_conflicts.memory import Conflicts, observe_conflicts
 from ssa_operator.reconcile.field_conflicts.requests import applied_children, observe_foreign_changes
 from ssa_operator.reconcile.kept_values.requests import restore_kept_values
+from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS
 from ssa_operator.reconcile.object_claims import ObjectClaims
 from ssa_operator.reconcile.observation import is_confidential, is_renewed, make_observed
 from ssa_operator.reconcile.observed import Observed, ObservedChildren, ObservedParents
@@ -44,7 +45,6 @@ from ssa_operator.reconcile.renderer import RenderedObjects, Renderer
 from ssa_operator.reconcile.shards.unlabelled_objects import UnlabelledObjects
 from ssa_operator.reconcile.status.previous_status import reported_kinds
 from ssa_operator.reconcile.step_record import StepRecord
-from ssa_operator.reconcile.suspension.rules import is_suspended
 from ssa_operator.reconcile.watched_children import WatchedChildren, own_children
 
 
@@ -89,6 +89,8 @@ class Observer:
         records = replace(
             records, once_records=once, held_prune=records.held_prune or reconcile.state.renders.held_prune
         )
+        if not once:
+            return records
         return apply_once.with_final_states(records, reconcile.uid, self._cluster.children.last_seen, self._now())
 
     async def _observe_children(self, reconcile: Reconcile, rendered: Rendered) -> None:
@@ -101,7 +103,7 @@ class Observer:
             now=now,
             changed_by_user=changed and not live.deleting,
             deleting=live.deleting,
-            suspended=is_suspended(live, reconcile.parent.folder.settings.suspend_when),
+            suspended=reconcile.suspended,
         )
         history = promises.begin(reconcile.state.children, seen)
         if not seen.suspended:
@@ -126,7 +128,8 @@ class Observer:
             unwatched = {identity: child for identity, child in recorded.objects.items() if identity not in children}
             children = ChainMap(unwatched, cast("MutableMapping[Identity, LiveObject]", children))
         own = (*own_children(reconcile), *unwatched.values())
-        named = {child.identity.group_kind for child in own} | rendered_kinds(found.named) | reported_kinds(live)
+        named = {child.identity.group_kind for child in own} | rendered_kinds(found.named)
+        named |= reconcile.state.unseen_kinds if reconcile.state.reconciled_before else reported_kinds(live)
         named |= {identity.group_kind for identity in records.inventory}
         named |= records.applied.kinds if records.applied is not None else set()
         return make_observed(
@@ -147,7 +150,7 @@ class Observer:
                 all_parents_known=self._claims.all_parents_known(),
                 unread_namespaces=self._claims.unread_namespaces(),
                 claims=self._claims,
-                ancestors=self._claims.ancestors(live),
+                ancestors=self._claims.ancestors(live) if live.parent_uid else NO_ANCESTORS,
                 crds=self._claims.waits.crds,
             ),
             records,

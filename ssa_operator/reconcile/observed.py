@@ -19,7 +19,7 @@ from ssa_operator.objects.parent_settings import ParentSettings
 from ssa_operator.reconcile.child_history import ChildHistory
 from ssa_operator.reconcile.finalization.deletion_cycles import CRD, NAMESPACE, KeptObjects
 from ssa_operator.reconcile.finalization.ending_namespaces import EndingNamespace
-from ssa_operator.reconcile.nested_parents.ancestors import Ancestors
+from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS, Ancestors
 from ssa_operator.reconcile.parent_records.rules import ParentRecords
 from ssa_operator.reconcile.render_history import RenderHistory
 
@@ -67,7 +67,7 @@ class ObservedParents(Struct, frozen=True, kw_only=True):
     """The namespaces whose parents are not known, because the operator may not read them."""
     claims: Mapping[Identity, str] = field(default_factory=dict)
     """The uid of the parent for which each object was last rendered."""
-    ancestors: Ancestors = Ancestors()
+    ancestors: Ancestors = NO_ANCESTORS
     """The parents above this one."""
     crds: Mapping[GroupKind, str] = field(default_factory=dict)
     """The name of the CRD of each kind that parents are of."""

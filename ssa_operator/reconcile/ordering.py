@@ -69,8 +69,6 @@ def order_steps(steps: Sequence[Step], dependencies: Sequence[Sequence[Dependenc
     """The steps, each with the steps that have to come before it. Steps in a dependency cycle are refused.
     `dependencies` has one entry for each step.
     """
-    if not any(dependencies):
-        return [*steps]
     found = graph((step.identity, own) for step, own in zip(steps, dependencies, strict=True))
     paths: dict[Identity, str] = {}
     for cycle in found.cycles():

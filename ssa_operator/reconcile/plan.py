@@ -24,6 +24,7 @@ from ssa_operator.reconcile.child_case import refused_step
 from ssa_operator.reconcile.child_limit.rules import within_child_limit
 from ssa_operator.reconcile.decide import decide_step
 from ssa_operator.reconcile.document_steps import identity_of, step_for_document, step_for_wait
+from ssa_operator.reconcile.nested_parents.ancestors import NO_ANCESTORS
 from ssa_operator.reconcile.nested_parents.rules import within_depth
 from ssa_operator.reconcile.observed import Observed
 from ssa_operator.reconcile.ordering import order_steps
@@ -152,7 +153,11 @@ def steps_of(observed: Observed, rendered: Rendered) -> list[Step]:
             locations.setdefault(step.identity, wait.location)
             steps.append(step)
             dependencies.append(wait.dependencies)
-    return order_steps(within_child_limit(observed, within_depth(observed, steps)), dependencies, rendered)
+    if observed.parents.ancestors is not NO_ANCESTORS:
+        steps = within_depth(observed, steps)
+    if len(steps) + len(observed.children.own) > observed.settings.max_children:
+        steps = within_child_limit(observed, steps)
+    return order_steps(steps, dependencies, rendered) if any(dependencies) else steps
 
 
 def _step_for_document(observed: Observed, document: Document) -> Step:

@@ -137,6 +137,7 @@ class Reconciler:
         if live.deleting:
             return await finalize(reconcile, self._phases)
         if why := await self.observer.renderer.judged(reconcile, partial(suspension_message, live, suspend_when)):
+            reconcile.suspended = True
             return await report_suspended(reconcile, why, self._phases)
         inputs = self._repeater.inputs(reconcile)
         observed, rendered = await self.observer.observe(reconcile)

@@ -35,6 +35,7 @@ from ssa_operator.objects.built_in_kinds import ApiKind
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.cluster_view import Availability, ClusterView
 from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.render_result import ReconcileResult, Rendered, StatusFields
@@ -105,12 +106,12 @@ class Renderer:
         children that no informer shows. Raises ApiError, CredentialsError and Postponed.
         """
         parent, children, lookups = reconcile.parent, self._cluster.children, self._cluster.lookups
-        unlabelled, read, deleted = (
-            NO_OBJECTS,
-            set[Identity](),
-            reconcile.state.children[Recreations].deleted_with_values,
-        )
-        await self._discover(parent)
+        unlabelled, read = NO_OBJECTS, set[Identity]()
+        memory = reconcile.state.children
+        deleted = memory[Recreations].deleted_with_values if Recreations in memory.memories else NOTHING
+        templates = parent.folder.templates
+        if templates is not None and templates.manifests_query_cluster:
+            await self._cluster.lookups.served.discover()
         texts = ParsedTexts()
         for _ in range(ROUNDS + DEFERRALS):
             shown = children.shown_versions(reconcile.uid)
@@ -126,51 +127,58 @@ class Renderer:
             view = moment.view
             # The caches change while the operator waits.
             references = {(query.kind, query.name) for query in rendered.queries if isinstance(query, Reference)}
-            as_rendered = _as_rendered(rendered, references, moment, {**recorded, **unlabelled.objects})
+            as_rendered: Mapping[Identity, LiveObject | None] = (
+                _as_rendered(rendered, references, moment, {**recorded, **unlabelled.objects})
+                if references or rendered.generated
+                else NOTHING
+            )
             if texts.missing:
                 await self.turns.in_thread(texts.parse)
                 continue
             await reconcile.steps.rest()
             reconcile.remember_secrets(with_render(reconcile.state.secrets, rendered, parent, children))
             hidden = rendered.secret_queries
-            versions = lookups.watch(view.readable(rendered.queries), view.parent_lookup, hidden)
+            asked = view.readable(rendered.queries) if rendered.queries else ()
+            versions = lookups.watch(asked, view.parent_lookup, hidden) if asked else NOTHING
             if view.account is not None and view.account.pending:
                 await view.account.review()
                 continue
             named = named_objects(rendered)
             watched = await self._children.watch_rendered(reconcile, rendered, named, references)
-            await lookups.wait_for_sync(versions)
-            unlabelled |= UnlabelledObjects({}, watched.unreadable)
+            if versions:
+                await lookups.wait_for_sync(versions)
+            if watched.unreadable:
+                unlabelled |= UnlabelledObjects({}, watched.unreadable)
             # What the render waited for or found absent may exist. Or it read objects in another version, or in part.
             other = watched.new or watched.was_read or children.shown_versions(reconcile.uid) != shown
-            if (other and (rendered.waits or references or rendered.generated)) or lookups.watch(
-                versions, hidden=hidden
-            ) != versions:
+            if (other and (rendered.waits or references or rendered.generated)) or (
+                versions and lookups.watch(versions, hidden=hidden) != versions
+            ):
                 continue
             generated = {each: watched.written.get(each) for each in rendered.generated if each not in read}
+            if not generated:
+                break
             more = await get_unlabelled(reconcile.cluster, generated)
             read.update(rendered.generated)
             unlabelled |= more
             if not more.objects:
                 break
-        if self._needs_check(reconcile, rendered):
-            moment.keep()
-            rendered = await self._verify_in_turn(parent, moment, rendered, texts)
-            await reconcile.steps.rest()
+        rendered = await self._verified_in_turn(reconcile, moment, rendered, texts)
         reconcile.learn_permissions(view.account)
-        self.follow(parent, Cause.TEMPLATE, moment.versions(versions), rendered.apis)
+        self.follow(parent, Cause.TEMPLATE, moment.versions(versions) if versions else NOTHING, rendered.apis)
         return RenderedObjects(rendered=rendered, named=named, unlabelled=unlabelled, as_rendered=as_rendered)
 
-    def _needs_check(self, reconcile: Reconcile, rendered: Rendered) -> bool:
-        if reconcile.state.reconciled_before and Cause.PARENT in reconcile.causes:
-            return True
-        is_new = reconcile.state.renders.applied_digest != rendered.digest
-        return is_new and not self._trusted.has(reconcile.parent.folder)
-
-    async def _verify_in_turn(
-        self, parent: Parent, moment: RenderMoment, rendered: Rendered, texts: ParsedTexts
+    async def _verified_in_turn(
+        self, reconcile: Reconcile, moment: RenderMoment, rendered: Rendered, texts: ParsedTexts
     ) -> Rendered:
-        """What was rendered, without what another render in its turn gives otherwise."""
+        """What was rendered, without what another render in its turn gives otherwise, for an edited parent and for the
+        first parents of new templates.
+        """
+        parent, state = reconcile.parent, reconcile.state
+        edited = state.reconciled_before and Cause.PARENT in reconcile.causes
+        if not edited and (state.renders.applied_digest == rendered.digest or self._trusted.has(parent.folder)):
+            return rendered
+        moment.keep()
 
         def checked(seen: ClusterView) -> Rendered:
             with texts.used(defer=False):
@@ -178,6 +186,7 @@ class Renderer:
 
         found = await self.turns.run(parent.live.uid, moment, checked)
         self._trusted.learn(parent.folder, same=found is rendered)
+        await reconcile.steps.rest()
         return found
 
     async def render_status(
@@ -191,8 +200,10 @@ class Renderer:
         `ready_when` has the children with a rule of readiness of their own; `result` is None where none is known.
         """
         lookups = self._cluster.lookups
-        await self._discover(reconcile.parent)
         parent = reconcile.parent
+        templates = parent.folder.templates
+        if templates is not None and templates.queries_cluster:
+            await lookups.served.discover()
         for _ in range(ROUNDS):
             moment = RenderMoment(lambda: self.view(reconcile, children))
             own = await self.turns.run(
@@ -277,13 +288,11 @@ class Renderer:
         """Requeue the parent when an answer changes, unless it was deleted while it was rendered."""
         uid = parent.live.uid
         known = uid in self._claims.parents
-        self._cluster.lookups.set_queries(Dependent(uid, cause), queries if known else {})
-        self._cluster.lookups.served.set_uses(Dependent(uid, cause), (apis or {}) if known else {})
-
-    async def _discover(self, parent: Parent) -> None:
-        templates = parent.folder.templates
-        if templates is not None and templates.queries_cluster:
-            await self._cluster.lookups.served.discover()
+        dependent, lookups = Dependent(uid, cause), self._cluster.lookups
+        if queries or dependent in lookups.followers:
+            lookups.set_queries(dependent, queries if known else {})
+        if apis or dependent in lookups.served.followers:
+            lookups.served.set_uses(dependent, (apis or {}) if known else {})
 
     def view(self, reconcile: Reconcile, children: Sequence[LiveObject]) -> ParentView:
         """What the templates of a parent see of the caches now. `children` are its own."""
@@ -298,7 +307,11 @@ class Renderer:
             kind_reports_status=self._cluster.reports_status,
             account=reconcile.cluster.account_view(),
             parent_schema=reconcile.parent.schema,
-            once=apply_once.with_final_states(reconcile.records, parent.uid, watched.last_seen, now).once_records,
+            once=(
+                apply_once.with_final_states(reconcile.records, parent.uid, watched.last_seen, now).once_records
+                if reconcile.records.once_records
+                else NOTHING
+            ),
         )
 
 

@@ -276,8 +276,6 @@ def resolve_live_reads(results: Sequence[Result], api: TemplateAPI, *, incomplet
     one that reads a child which is not known yet. With `incomplete`, a template that is left out may render a child
     that doesn't exist.
     """
-    if not api.live_reads:
-        return list(results)
     unsynced = _unsynced(results, api)
     return [_resolve_live(result, unsynced, api, incomplete=incomplete) for result in results]
 

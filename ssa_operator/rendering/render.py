@@ -111,8 +111,11 @@ def render(
         ready_when |= rules
         api = TemplateAPI(cluster, parent, no_wait=no_wait, traced=traced, ready_when=ready_when)
         results = _render_files(templates, parent, api)
-    results = resolve_live_reads(_with_hidden_names(results, api), api, incomplete=templates.incomplete)
-    results = _with_hidden_names(resolve_references(results, api), api)
+    results = _with_hidden_names(results, api)
+    if api.live_reads:
+        results = resolve_live_reads(results, api, incomplete=templates.incomplete)
+    if api.asked or any(result.dependencies for result in results if not isinstance(result, RenderProblem)):
+        results = _with_hidden_names(resolve_references(results, api), api)
     return Rendered(
         documents=tuple([result for result in results if isinstance(result, Document)]),
         waits=tuple([result for result in results if isinstance(result, Wait)]),
@@ -136,7 +139,7 @@ def _asked(api: TemplateAPI) -> tuple[Query, ...]:
 
 
 def _render_files(templates: Templates, parent: Mapping[str, Any], api: TemplateAPI) -> list[Result]:
-    variables = _variables(templates, parent, api)
+    variables = _variables(templates, parent, api, queries_cluster=templates.manifests_query_cluster)
     if api.traced:
         variables = _traced_variables(variables, parent, api)
     results: list[Result] = [*templates.problems] if templates.incomplete else []
@@ -157,7 +160,9 @@ def _problem(
     return problem_of(error, templates, file.name, plain, api.cluster.parent_schema)
 
 
-def _variables(templates: Templates, parent: Mapping[str, Any], api: TemplateAPI) -> dict[str, Any]:
+def _variables(
+    templates: Templates, parent: Mapping[str, Any], api: TemplateAPI, *, queries_cluster: bool
+) -> dict[str, Any]:
     metadata = _mapping_field(parent, "metadata")
     variables = {
         **templates.globals,
@@ -172,7 +177,7 @@ def _variables(templates: Templates, parent: Mapping[str, Any], api: TemplateAPI
     }
     if is_secret(parent):
         variables["object"] = api.secret_parent(parent)
-    if templates.queries_cluster:
+    if queries_cluster:
         variables.update(api.functions(), kubernetes_version=api.cluster.kubernetes_version)
     return variables
 
@@ -215,7 +220,7 @@ def _render_file(
     templates: Templates, file: ManifestFile, variables: dict[str, Any], api: TemplateAPI, seconds: float | None
 ) -> list[Result]:
     """The results of one file, rendered within `seconds`. Raises TimeLimitError."""
-    parent = untracked(variables["object"])
+    parent = untracked(variables["object"]) if api.traced else variables["object"]
 
     def render_with(generated_values: Sequence[str] = ()) -> list[Result]:
         api.start_file(generated_values)
@@ -275,7 +280,7 @@ def _without_content(result: Result) -> Result:
 def _with_hidden_names(results: Sequence[Result], api: TemplateAPI) -> list[Result]:
     """The results, in which no message names an object that a Secret's content names."""
     for result in results:
-        if not isinstance(result, RenderProblem) and result.secret.instruct:
+        if not isinstance(result, RenderProblem) and result.secret.paths and result.secret.instruct:
             api.secret_queries.update(each.query for each in result.dependencies if each.after)
     if not api.secret_queries:
         return [*results]
@@ -321,7 +326,7 @@ def render_status(
     if templates.status is None:
         return StatusFields()
     api = TemplateAPI(cluster, parent, lenient=True, ready_when=ready_when)
-    variables = _variables(templates, parent, api) | {
+    variables = _variables(templates, parent, api, queries_cluster=templates.queries_cluster) | {
         "status": api.previous_status(parent),
         "result": api.result(parent, result),
     }

@@ -341,6 +341,16 @@ async def test_a_version_that_is_no_longer_served_is_named_until_the_template_ha
         await desk.apply(echo("web", replicas=2))
         words = ("the cluster serves Gauge.versions.example.com in v1, not in v1beta1",)
         await desk.until(ECHOES, "web", not_ready_because("ApplyFailed", *words))
+        crd["spec"]["versions"][0]["served"] = True
+        await desk.apply(crd)
+        await desk.ready(ECHOES, "web")
+        await desk.update_as(
+            "kubectl",
+            await desk.mapper.resource(GroupKind("versions.example.com", "Gauge"), "v1"),
+            "web",
+            {"spec": {"n": 2}},
+        )
+        await desk.until(GAUGES, "web", lambda body: body["spec"] == {"n": 1})
         running.write(f"{ECHOES}/gauge.yaml.j2", gauge.format("v1"))
         await desk.ready(ECHOES, "web")
         body = await desk.until(GAUGES, "web", in_own_version("versions.example.com/v1"))

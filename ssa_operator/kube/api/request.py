@@ -302,7 +302,8 @@ def apply(resource: Resource, namespace: str, name: str, body: bytes, options: A
 
 
 def _described(resource: Resource, namespace: str, name: str, secret: SecretFields) -> str:
-    return f"{resource.kind} {HIDDEN}" if secret.name_object else resource.describe(namespace, name)
+    hidden = secret.paths and secret.name_object
+    return f"{resource.kind} {HIDDEN}" if hidden else resource.describe(namespace, name)
 
 
 def merge_patch(

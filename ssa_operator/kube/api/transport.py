@@ -166,7 +166,9 @@ class Transport:
 
     async def send(self, request: Request) -> Response:
         """Send a request, with retries. Raises ApiError for every other answer, and CredentialsError."""
-        request, attempt = request.hiding(self._secrets), 0
+        attempt = 0
+        if self._secrets != NO_SECRETS:
+            request = request.hiding(self._secrets)
         while True:
             try:
                 return await self._send_limited(request)

@@ -112,6 +112,7 @@ class Credentials:
     ) -> None:
         self.config = config
         self._provider = provider
+        self._renewable = provider.renewable
         self._create_tls_context = create_tls_context
         self._clock = clock
         self._renewal = asyncio.Lock()
@@ -141,7 +142,7 @@ class Credentials:
 
         Raises CredentialsError if the first fetch fails, or if they have expired and the renewal fails.
         """
-        if self._credential is None or self._is_due(self._credential):
+        if self._credential is None or (self._renewable and self._is_due(self._credential)):
             async with self._renewal:
                 if self._credential is None or self._is_due(self._credential):
                     await self._renew()
@@ -152,7 +153,7 @@ class Credentials:
         """Renew the credential, because the server answered 401 to these headers. Returns whether a retry can have
         another result.
         """
-        if not self._provider.renewable:
+        if not self._renewable:
             return False
         async with self._renewal:
             if self._credential is not None and self._credential.headers is not headers:
@@ -179,8 +180,6 @@ class Credentials:
         return True
 
     def _is_due(self, credential: FetchedCredential) -> bool:
-        if not self._provider.renewable:
-            return False
         if self._clock.monotonic() - self._tried_at < RENEWAL_PAUSE:
             return False
         if credential.expires is not None:

@@ -335,7 +335,8 @@ class Cache:
             del children[key]
             if not children:
                 del self._children[old.parent_uid]
-        self._labels.update(key, old, live)
+        if self._labels.used:
+            self._labels.update(key, old, live)
         if live is not None:
             self._objects[key] = live
             if live.parent_uid:

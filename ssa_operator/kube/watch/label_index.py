@@ -35,6 +35,8 @@ class LabelIndex:
     def __init__(self) -> None:
         self._indexes: OrderedDict[_IndexedFields, dict[tuple[str, ...], dict[Key, LiveObject]]] = OrderedDict()
         """The most recently read index is at the end."""
+        self.used = False
+        """Whether there is an index."""
 
     def find(
         self, namespace: str, labels: Mapping[str, str], objects: Mapping[Key, LiveObject]
@@ -42,7 +44,7 @@ class LabelIndex:
         """The objects in a namespace ('' is all) with all of these labels. `objects` is the whole cache."""
         fields = _IndexedFields(tuple(sorted(labels)), bool(namespace))
         if fields not in self._indexes:
-            self._indexes[fields] = {}
+            self.used, self._indexes[fields] = True, {}
             for key, live in objects.items():
                 self._add(fields, key, live)
             if len(self._indexes) > INDEXES_LIMIT:

@@ -401,8 +401,8 @@ class Reflector:
         if error.unknown_resource or error.forbidden:
             self._version = ""
             self.synced.clear()
-            self._set_state(ReflectorState.MISSING if error.unknown_resource else ReflectorState.FORBIDDEN, str(error))
             self._synced_or_unavailable.set()
+            self._set_state(ReflectorState.MISSING if error.unknown_resource else ReflectorState.FORBIDDEN, str(error))
             return delay
         if error.too_large_resource_version or error.terminal:
             self._version = ""

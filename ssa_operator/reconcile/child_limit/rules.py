@@ -24,7 +24,7 @@ them.
 def within_child_limit(observed: Observed, steps: Sequence[Step]) -> list[Step]:
     """The steps. If they create more children than the folder's settings allow, their creations are refused."""
     limit, own = observed.settings.max_children, observed.children.own
-    if len(steps) + len(own) <= limit or not any(step.creates for step in steps):
+    if not any(step.creates for step in steps):
         return [*steps]
     rendered = {step.identity for step in steps}
     # Pruned children don't count, unless their kind gets new names again and again.

@@ -13,9 +13,11 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 from ssa_operator.informers.child_informers import ChildInformers
+from ssa_operator.objects.identity import Identity
 from ssa_operator.reconcile.child_history import ChildHistory
 from ssa_operator.reconcile.field_conflicts.rules import AppliedChildren
 from ssa_operator.reconcile.resync.memory import ApplyRecords
@@ -55,9 +57,9 @@ async def observe_foreign_changes(
 def applied_children(history: ChildHistory, children: ChildInformers, parent_uid: str) -> AppliedChildren:
     """A parent's children after their last applies, and in the present caches. Every thread may read it."""
     records = history[ApplyRecords].by_child
-    live, synced = children.of(parent_uid), frozenset(filter(children.has_synced, records))
-    return AppliedChildren(
-        apply_records=records,
-        live={identity: found for identity in synced if (found := live.get(identity)) is not None},
-        synced=synced.__contains__,
-    )
+    shown = children.of(parent_uid)
+    live = {identity: found for identity in records if (found := shown.get(identity)) is not None}
+    known: AbstractSet[Identity] = live.keys()
+    if len(live) < len(records):
+        known |= frozenset(filter(children.has_synced, records.keys() - known))
+    return AppliedChildren(apply_records=records, live=live, synced=known.__contains__)

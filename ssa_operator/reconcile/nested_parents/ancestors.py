@@ -27,6 +27,10 @@ class Ancestors(Struct, frozen=True, kw_only=True):
     """The uid of the one that created the first one, if it is gone or not known, '' otherwise."""
 
 
+NO_ANCESTORS = Ancestors()
+"""Those of a parent that no other parent created."""
+
+
 class CreatedParent(Struct, frozen=True):
     """A parent that another one created."""
 

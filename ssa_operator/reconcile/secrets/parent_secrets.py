@@ -18,7 +18,7 @@ from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.render_result import Document, Rendered, StatusFields, Wait
-from ssa_operator.objects.secret_fields import ParentSecrets, SecretFields
+from ssa_operator.objects.secret_fields import NO_SECRETS, ParentSecrets, SecretFields
 
 _SECRET = GroupKind("", "Secret")
 
@@ -38,6 +38,8 @@ def secrets_of(rendered: Rendered, parent: LiveObject, namespaced: Callable[[Gro
 
 def with_render(known: ParentSecrets, rendered: Rendered, parent: Parent, children: ChildInformers) -> ParentSecrets:
     """What is known after one more render."""
+    if known == NO_SECRETS and not reads_secrets(rendered, parent.live):
+        return known
     new = secrets_of(rendered, parent.live, children.namespaced)
     found = dict(new.children)
     for identity, fields in known.children.items():

@@ -9,7 +9,7 @@ Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -80,6 +80,7 @@ class ManifestFile(Struct, frozen=True):
 
 class Templates:
     """A folder's compiled templates. `digest` identifies them. `queries_cluster`: one of them may query the cluster;
+    `manifests_query_cluster`: so may one that renders manifests, or that these include;
     `reads_version`: one may read `kubernetes_version`; `reads_result`: the status template may read `result`.
     `problems` are the faults of the files that are left out, and `incomplete` is whether one of these renders
     manifests.
@@ -118,6 +119,8 @@ class Templates:
         self._checked: set[str] = set()
         self._faulty: set[str] = set(unread or ())
         self._references: dict[str, set[str]] = {}
+        self._dynamic: set[str] = set()
+        """The files that include or import a file by an expression."""
         for name in files:
             if name.startswith(f"{folder}/") and name.endswith(".j2"):
                 self._check(name)
@@ -137,6 +140,9 @@ class Templates:
             ManifestFile(name, documents=static[name]) if name in static else self._manifest_file(name)
             for name in files
             if is_manifest(folder, name) and name not in self._left_out
+        )
+        self.manifests_query_cluster = any(
+            _CLUSTER_CALL.search(files[name]) for name in self._reached(each.name for each in self.manifest_files)
         )
         status = f"{folder}/{STATUS}"
         self.status = self._manifest_file(status) if status in files and status not in self._left_out else None
@@ -208,6 +214,17 @@ class Templates:
             self._faulty.add(name)
             return ()
 
+    def _reached(self, names: Iterable[str]) -> frozenset[str]:
+        """These files, and those that they include or import: all of them where a name is an expression."""
+        found: set[str] = set()
+        more = set(names)
+        while more:
+            found |= more
+            if found & self._dynamic:
+                return frozenset(self._files)
+            more = {named for name in more for named in self._references.get(name, ())} & self._files.keys() - found
+        return frozenset(found)
+
     def _affected(self) -> frozenset[str]:
         """The files at fault, and those that include or import one of them."""
         found = set(self._faulty)
@@ -244,6 +261,7 @@ class Templates:
     def _check_reference(self, reference: nodes.Node, name: str) -> None:
         named: nodes.Expr = reference.template  # type: ignore[attr-defined]
         if not isinstance(named, nodes.Const) or not isinstance(named.value, str):
+            self._dynamic.add(name)
             return
         full = self._full_name(named.value)
         self._references.setdefault(name, set()).add(full)
