@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from docs.generate.attribute_docs import docs_of
+from ssa_operator.tools.editor.attribute_docs import docs_of
 from ssa_operator.web import answers, folder_page, overview, parent_rows, shown_text
 from ssa_operator.web.answers import OPERATIONS, Operation
 

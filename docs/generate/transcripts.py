@@ -38,7 +38,10 @@ _STEP = re.compile(
 _START = re.compile(r"^ssa-operator dev .*--examples (\S+)$", re.MULTILINE)
 _OWN_PROJECT = "```sh\nssa-operator dev\n```\n"
 """The block with which a page starts an operator for the project that its reader made in an empty folder."""
-_READS = re.compile(r"^(kubectl (get|events)|ssa-operator (status|tree|blame|graph|render|diff|plan)|kubectl ssa)\b")
+_READS = re.compile(
+    r"^(kubectl (get|events)|ssa-operator (status|tree|blame|graph|render|diff|plan|rollout (status|history))|"
+    r"kubectl ssa)\b"
+)
 
 _PASSING = (
     (re.compile(r"\d{4}-\d\d-\d\dT[\d:]+Z"), "<time>"),

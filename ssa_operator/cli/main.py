@@ -27,7 +27,7 @@ GC_THRESHOLD = 10_000
 With Python's default of 700, the search takes up to a tenth of a cold start's CPU, and as much of the imports'.
 """
 
-_GROUPS = frozenset({"crds", "cluster"})
+_GROUPS = frozenset({"crds", "cluster", "rollout"})
 """Those that have subcommands."""
 
 

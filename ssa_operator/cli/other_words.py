@@ -60,11 +60,11 @@ _MEANINGS: Mapping[str, tuple[str, ...]] = {
     "write cluster start, cluster stop or cluster kubeconfig": ("kind", "minikube", "kubeconfig", "config", "context"),
     "write graph KIND or graph FILE": ("deps", "dependencies", "dot", "diagram"),
     "write ssa-operator --install-completion": ("completion", "completions"),
-    "templates are in a repository; write git log for their history, and plan before a change is rolled out": (
+    "write rollout undo FOLDER or rollout history FOLDER for a folder with the setting rollout; else git log shows the "
+    "history of templates, and plan what a change would do": (
         "rollback",
         "undo",
         "history",
-        "rollout",
         "revert",
     ),
     "set the environment variables SSA_OPERATOR_<OPTION>; each command's help names them": ("env", "settings"),
@@ -87,6 +87,7 @@ SUBCOMMANDS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("get", "list", "ls", "info", "describe"), "write cluster status --name NAME"),
         **dict.fromkeys(("config", "env", "context"), "write cluster kubeconfig"),
     },
+    "rollout": {"restart": _RECONCILE, **dict.fromkeys(("rollback", "revert", "abort"), "write rollout undo FOLDER")},
     "crds": {
         **dict.fromkeys(("install", "create", "update", "upgrade", "replace"), "write crds apply"),
         **dict.fromkeys(("get", "list", "ls", "describe"), "write kubectl get crds, or crds wait NAME"),

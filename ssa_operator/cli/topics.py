@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 _ROOMS: Mapping[str, tuple[str, Sequence[str]]] = {
     "Run the operator": ("run", ("run", "dev", "cluster", "crds", "rbac")),
-    "Write templates": ("write", ("new", "render", "graph", "check", "test", "capture")),
-    "Change a cluster": ("change", ("diff", "plan", "apply")),
+    "Write templates": ("write", ("new", "render", "graph", "check", "test", "capture", "lsp")),
+    "Change a cluster": ("change", ("diff", "plan", "apply", "rollout")),
     "See and understand": ("see", ("status", "tree", "blame")),
 }
 

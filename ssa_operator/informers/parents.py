@@ -189,6 +189,8 @@ class ParentInformer(Generic[State]):
         `shard_selector` selects parents at the API server, `keep` here.
         """
         self.folder = folder
+        self.choose_folder: Callable[[LiveObject], Folder | None] | None = None
+        """Returns the template folder that renders a parent during a rollout, None for `folder`."""
         self._name = folder.name
         self.kind_changes = 0
         self.crd_refusal: str | None = None
@@ -252,6 +254,9 @@ class ParentInformer(Generic[State]):
         self._status_schema = status_schema(served.crd, served.resource.version) if served.crd else None
         self._schema = object_schema(served.crd, served.resource.version) if served.crd else None
         self._unreported = served.unreported
+        status = declared({"revision": ""}, self._status_schema)
+        self.reports_revision = served.writes_status and isinstance(status, Mapping) and "revision" in status
+        """Whether the status shows the revision of the templates."""
         self._shows_conditions = served.shows_conditions
 
     def writes_observed_generation(self, kind: GroupKind) -> bool:
@@ -294,7 +299,7 @@ class ParentInformer(Generic[State]):
         """The parent as a reconcile takes it."""
         return Parent(
             live=live,
-            folder=self.folder,
+            folder=self.folder_of(live),
             resource=self.served.resource,
             writes_status=self._writes_status,
             status_schema=self._status_schema,
@@ -305,6 +310,11 @@ class ParentInformer(Generic[State]):
             cache=self._cache,
             orphans_children=live.deleting and (live.uid in self._orphaning or orphans_children(live)),
         )
+
+    def folder_of(self, live: LiveObject) -> Folder:
+        """The template folder that renders a parent."""
+        chosen = self.choose_folder(live) if self.choose_folder is not None else None
+        return self.folder if chosen is None else chosen
 
     def state(self, live: LiveObject) -> State:
         """What the process remembers of this object: nothing if the object was recreated under the same name."""

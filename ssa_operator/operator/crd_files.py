@@ -10,6 +10,7 @@ Promises:
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -19,7 +20,7 @@ from typing import Any
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text
 from ssa_operator.rendering.folder.contained_files import project_of, read_text, yaml_files
-from ssa_operator.rendering.folder.folder_settings import SCHEMA
+from ssa_operator.rendering.folder.folder_settings import SCHEMA, SETTINGS, parse_settings
 from ssa_operator.rendering.folder.object_files import SUFFIXES, FileError, load_objects
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
@@ -116,7 +117,19 @@ def _short(path: Path) -> Document:
     if found.mistakes:
         raise DefinitionError("\n".join(f"{location(each.path)}: {each}" for each in found.mistakes))
     first = SourceLocation(str(path), 1)
+    if _has_rollouts(path):
+        for version in found.crd["spec"]["versions"]:
+            status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
+            status["properties"].setdefault("revision", {"type": "string"})
     return Document(body=found.crd, location=first, location_of=lambda at: location(found.source(at)))
+
+
+def _has_rollouts(schema: Path) -> bool:
+    """Whether the folder of a `_schema.yaml` has rollouts, so that the operator writes `status.revision`."""
+    with contextlib.suppress(OSError, UnicodeDecodeError, DocumentError):
+        path = schema.with_name(SETTINGS)
+        return parse_settings(str(path), read_text(path, path.parent.parent)).rollout is not None
+    return False
 
 
 _JSON_FIELDS = frozenset({"default", "enum", "example"})

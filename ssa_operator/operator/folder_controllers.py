@@ -35,9 +35,10 @@ from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.operator.event_router import EventRouter
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
-from ssa_operator.operator.permissions.operator_needs import admission_needs, http_needs
+from ssa_operator.operator.permissions.operator_needs import admission_needs, http_needs, rollout_needs
 from ssa_operator.operator.permissions.requests import PermissionReviewer
 from ssa_operator.operator.queue import Queue
+from ssa_operator.operator.rollouts.driver import Rollouts, RolloutUnavailableError
 from ssa_operator.operator.shards.rules import own_lease_needs
 from ssa_operator.operator.template_sources import TemplateSources
 from ssa_operator.reconcile.parent_state import Parents, ParentState
@@ -82,8 +83,16 @@ class FolderControllers:
         own_needs += http_needs() if options.exposes_http else ()
         own_needs += admission_needs(namespace) if options.admission_service else ()
         self.permissions = PermissionReviewer(
-            client, mapper, self.folders, options.namespaces, own_needs, options.impersonate
+            client,
+            mapper,
+            self.folders,
+            options.namespaces,
+            own_needs,
+            options.impersonate,
+            rollout_needs(namespace) if options.rollouts else (),
         )
+        self.rollouts: Rollouts | None = None
+        """Picks the templates of each parent; None if a changed set reaches all parents at once."""
         self._serves_all = True
         """Whether the operator serves the parents of every folder that runs, in each namespace that it may read."""
         self._unread_namespaces: frozenset[str] = frozenset()
@@ -226,18 +235,22 @@ class FolderControllers:
     def watch_tasks(self) -> Sequence[asyncio.Task[None]]:
         """The tasks of all watches of parents, children and lookups."""
         parents = (task for each in self.folders.values() for task in each.tasks)
-        return (*parents, *self.children.tasks, *self.lookups.tasks)
+        rollouts = self.rollouts.tasks if self.rollouts is not None else ()
+        return (*parents, *self.children.tasks, *self.lookups.tasks, *rollouts)
 
     @property
     def reflectors(self) -> Sequence[Reflector]:
         """Everything that is watched."""
         parents = (reflector for each in self.folders.values() for reflector in each.reflectors)
-        return (self.crds.reflector, *parents, *self.children.reflectors, *self.lookups.reflectors)
+        rollouts = self.rollouts.reflectors if self.rollouts is not None else ()
+        return (self.crds.reflector, *parents, *self.children.reflectors, *self.lookups.reflectors, *rollouts)
 
     async def close(self) -> None:
         """Stop every watch."""
         for parents in self.folders.values():
             await parents.close()
+        if self.rollouts is not None:
+            await self.rollouts.close()
         await self.children.close()
         await self.lookups.close()
 
@@ -331,6 +344,8 @@ class FolderControllers:
                 log.warning("%s: stops: %s", name, self.missing.get(name, "its templates are gone"))
                 await self._stop(name, running)
             return
+        if self.rollouts is not None and not await self._prepared(self.rollouts, folder, running):
+            return
         if served.unreported and (running is None or running.served.unreported != served.unreported):
             log.warning("%s: %s", name, served.unreported)
         if served.terminating and not (running is not None and running.served.terminating):
@@ -355,10 +370,25 @@ class FolderControllers:
             keep=kept_parents(self._options.shard, self._options.selector),
         )
         self.folders[name].crd_refusal = self.refused_crds.get(name)
+        if self.rollouts is not None:
+            self.rollouts.follow(self.folders[name])
         for reflector in self.folders[name].reflectors:
             reflector.listen(self._served_parents_changed)
         self._served_parents_changed()
         self.folders[name].start()
+
+    async def _prepared(self, rollouts: Rollouts, folder: Folder, running: Parents | None) -> bool:
+        """Whether the revisions that the folder's parents are on are known. If not, it is tried again."""
+        try:
+            await rollouts.prepare(folder)
+        except (ApiError, CredentialsError, RolloutUnavailableError) as error:
+            log.warning("%s: waits: %s", folder.name, error)
+            if running is None:
+                self.missing[folder.name] = str(error)
+            else:
+                asyncio.get_running_loop().call_later(REDISCOVERY, self._folder_changed, folder.name)
+            return False
+        return True
 
     async def _shard_selector(self) -> str:
         """The `shardSelector` of lists and watches, '' if the API server does not filter by it.
@@ -381,12 +411,15 @@ class FolderControllers:
         return shard.shard_selector if self._shard_selector_applies else ""
 
     def _reload(self, running: Parents, folder: Folder) -> None:
-        # Even if only its problems changed, because a parent's status reports them.
-        cause = Cause.TEMPLATE if running.folder.digest != folder.digest else Cause.RETRY
-        log.info("%s: its templates changed; %d parents are reconciled", folder.name, len(running))
+        before = {live.uid: running.folder_of(live).digest for live in running}
         running.folder = folder
-        for key in running.all_keys():
-            self.router.parent_changed(key, cause)
+        if self.rollouts is not None:
+            self.rollouts.follow(running)
+        log.info("%s: its templates changed; %d parents are reconciled", folder.name, len(running))
+        for live, key in zip(running, running.all_keys(), strict=True):
+            # Even if only its problems changed, because a parent's status reports them.
+            changed = running.folder_of(live).digest != before[live.uid]
+            self.router.parent_changed(key, Cause.TEMPLATE if changed else Cause.RETRY)
 
     async def _stop(self, name: str, running: Parents) -> None:
         del self.folders[name]

@@ -243,6 +243,24 @@ class Metrics:
             ("folder",),
             registry=self._registry,
         )
+        self.rollout_in_progress = Gauge(
+            "ssa_operator_rollout_in_progress",
+            "1 while a changed template set reaches the parents of the folder in waves. Absent without `rollout`.",
+            ("folder",),
+            registry=self._registry,
+        )
+        self.rollout_stopped = Gauge(
+            "ssa_operator_rollout_stopped",
+            "1 while no wave of the folder's rollout begins because parents are not Ready any more.",
+            ("folder",),
+            registry=self._registry,
+        )
+        self.rollout_parents = Gauge(
+            "ssa_operator_rollout_parents",
+            "Parents of this process that the newest rollout of the folder has reached.",
+            ("folder",),
+            registry=self._registry,
+        )
         self.crd_applied = Gauge(
             "ssa_operator_crd_applied",
             "1 if a CRD of --install-crds is applied, 0 if the API server refuses it or its file can't be read. Absent"
@@ -341,6 +359,13 @@ class Metrics:
     def forget(self, folder: str) -> None:
         """Remove the gauges of a folder that has stopped."""
         for gauge in (self.parents, self.ready, self.templates_loaded):
+            with contextlib.suppress(KeyError):
+                gauge.remove(folder)
+        self.forget_rollout(folder)
+
+    def forget_rollout(self, folder: str) -> None:
+        """Remove the gauges of a folder that has no rollouts any more."""
+        for gauge in (self.rollout_in_progress, self.rollout_stopped, self.rollout_parents):
             with contextlib.suppress(KeyError):
                 gauge.remove(folder)
 

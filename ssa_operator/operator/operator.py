@@ -37,6 +37,7 @@ from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.permissions.operator_needs import PermissionNeed
 from ssa_operator.operator.queue import Queue
+from ssa_operator.operator.rollouts.driver import Rollouts
 from ssa_operator.operator.shards.requests import ShardLeases
 from ssa_operator.operator.shared_informers import SharedInformers
 from ssa_operator.operator.suspected_parents.requests import SuspectedParents, SuspectStore
@@ -47,6 +48,7 @@ from ssa_operator.reconcile.reconciler import Reconciler
 from ssa_operator.reconcile.renderer import Renderer
 from ssa_operator.reconcile.status.events import loop_held
 from ssa_operator.reconcile.step_record import RecordedCoroutine, RecordedStep, StepRecord, record_tasks
+from ssa_operator.rendering.folder.loaded_folders import Folder
 
 if TYPE_CHECKING:
     from ssa_operator.operator.crd_installation import CRDInstaller
@@ -134,6 +136,17 @@ class Operator:
             self.controllers.refused_crds = crds.refused
             self.controllers.crds.listen(crds.crd_changed)
         self._recorder = shared.recorder
+        self.rollouts: Rollouts | None = None
+        if options.rollouts:
+            self.rollouts = self.controllers.rollouts = Rollouts(
+                client,
+                options,
+                self.controllers.folders,
+                self.controllers.router.parent_changed,
+                shared.recorder,
+                self.metrics,
+                self._deletions,
+            )
         self._shards: ShardLeases | None = None
         if options.shard is not None:
             # The election of a shard writes the shard's Lease itself.
@@ -213,6 +226,7 @@ class Operator:
             asyncio.create_task(self._reconcile_suspects(prepared, workers), name="reconcile suspected parents"),
             asyncio.create_task(self._measure_lag(), name="measure the loop's lag"),
             *([asyncio.create_task(self._shards.run(), name="Leases of shards")] if self._shards else ()),
+            *([asyncio.create_task(self.rollouts.run(prepared), name="roll out")] if self.rollouts else ()),
             *([asyncio.create_task(self._follow_crds(prepared), name="apply refused CRDs")] if self._crds else ()),
         ]
         self._tasks = [recording, *reconciling, *services, election]
@@ -285,6 +299,12 @@ class Operator:
         live = parents.find(step.namespace, step.name) if parents is not None else None
         if live is not None:
             self._recorder.emit(live, (loop_held(seconds),))
+
+    async def _deletions(self, folder: Folder, uids: frozenset[str]) -> tuple[int, str]:
+        # Imported here, because few changes of templates are rolled out.
+        from ssa_operator.operator.planned_deletions import planned_deletions  # noqa: PLC0415
+
+        return await planned_deletions(self.client.credentials, self.options, folder, uids)
 
     async def _elect(self) -> None:
         if self.leadership is None:
@@ -374,6 +394,8 @@ class Operator:
             metrics.parents.labels(name).set(len(parents))
             metrics.ready.labels(name).set(parents.ready_count)
             metrics.templates_loaded.labels(name).set(0 if parents.folder.problems else 1)
+        if self.rollouts is not None:
+            self.rollouts.measure()
         if self._crds is not None:
             metrics.set_crds(self._crds.applied, self._crds.refused)
         metrics.set_watches(self.controllers.reflectors, time.monotonic())

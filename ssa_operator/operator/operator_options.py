@@ -48,6 +48,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """Name and port of the Service in the operator's namespace that leads to the webhook. None: the API server connects
     to its address.
     """
+    rollouts: bool = True
+    """Whether a changed set of a folder with the setting `rollout` reaches the parents in waves. False: all at once."""
     leader_election: LeaseTiming | None = None
     """The settings of leader election. None: this process reconciles without a Lease."""
     conflict_policy: ConflictPolicy = field(default_factory=ConflictPolicy)

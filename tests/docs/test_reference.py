@@ -12,6 +12,7 @@ import pytest
 from docs.generate import command_pages, reference_pages
 from ssa_operator.objects.annotations import PREFIX, AnnotationError, parse_annotations
 from ssa_operator.rendering.jinja import filters, functions
+from ssa_operator.tools.editor import vocabulary
 from ssa_operator.tools.findings.codes import CODES
 from tests.cli.test_manners import COMMANDS
 from tests.packaging.checkout import ROOT
@@ -122,4 +123,4 @@ def test_the_reference_lists_the_annotations_that_the_operator_accepts() -> None
 
 def test_a_definition_without_a_docstring_is_an_error() -> None:
     with pytest.raises(ValueError, match="has no docstring"):
-        reference_pages._function("x", lambda: None)
+        vocabulary.call_of("x", lambda: None)

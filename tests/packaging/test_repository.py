@@ -53,7 +53,8 @@ def test_pinned_versions_come_from_wherever_the_user_gets_packages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "extras"), [("runtime", ()), ("admission", ("admission",)), ("dev", ("admission", "dev", "graph", "test"))]
+    ("name", "extras"),
+    [("runtime", ()), ("admission", ("admission",)), ("dev", ("admission", "dev", "graph", "lsp", "test"))],
 )
 def test_everything_the_project_requires_is_pinned_with_hashes(name: str, extras: tuple[str, ...]) -> None:
     text = (ROOT / "constraints" / f"{name}.txt").read_text()

@@ -94,6 +94,17 @@ def admission_needs(namespace: str) -> tuple[PermissionNeed, ...]:
     )
 
 
+def rollout_needs(namespace: str) -> tuple[PermissionNeed, ...]:
+    """The permissions that rollouts need in the operator's namespace, where a folder has the setting `rollout`."""
+    revisions = Permission(group="apps", resource="controllerrevisions", namespace=namespace, verb="get")
+    verbs = ("get", *WATCH, "create", "patch", "delete")
+    events = Permission(group="events.k8s.io", resource="events", namespace=namespace, verb="create")
+    permissions = [replace(revisions, verb=verb) for verb in verbs] + [
+        replace(events, verb=verb) for verb in ("create", "patch")
+    ]
+    return tuple(PermissionNeed(permission=each, purpose="revisions of templates") for each in permissions)
+
+
 def impersonation_needs(account: str, namespaces: Sequence[str]) -> tuple[PermissionNeed, ...]:
     """The permissions that the operator needs to act as the service accounts of this name in these namespaces, none for
     all.

@@ -82,6 +82,7 @@ class PermissionReviewer:
         namespaces: tuple[str, ...],
         own_needs: Collection[PermissionNeed] = (),
         impersonate: str = "",
+        rollout_needs: Collection[PermissionNeed] = (),
     ) -> None:
         self.missing: tuple[PermissionNeed, ...] = ()
         """The needs whose permission was missing in the last review."""
@@ -92,6 +93,8 @@ class PermissionReviewer:
         impersonation = impersonation_needs(impersonate, namespaces) if impersonate else ()
         self._own_needs = (*operator_needs(), *impersonation, *own_needs)
         self._impersonate = impersonate
+        self._rollout_needs = rollout_needs
+        """The permissions that are needed while a folder has rollouts."""
         self._contents: dict[str, tuple[str, TemplateContents]] = {}
         self._reviewed: frozenset[PermissionNeed] | None = None
         self._logged: frozenset[Permission] = frozenset()
@@ -145,6 +148,7 @@ class PermissionReviewer:
             )
             kinds = served_kinds(contents, self._mapper)
             needs += folder_needs(parent, contents, kinds, self._namespaces, self._impersonate)[0]
+            needs += self._rollout_needs if parents.folder.settings.rollout is not None else ()
         # Permissions that the accounts of parents lack are reported in the conditions of these parents.
         return [need for need in needs if not need.by_account]
 

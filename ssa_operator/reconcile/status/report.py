@@ -183,6 +183,11 @@ def with_crd_refusal(report: Report, refusal: str | None) -> Report:
     return _with_addition(report, f"its CRD is not applied: {refusal}") if refusal else report
 
 
+def with_revision(report: Report, revision: str) -> Report:
+    """The report with the revision of the templates that rendered it."""
+    return replace(report, status={**report.status, "revision": revision})
+
+
 def due_at(report: Report, moment: float | None) -> Report:
     """The report with another moment at which the next reconcile is due, in seconds on the process's monotonic clock;
     None for none.

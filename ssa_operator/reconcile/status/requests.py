@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ssa_operator.informers.parents import ParentKey
+from ssa_operator.informers.parents import Parent, ParentKey
 from ssa_operator.kube.api.backoff import earliest
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.request import ApplyOptions
@@ -49,6 +49,7 @@ from ssa_operator.reconcile.status.report import (
     with_crd_refusal,
     with_notice,
     with_records_notice,
+    with_revision,
 )
 from ssa_operator.reconcile.status.status_conflicts import conflict_message
 from ssa_operator.reconcile.status.status_history import after_match, after_write, next_status_at, observe_status
@@ -115,6 +116,8 @@ class Publisher:
         parent, now = reconcile.parent, self._monotonic()
         history = observe_status(reconcile.state.status, parent.live, now, reconcile.cluster.settings.conflict_policy)
         report = with_notice(report, conflict_message(history.conflict))
+        if revision := _shown_revision(parent, report):
+            report = with_revision(report, revision)
         reconcile.state = replace(reconcile.state, status=history)
         self.emit_events(reconcile, report)
         status = declared(report.status, parent.status_schema)
@@ -205,6 +208,14 @@ class Publisher:
         reconcile.state = replace(
             reconcile.state, status=replace(reconcile.state.status, report=_kept(report, reconcile.state))
         )
+
+
+def _shown_revision(parent: Parent, report: Report) -> str:
+    """The revision that the status shows; '' for a folder without rollouts. While nothing is applied, it stays."""
+    before = parent.live.body.get("status")
+    if parent.folder.revision and report.suspended and isinstance(before, Mapping):
+        return str(before.get("revision") or "")
+    return parent.folder.revision
 
 
 def _kept(report: Report, state: ParentState) -> Report:

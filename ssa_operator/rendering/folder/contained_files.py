@@ -11,6 +11,7 @@ Promises:
   without following links.
 - Only regular files are read and written: no FIFO, device or socket is opened. A larger file than the limit is not
   read.
+- In a block of `unsaved_texts`, a file of that path has the text that an editor holds.
 
 A hard link can't be distinguished from a file. Git creates none, and Linux lets no user link to a file that they can't
 write (`fs.protected_hardlinks`).
@@ -21,10 +22,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
+from ssa_operator.objects.context_values import set_within
 from ssa_operator.objects.messages import visible_line
 
 GIVEN_LIMIT = 2**26
@@ -46,6 +49,22 @@ _TYPES = {
 
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Opens a folder to open its entries, and never a link."""
+
+
+_unsaved: ContextVar[Mapping[Path, str]] = ContextVar("ssa_operator_unsaved_texts", default={})  # noqa: B039 - not changed
+
+
+def unsaved_texts(texts: Mapping[Path, str]) -> set_within[Mapping[Path, str]]:
+    """Read files in the block as if an editor had saved these texts. The paths are real ones."""
+    return set_within(_unsaved, texts)
+
+
+def new_texts(folder: Path) -> dict[str, str]:
+    """The unsaved texts of files below a folder that are not on the disk yet, by relative path."""
+    unsaved = _unsaved.get()
+    root = Path(os.path.realpath(folder)) if unsaved else folder
+    below = {path: text for path, text in unsaved.items() if path.is_relative_to(root) and not path.exists()}
+    return {path.relative_to(root).as_posix(): text for path, text in below.items()}
 
 
 class RefusedFileError(OSError):
@@ -108,6 +127,9 @@ def project_of(folder: Path) -> Path:
 
 def read_bytes(path: Path, within: Path, limit: int) -> bytes:
     """The content of a file. Raises OSError, and RefusedFileError if it is outside, no regular file, or too large."""
+    unsaved = _unsaved.get()
+    if unsaved and (text := unsaved.get(real_path(path, within))) is not None:
+        return text.encode()
     with _opened(path, within, os.O_RDONLY) as descriptor:
         return _read(descriptor, path, limit)
 

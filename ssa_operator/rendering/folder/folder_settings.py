@@ -19,8 +19,10 @@ from ssa_operator.objects.live_object import MANAGER
 from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.parent_settings import MAX_CHILDREN, MAX_DEPTH, AdoptPolicy, ParentSettings
 from ssa_operator.objects.predicate import Predicate
+from ssa_operator.objects.rollout_settings import RolloutSettings
 from ssa_operator.objects.scalars import parse_duration
 from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
+from ssa_operator.rendering.folder.rollout_settings import parse_rollout
 from ssa_operator.rendering.jinja.predicates import PredicateError, compile_predicate
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
@@ -31,7 +33,17 @@ SETTINGS = "_settings.yaml"
 SCHEMA = "_schema.yaml"
 """The API of the folder in short, from which the CRD is made."""
 
-_KEYS = ("interval", "version", "clusterScope", "formerManagers", "suspendWhen", "maxChildren", "maxDepth", "adopt")
+_KEYS = (
+    "interval",
+    "version",
+    "clusterScope",
+    "formerManagers",
+    "suspendWhen",
+    "maxChildren",
+    "maxDepth",
+    "adopt",
+    "rollout",
+)
 
 
 class Settings(ParentSettings, frozen=True, kw_only=True):
@@ -45,6 +57,8 @@ class Settings(ParentSettings, frozen=True, kw_only=True):
     """Field managers whose fields the operator takes over when it adopts an existing object."""
     suspend_when: Predicate | None = None
     """The expression over a parent that suspends it while it is true; None without one."""
+    rollout: RolloutSettings | None = None
+    """How a changed template set is rolled out; None for all parents at once."""
 
 
 DEFAULT = Settings()
@@ -82,6 +96,7 @@ def _settings(found: Any, node: Node) -> Settings:
         max_children=_count("maxChildren", found, MAX_CHILDREN, node),
         max_depth=_count("maxDepth", found, MAX_DEPTH, node),
         suspend_when=_suspend_when(found.get("suspendWhen"), node),
+        rollout=parse_rollout(found.get("rollout"), node),
     )
 
 

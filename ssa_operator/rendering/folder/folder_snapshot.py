@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.render_result import RenderProblem
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.rendering.folder.contained_files import is_within, read_bytes
+from ssa_operator.rendering.folder.contained_files import is_within, new_texts, read_bytes
 from ssa_operator.rendering.jinja.folder_files import FILE_LIMIT, FILES
 from ssa_operator.rendering.values.limits import OUTPUT_LIMIT
 
@@ -137,7 +137,11 @@ def _read_files(root: Path, paths: FolderState) -> FolderSnapshot:
             problems[relative] = RenderProblem("is not UTF-8 text; save it as UTF-8", SourceLocation(relative, line))
         else:
             files[relative] = text.replace("\r\n", "\n")
-    folders = tuple(path.removesuffix("/") for path in paths if path.count("/") == 1 and path.endswith("/"))
+    new = {path: text for path, text in new_texts(root).items() if path.endswith(SUFFIXES) and not is_data(path)}
+    if new:
+        files = dict(sorted({**files, **new}.items()))
+    names = [path for path in paths if path.count("/") == 1 and path.endswith("/")]
+    folders = tuple(dict.fromkeys(path.partition("/")[0] for path in (*names, *new) if "/" in path))
     refused = tuple(
         path for path, known in paths.items() if "/" not in path and len(known) == 1 and not path.endswith(SUFFIXES)
     )

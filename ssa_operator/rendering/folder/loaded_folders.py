@@ -42,6 +42,27 @@ NO_INSTALLATION = Installation()
 _READS_VALUES = re.compile(r"\bvalues\b")
 
 
+RENDERING_VERSION = 1
+"""Increases when the same files render something else than before, so that they are another revision."""
+
+_READS_OPERATOR = re.compile(r"\boperator\b")
+
+
+class FolderInputs(Struct, frozen=True, kw_only=True):
+    """Everything that a folder is compiled from, so that it can be compiled again when its files are others."""
+
+    files: Mapping[str, str]
+    """The text of each file of the folder and of `_shared`, by its path below the templates folder."""
+    data: Mapping[str, bytes | str]
+    """The content of each file below `files/` of these two, as `FolderSnapshot.data` has it."""
+    overrides: tuple[Mapping[str, Any], ...] = ()
+    """The values of `--values`."""
+    operator: Mapping[str, str] = {}
+    """The variable `operator` of templates."""
+    rendering: int = RENDERING_VERSION
+    """The RENDERING_VERSION of the operator that loaded it first."""
+
+
 class Folder(Struct, frozen=True, kw_only=True):
     """The templates of one resource. If the last load failed, everything but `problems` is from the last good load."""
 
@@ -59,6 +80,10 @@ class Folder(Struct, frozen=True, kw_only=True):
     """The compiled templates, None if no load succeeded. If the caller asked for a part, only those without a fault."""
     digest: str = ""
     """Identifies the templates in use, '' if there are none."""
+    revision: str = ""
+    """Identifies all that decides the manifests, the operator's rendering included; '' without `rollout`."""
+    inputs: FolderInputs | None = None
+    """What the templates in use are compiled from; None without the setting `rollout`."""
     problems: tuple[RenderProblem, ...] = ()
     """The problems of the last load."""
     failed_files: Mapping[str, str] = {}
@@ -131,6 +156,8 @@ class _Given(Struct, frozen=True):
     coverage: TemplateCoverage | None
     partial: bool
     """Whether a folder that fails is compiled without the files at fault."""
+    stored: FolderInputs | None = None
+    """What was kept of the folder, if it is compiled from that; None if it is read from files."""
 
 
 def _load_roots(roots: Sequence[Path], previous: Sources | None, given: _Given) -> Sources:
@@ -202,6 +229,14 @@ def _load(root: Path, previous: Sources | None, given: _Given) -> Sources:
     return Sources(folders=folders, problems=tuple(problems))
 
 
+def load_inputs(name: str, root: Path, inputs: FolderInputs) -> Folder:
+    """The folder of a resource, compiled from what was kept of it."""
+    snapshot = FolderSnapshot(folders=(name,), files=inputs.files, problems={}, data=inputs.data)
+    overrides = Overrides(by_folder={name: inputs.overrides}, folder_problems={}, locations={})
+    given = _Given(NO_INSTALLATION, overrides, None, partial=False, stored=inputs)
+    return _load_folder(name, root, _Read(snapshot, given), None)
+
+
 class _Read(Struct, frozen=True):
     """The data that was read for all folders of a templates folder."""
 
@@ -247,7 +282,9 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
     if f"{name}/{VALUES}" in unread or overrides.problems:
         unread |= {path for path, text in files.items() if _READS_VALUES.search(text)}
     try:
-        around = Surroundings(values=values, operator=read.given.installation.operator(), files=FolderFiles(data))
+        stored = read.given.stored
+        operator = read.given.installation.operator() if stored is None else stored.operator
+        around = Surroundings(values=values, operator=operator, files=FolderFiles(data))
         coverage = read.given.coverage
         templates = Templates(name, files, digest, around, coverage, unread if read.given.partial else None)
         problems += templates.problems
@@ -258,9 +295,16 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
             RenderProblem(f"{name} has no templates; remove the folder if the operator should ignore the resource")
         )
     if problems and not read.given.partial:
-        last = old or Folder(resource=resource, group=group, root=root, files=own)
+        last = old or Folder(resource=resource, group=group, root=root, settings=settings, files=own)
         shared = {path: text for path, text in files.items() if path.startswith(f"{SHARED}/")}
         return replace(last, problems=tuple(problems), failed_files=own, failed_shared_files=shared)
+    inputs, revision = None, ""
+    if settings.rollout is not None and templates is not None:
+        kept = {path: each for path, each in snapshot.data.items() if path.startswith((f"{name}/", f"{SHARED}/"))}
+        inputs = read.given.stored or FolderInputs(
+            files=files, data=kept, overrides=tuple(override), operator=around.operator
+        )
+        revision = _revision(digest, inputs)
     return Folder(
         resource=resource,
         group=group,
@@ -269,8 +313,17 @@ def _load_folder(name: str, root: Path, read: _Read, old: Folder | None) -> Fold
         files=own,
         templates=templates,
         digest=digest,
+        revision=revision,
+        inputs=inputs,
         problems=tuple(problems),
     )
+
+
+def _revision(digest: str, inputs: FolderInputs) -> str:
+    """The digest of all that decides the manifests."""
+    reads_operator = any(_READS_OPERATOR.search(text) for text in inputs.files.values())
+    operator = json_text(dict(inputs.operator)) if reads_operator else ""
+    return hashlib.sha256(f"{inputs.rendering} {digest} {operator}".encode()).hexdigest()[:12]
 
 
 def _is_in(folder: str, path: str) -> bool:

@@ -15,8 +15,8 @@ import dataclasses
 import os
 import re
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.problem_hints import hint
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError, writing
-from ssa_operator.rendering.folder.contained_files import read_given, write_bytes
+from ssa_operator.rendering.folder.contained_files import read_given, unsaved_texts, write_bytes
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.rendering.folder.loaded_folders import load_all
 from ssa_operator.rendering.folder.object_files import read_objects
@@ -34,6 +34,7 @@ from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.checks.checked_project import CheckedProject
 from ssa_operator.tools.checks.crd_history import check_against, earlier_crds
 from ssa_operator.tools.checks.crd_rules import check_crds, unknown_fields
+from ssa_operator.tools.checks.rollout_rules import unreported_revisions
 from ssa_operator.tools.checks.template_checks import check_templates
 from ssa_operator.tools.findings.codes import CODES
 from ssa_operator.tools.findings.findings import Finding
@@ -65,7 +66,7 @@ def _edit_file(path: Path, edits: Iterable[tuple[int, Edit]], roots: Sequence[Pa
         # The columns of a line stay right if its last edit comes first.
         for number, edit in sorted(edits, key=lambda each: (each[0], -(each[1].column or 0))):
             line = lines[number - 1] if number <= len(lines) else ""
-            column = _column(line, edit)
+            column = column_of_edit(line, edit)
             if column is not None:
                 lines[number - 1] = line[:column] + edit.new + line[column + len(edit.old) :]
                 sentences.append(f"{path}:{number}: {edit.old} -> {edit.new}")
@@ -77,7 +78,7 @@ def _edit_file(path: Path, edits: Iterable[tuple[int, Edit]], roots: Sequence[Pa
     return sentences
 
 
-def _column(line: str, edit: Edit) -> int | None:
+def column_of_edit(line: str, edit: Edit) -> int | None:
     """Where the old text begins in a line, None if it isn't there."""
     if edit.column is not None:
         return edit.column if line.startswith(edit.old, edit.column) else None
@@ -99,12 +100,19 @@ class CheckedFiles:
     """The earlier state with which the CRDs are compared, '' for none."""
     only: Sequence[Path] = ()
     """The files and folders whose findings count; () for all."""
+    unsaved: Mapping[Path, str] = field(default_factory=dict)
+    """The texts of files that an editor has not saved, by their real paths."""
 
 
 def find_problems(files: CheckedFiles) -> list[Finding]:
     """All findings, in the order of files and lines. Raises CommandError for a CRD that is no object: it decides what
     the other files mean.
     """
+    with unsaved_texts(files.unsaved):
+        return _find_problems(files)
+
+
+def _find_problems(files: CheckedFiles) -> list[Finding]:
     definitions = read_crds(files.crds)
     examples, faults = read_objects(files.examples)
     project = CheckedProject(
@@ -122,7 +130,8 @@ def find_problems(files: CheckedFiles) -> list[Finding]:
         Finding(code="invalid-example", message=each.message, location=each.location, fix=hint(each.message))
         for each in faults
     ]
-    findings = [_with_path(finding, files.templates) for finding in check_templates(files.templates, project)]
+    checked = [*check_templates(files.templates, project), *unreported_revisions(project.sources, definitions)]
+    findings = [_with_path(finding, files.templates) for finding in checked]
     found = [
         each
         for each in (*unread, *changes, *check_crds(definitions, files.schemas), *findings)

@@ -203,6 +203,18 @@ def check_examples(project: CheckedProject) -> list[Finding]:
     return list(dict.fromkeys(findings))
 
 
+def ready_example(project: CheckedProject, folder: str) -> OfflineParent | None:
+    """The first example of a template folder, rendered as if its children were ready; None if there is none."""
+    parents, others = _parents(project)
+    names = (find_folder(each.body, project.sources, project.kinds).name for each in parents)
+    parent = next((each for each, name in zip(parents, names, strict=True) if name == folder), None)
+    if parent is None or group_kind(parent) in project.refused:
+        return None
+    lookups = {live.identity: live for live in (LiveObject.of(ready_object(each.body)) for each in others)}
+    found = _complete(_ready_cluster(project), parent, lookups)
+    return None if isinstance(found, Finding) else found
+
+
 def _ready_cluster(project: CheckedProject) -> OfflineCluster:
     return OfflineCluster(sources=project.sources, kinds=project.kinds, now=project.now, built_in_readiness=True)
 

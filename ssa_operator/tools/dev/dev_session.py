@@ -113,7 +113,7 @@ class DevSession(Struct, frozen=True, kw_only=True):
             operator = Operator(
                 client,
                 mapper,
-                Options(templates=self.templates, installation=self.installation, listen=listen),
+                Options(templates=self.templates, installation=self.installation, listen=listen, rollouts=False),
                 crds=installer,
             )
             try:

@@ -445,7 +445,8 @@ CODES: Mapping[str, Code] = {
         title="a CRD whose objects can't show the operator's report",
         explanation=(
             "The CRD has no status subresource, or doesn't declare status.conditions or status.resources. The "
-            "operator works, but a user sees errors only as Events. Declare them as ssa-operator new does."
+            "operator works, but a user sees errors only as Events. Declare them as ssa-operator new does. With the "
+            "setting rollout, the revision of each parent needs status.revision, too; shards can't roll out without it."
         ),
     ),
     "crd-condition-list-type": Code(

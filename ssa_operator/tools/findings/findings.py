@@ -228,7 +228,7 @@ def _source(finding: Finding, lines_of: Callable[[str], Sequence[str]]) -> Itera
     margin = " " * (len(str(number)) + 2)
     if line.strip():
         shown = visible_line(line.expandtabs(4))
-        begin, length = _marked(finding, shown)
+        begin, length = marked(finding, shown)
         yield f" {number} | {shown}", ""
         yield f"{margin}| {' ' * begin}{'^' * length}", _COLOURS[finding.severity]
     if finding.fix:
@@ -243,8 +243,10 @@ def _lines(file: str) -> Sequence[str]:
         return ()  # the finding itself says what is wrong with the file
 
 
-def _marked(finding: Finding, line: str) -> tuple[int, int]:
-    """Where the carets of a line begin, and how many there are."""
+def marked(finding: Finding, line: str) -> tuple[int, int]:
+    """Where the part of its line begins that a finding names, and how long it is: the whole line without indentation if
+    it names none.
+    """
     tokens = [edit.old for edit in finding.edits]
     # A path comes before other words, and the end of a path is the key of its field.
     words = sorted(_TOKEN.findall(finding.message), key=lambda word: "." not in word)

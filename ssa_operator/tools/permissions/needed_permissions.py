@@ -34,6 +34,7 @@ from ssa_operator.operator.permissions.operator_needs import (
     impersonation_needs,
     lease_needs,
     operator_needs,
+    rollout_needs,
 )
 from ssa_operator.operator.permissions.template_needs import folder_needs
 from ssa_operator.operator.process.streams import CommandError
@@ -112,6 +113,8 @@ def needed_permissions(
     needs += impersonation_needs(impersonate, namespaces) if impersonate else ()
     needs += shard_lease_needs(settings.namespace, range(settings.shards)) if settings.shards else ()
     needs += admission_needs(settings.namespace) if settings.admission_service else ()
+    if any(folder.settings.rollout is not None for folder in sources.folders.values()):
+        needs += rollout_needs(settings.namespace)
     warnings: list[str] = []
     for name, folder in sorted(sources.folders.items()):
         contents = _contents(folder, kinds, shown.get(name, TemplateContents()))

@@ -26,7 +26,15 @@ from ssa_operator.reconcile.parent_records.rules import (
     unreadable_records_message,
 )
 from tests.cli.test_manners import COMMANDS
-from tests.docs import test_cookbook, test_from_helm, test_gitops, test_readme, test_side_by_side, test_templates
+from tests.docs import (
+    test_cookbook,
+    test_editors,
+    test_from_helm,
+    test_gitops,
+    test_readme,
+    test_side_by_side,
+    test_templates,
+)
 from tests.docs.blocks import command_outputs, page_templates, programs, quoted_messages, typed_commands, yaml_blocks
 from tests.docs.blocks.pages import Block
 from tests.docs.blocks.typed_commands import tracked, typed
@@ -36,6 +44,7 @@ from tests.packaging.checkout import ROOT
 OTHER_TESTS = (
     test_admission,
     test_cookbook,
+    test_editors,
     test_from_helm,
     test_gitops,
     test_readme,

@@ -1,0 +1,101 @@
+"""Finds what a new template set would delete or recreate, before a rollout brings it to the first parent.
+
+Promises:
+- Nothing is written: each apply and each deletion is a dry run.
+- The plan shares nothing with the running operator, so that no claim, lookup or generated value of it changes.
+- A parent that can't be planned counts as one that deletes nothing: the rollout itself shows its failure.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from msgspec.structs import replace
+
+from ssa_operator.informers.parents import Parent, ParentKey
+from ssa_operator.kube.api.client import DryRunClient
+from ssa_operator.kube.api.discovery import RESTMapper
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.auth.credentials import Credentials
+from ssa_operator.kube.clock import SYSTEM
+from ssa_operator.objects.causes import Cause
+from ssa_operator.objects.identity import Identity
+from ssa_operator.objects.messages import counted
+from ssa_operator.operator.metrics import Metrics
+from ssa_operator.operator.operator_options import Options
+from ssa_operator.operator.queue import Queue
+from ssa_operator.operator.rollouts.driver import RolloutUnavailableError
+from ssa_operator.operator.shared_informers import ParentError, SharedInformers
+from ssa_operator.reconcile import act
+from ssa_operator.reconcile.current_reconcile import Reconcile
+from ssa_operator.reconcile.observe import Observer
+from ssa_operator.reconcile.outcome import Result
+from ssa_operator.reconcile.parent_records.requests import without_unrecordable
+from ssa_operator.reconcile.parent_state import ParentState
+from ssa_operator.reconcile.planner import Planner
+from ssa_operator.reconcile.step import Action
+from ssa_operator.reconcile.suspension.rules import is_suspended
+from ssa_operator.rendering.folder.loaded_folders import Folder, Sources
+
+log = logging.getLogger("ssa_operator")
+
+_NAMED = 5
+"""Objects that the description names."""
+
+
+async def planned_deletions(
+    credentials: Credentials, options: Options, folder: Folder, uids: Collection[str]
+) -> tuple[int, str]:
+    """How many objects the parents with these uids would lose or have recreated by this set, and which, in words.
+
+    Raises ApiError and RolloutUnavailableError.
+    """
+    found: list[Identity] = []
+    parents = 0
+    async with DryRunClient(credentials) as client:
+        mapper, metrics = RESTMapper(client), Metrics()
+        queue: Queue[ParentKey] = Queue(SYSTEM.monotonic)
+        shared = SharedInformers(client, mapper, replace(options, shard=None), metrics, queue)
+        planning = _Planning(client, shared)
+        try:
+            async with shared.synced(mapper, Sources(folders={folder.name: folder})):
+                running = shared.controllers.folders.get(folder.name)
+                for live in running or ():
+                    if live.uid in uids and not (live.deleting or is_suspended(live, folder.settings.suspend_when)):
+                        assert running is not None
+                        lost = await planning.deletions(running.parent(live))
+                        found += lost
+                        parents += bool(lost)
+        except ParentError as error:
+            raise RolloutUnavailableError(str(error)) from error
+    return len(found), _described(found, parents)
+
+
+class _Planning:
+    def __init__(self, client: DryRunClient, shared: SharedInformers) -> None:
+        self._cluster = replace(shared.cluster, operator_client=client, dry_run=True)
+        self._observer = Observer(self._cluster, shared.claims, SYSTEM)
+        self._planner = Planner(self._cluster, shared.claims, self._observer, SYSTEM)
+
+    async def deletions(self, parent: Parent) -> list[Identity]:
+        """What a reconcile of the parent would delete or recreate."""
+        reconcile = Reconcile.begin(self._cluster, parent, ParentState(), Cause.PARENT)
+        try:
+            observed, rendered = await self._observer.observe(reconcile)
+            plan = without_unrecordable(await self._planner.plan(reconcile, observed, rendered), parent)
+            outcomes = await act.dry_run(plan, self._cluster.for_parent(parent, reconcile.state.secrets))
+        except ApiError as error:
+            log.debug("%s: what a new revision would delete is not known: %s", parent.live.identity, error)
+            return []
+        # A prune that is held may be confirmed later.
+        prunes = (Action.PRUNE, Action.KEEP) if plan.hold_message else (Action.PRUNE,)
+        lost = [step.identity for step in plan.steps if step.manifest is None and step.action in prunes]
+        recreated = [each.step.identity for each in outcomes if each.result is Result.RECREATED]
+        return [*lost, *recreated]
+
+
+def _described(found: list[Identity], parents: int) -> str:
+    named = ", ".join(map(str, found[:_NAMED]))
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return f"{counted(len(found), 'object')} of {counted(parents, 'parent')}: {named}{more}"

@@ -1,0 +1,42 @@
+"""What can be written at a place of a text, in a tag of a template or outside of one.
+
+Promises:
+- A comment has no completions.
+- A key that has its colon already gets no second one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from ssa_operator.tools.editor.completion_values import Completions, unique
+from ssa_operator.tools.editor.expression_types import Reading
+from ssa_operator.tools.editor.manifest_completion import in_yaml
+from ssa_operator.tools.editor.manifest_cursor import yaml_place
+from ssa_operator.tools.editor.template_completion import in_tag
+from ssa_operator.tools.editor.template_cursor import tag_at
+
+_NAMED = re.compile(r"[\w./-]")
+
+
+def completions(reading: Reading, line: int, column: int) -> Completions:
+    """What can be written at a column of a line."""
+    lines = reading.lines
+    text = lines[line] if line < len(lines) else ""
+    column = min(column, len(text))
+    offset = sum(len(each) + 1 for each in lines[:line]) + column
+    joined = "\n".join(lines)
+    if reading.path.suffix == ".j2" and (tag := tag_at(joined, offset)) is not None:
+        return in_tag(Reading(project=reading.project, path=reading.path, text=joined), tag, offset, column)
+    begin = column
+    if text.lstrip().startswith("#"):
+        return Completions(begin=begin)
+    while begin and _NAMED.match(text[begin - 1]):
+        begin -= 1
+    place = yaml_place(lines, line, column)
+    with_colon = text[column:].lstrip(" \"'").startswith(":")
+    items = in_yaml(reading, place, lines, line)
+    if with_colon or place.in_value:
+        items = (replace(each, text=each.text if "=" in each.text else "") for each in items)
+    return Completions(begin=begin, items=unique(items))

@@ -1,0 +1,197 @@
+"""`ssa-operator lsp`: the language server as an editor starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ssa_operator.cli.write.lsp import lsp
+from ssa_operator.operator.process.streams import CommandError
+from tests.operator.harness import PATIENCE, ROOT
+
+
+class Editor:
+    """An editor that speaks with the server over its standard input and output."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._number = 0
+        self._versions: dict[Path, int] = {}
+        self.messages: list[dict[str, Any]] = []
+
+    async def _send(self, **message: Any) -> None:
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        await self._process.stdin.drain()
+
+    async def _receive(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        length = 0
+        while line := (await self._process.stdout.readline()).strip():
+            name, _, value = line.partition(b":")
+            length = int(value) if name.lower() == b"content-length" else length
+        assert length, "the server ended"
+        message: dict[str, Any] = json.loads(await self._process.stdout.readexactly(length))
+        self.messages.append(message)
+        return message
+
+    async def notify(self, method: str, **params: Any) -> None:
+        await self._send(method=method, params=params)
+
+    async def request(self, method: str, **params: Any) -> Any:
+        """The result of a request."""
+        self._number += 1
+        await self._send(id=self._number, method=method, params=params)
+        async with asyncio.timeout(PATIENCE):
+            while (message := await self._receive()).get("id") != self._number or "method" in message:
+                pass
+        assert "error" not in message, message
+        return message["result"]
+
+    async def at(self, method: str, path: Path, line: int, character: int) -> Any:
+        """The result of a request about a place in a file."""
+        place = {"line": line, "character": character}
+        return await self.request(f"textDocument/{method}", textDocument={"uri": path.as_uri()}, position=place)
+
+    async def open(self, path: Path, text: str) -> None:
+        self._versions[path] = 1
+        document = {"uri": path.as_uri(), "languageId": "yaml", "version": 1, "text": text}
+        await self.notify("textDocument/didOpen", textDocument=document)
+
+    async def change(self, path: Path, *changes: dict[str, Any]) -> None:
+        self._versions[path] += 1
+        document = {"uri": path.as_uri(), "version": self._versions[path]}
+        await self.notify("textDocument/didChange", textDocument=document, contentChanges=changes)
+
+    async def problems(self, path: Path) -> list[dict[str, Any]]:
+        """The next diagnostics of a file."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                message = await self._receive()
+                found = message.get("params", {})
+                if message.get("method") == "textDocument/publishDiagnostics" and found["uri"] == path.as_uri():
+                    return list(found["diagnostics"])
+
+
+@asynccontextmanager
+async def editor() -> AsyncIterator[Editor]:
+    """An editor with a server that is initialized. Both end well."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "ssa_operator", "lsp", "--stdio"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=os.environ | {"KUBECONFIG": "/nowhere"},
+    )
+    found = Editor(process)
+    try:
+        found.messages.append(await found.request("initialize", processId=None, rootUri=None, capabilities={}))
+        await found.notify("initialized")
+        yield found
+        assert await found.request("shutdown") is None
+        await found.notify("exit")
+        async with asyncio.timeout(PATIENCE):
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with the template folder of Echo."""
+    for name in ("templates/echoes.example.com", "crds/echoes.example.com.yaml", "examples/echo.yaml"):
+        target = tmp_path / name
+        target.parent.mkdir(exist_ok=True)
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, target)
+    return tmp_path.resolve()
+
+
+def place(text: str, words: str, *, after: bool = True) -> tuple[int, int]:
+    """The line and the character after some words of a text, or before them."""
+    before = text[: text.index(words) + (len(words) if after else 0)]
+    return before.count("\n"), len(before) - before.rfind("\n") - 1
+
+
+async def test_an_editor_sees_findings_of_unsaved_texts_and_repairs_them(project: Path) -> None:
+    path = project / "templates/echoes.example.com/deployment.yaml.j2"
+    good = path.read_text()
+    broken = good.replace("{{ spec.replicas }}", "{{ spec.replica }}")
+    async with editor() as one:
+        await one.open(path, broken)
+        [problem] = [each for each in await one.problems(path) if each["code"] == "undeclared-field"]
+        line, character = place(broken, "{{ spec.replica }}", after=False)
+        assert problem["range"]["start"] == {"line": line, "character": character + 3}
+        assert problem["severity"] == 1
+        assert problem["source"] == "ssa-operator"
+        assert "did you mean spec.replicas?" in problem["message"]
+        actions = await one.request(
+            "textDocument/codeAction",
+            textDocument={"uri": path.as_uri()},
+            range=problem["range"],
+            context={"diagnostics": [problem]},
+        )
+        [edit] = actions[0]["edit"]["changes"][path.as_uri()]
+        assert edit["newText"] == "spec.replicas"
+        await one.change(path, {"range": edit["range"], "text": edit["newText"]})
+        assert await one.problems(path) == []
+        assert path.read_text() == good
+
+        line, character = place(good, "{{ spec.")
+        found = await one.at("completion", path, line, character)
+        replicas = next(each for each in found if each["label"] == "replicas")
+        assert (replicas["detail"], replicas["textEdit"]["newText"]) == ("integer", "replicas")
+        assert replicas["documentation"]["value"].startswith("Number of pods.")
+        shown = await one.at("hover", path, line, character + 1)
+        assert "spec.replicas: integer" in shown["contents"]["value"]
+        assert "`spec.replicas: 2` in Deployment hello" in shown["contents"]["value"]
+        crd = project / "crds/echoes.example.com.yaml"
+        [target] = await one.at("definition", path, line, character + 1)
+        assert target["uri"] == crd.as_uri()
+        begin = target["range"]["start"]
+        assert crd.read_text().splitlines()[begin["line"]][begin["character"] :] == "replicas:"
+        [read] = await one.request(
+            "textDocument/references",
+            textDocument={"uri": crd.as_uri()},
+            position=begin,
+            context={"includeDeclaration": True},
+        )
+        assert (read["uri"], read["range"]["start"]["line"]) == (path.as_uri(), line)
+        [symbol] = await one.request("textDocument/documentSymbol", textDocument={"uri": path.as_uri()})
+        assert symbol["name"] == "Deployment {{ name }}"
+
+
+async def test_positions_count_utf_16_and_a_broken_text_stops_nothing(project: Path) -> None:
+    link = project.parent / "link"
+    link.symlink_to(project, target_is_directory=True)
+    path = link / "templates/echoes.example.com/deployment.yaml.j2"
+    async with editor() as one:
+        await one.open(path, "# \U0001d538 \U0001d538\n" + path.read_text() + "{% if \n")
+        [problem] = await one.problems(path)  # under the address that the editor uses
+        assert problem["code"] == "template-error"
+        await one.change(path, {"text": "a: {{ '\U0001d538\U0001d538' ~ spec. }}"})
+        [problem] = await one.problems(path)
+        after_dot = len("a: {{ 'xxxx' ~ spec.")  # each of the two characters counts twice
+        assert [each["label"] for each in await one.at("completion", path, 0, after_dot)] == ["replicas"]
+        await one.change(path, {"text": "{{"})
+        assert await one.at("hover", path, 7, 99) is None
+        assert await one.at("definition", path, 0, 2) == []
+
+
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lsprotocol", None)
+    monkeypatch.delitem(sys.modules, "ssa_operator.tools.editor.server", raising=False)
+    with pytest.raises(CommandError, match=r"install it with: pip install 'ssa-operator\[lsp\]'") as raised:
+        lsp()
+    assert raised.value.code == 2

@@ -1,0 +1,162 @@
+"""A changed template set in waves, on a real API server: canary, batches, a stop, a killed operator, undo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ssa_operator.rendering.folder.installation import Installation
+from tests.cli.process import run
+from tests.operator.harness import Desk, Operate, Running, definition
+
+pytestmark = pytest.mark.cluster
+
+CHILD = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}
+data:
+  text: TEXT
+"""
+
+EXTRA = """\
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ name }}-extra
+"""
+
+BROKEN = '{% if labels.tier is not defined %}{{ fail("no canary") }}{% endif %}\n'
+"""Only the canary can be rendered."""
+
+SETTINGS = """\
+rollout:
+  canary: {selector: {matchLabels: {tier: canary}}}
+  batch: 2
+  settle: 100ms
+"""
+
+
+def child(text: str) -> str:
+    return CHILD.replace("TEXT", text)
+
+
+NEVER = SETTINGS.replace("100ms", "1h")
+"""No second wave begins."""
+
+
+class Story:
+    """A folder with rollouts, its parents, and the commands of a user."""
+
+    def __init__(self, desk: Desk, folder: str, templates: Path) -> None:
+        self.desk = desk
+        self.folder = folder
+        self.templates = templates
+
+    def write(self, text: str, settings: str = SETTINGS) -> None:
+        path = self.templates / self.folder
+        path.mkdir(exist_ok=True, parents=True)
+        (path / "_settings.yaml").write_text(settings)
+        (path / "child.yaml.j2").write_text(text)
+
+    async def rollout(self, command: str, *arguments: str) -> tuple[int, str, str]:
+        where = (f"--kubeconfig={self.desk.kubeconfig}", f"--operator-namespace={self.desk.namespace}")
+        code, out, err = await run("rollout", command, self.folder, *arguments, *where)
+        return code, out, err
+
+    async def texts(self) -> dict[str, str]:
+        found = {}
+        for number in range(6):
+            child = await self.desk.find("configmaps", f"p{number}")
+            found[f"p{number}"] = child["data"]["text"] if child else ""
+        return found
+
+    async def revisions(self) -> dict[str, str]:
+        found = {}
+        for number in range(6):
+            parent = await self.desk.find(self.folder, f"p{number}")
+            found[f"p{number}"] = parent["status"]["revision"] if parent else ""
+        return found
+
+    async def until_all_have(self, text: str) -> None:
+        for number in range(6):
+            await self.desk.until("configmaps", f"p{number}", lambda body: body["data"]["text"] == text)
+
+    async def until_stored(self, *words: str) -> None:
+        """Returns once the stored state has these words."""
+
+        def has(body: dict[str, Any]) -> bool:
+            state = body["metadata"]["annotations"]["ssa-operator.dev/rollout-state"]
+            return all(word in state for word in words)
+
+        await self.desk.until("controllerrevisions.apps", self.folder, has)
+
+
+async def test_a_rollout_from_the_canary_to_its_undo(
+    desk: Desk, operate: Operate, group: str, namespace: str, tmp_path: Path
+) -> None:
+    await desk.define(definition("things", group, "Thing"))
+    story = Story(desk, f"things.{group}", tmp_path / "rolled")
+    story.write(child("one") + EXTRA)
+    options = {"templates": story.templates, "installation": Installation(namespace=namespace)}
+    for number in range(6):
+        labels = {"tier": "canary"} if number == 0 else {}
+        thing = {"apiVersion": f"{group}/v1", "kind": "Thing", "metadata": {"name": f"p{number}", "labels": labels}}
+        await desk.apply({**thing, "spec": {}})
+    async with operate(**options):
+        await story.until_all_have("one")
+        await story.until_stored('"successes":[')
+        code, out, _ = await story.rollout("status")
+        assert (code, out) == (0, f"{story.folder} successfully rolled out\n")
+        first = (await desk.ready(story.folder, "p1"))["status"]["revision"]
+        story.write(BROKEN + child("two") + EXTRA)
+        await story.until_stored("no canary")
+        code, _, err = await story.rollout("status")
+        assert code == 1
+        assert "that were Ready are not Ready" in err or "that was Ready is not Ready" in err
+        stopped = await story.texts()
+        assert stopped == {**dict.fromkeys(stopped, "one"), "p0": "two"}
+        revisions = await story.revisions()
+        kept = [name for name, revision in revisions.items() if revision == first]
+        assert len(kept) == 3, "one batch of two parents is reached"
+        await desk.until_event("RolloutStopped", "no canary", about=story.folder)
+    async with operate(**options) as again:  # as after a kill: what decides is stored
+        await desk.delete("configmaps", kept[0])
+        await desk.until("configmaps", kept[0], lambda body: body["data"]["text"] == "one")
+        assert await story.texts() == stopped
+        assert await story.revisions() == revisions
+        assert "ssa_operator_rollout_stopped" in _metrics(again)
+        code, out, _ = await story.rollout("undo")
+        assert (code, out) == (0, f"{story.folder} rolled back to revision 1 ({first})\n")
+        await story.until_all_have("one")
+        assert (await story.rollout("status"))[0] == 0
+        assert set((await story.revisions()).values()) == {first}
+        code, out, _ = await story.rollout("history")
+        assert [line.split()[0] for line in out.splitlines()] == ["REVISION", "2", "3"]
+        assert "current" in out.splitlines()[2]
+        code, _, err = await story.rollout("undo", "--to-revision=2")
+        assert code == 1
+        assert "--force" in err
+        story.write(child("three"))
+        await story.until_stored("it would delete or recreate 6 objects of 6 parents", "p0-extra")
+        assert set((await story.texts()).values()) == {"one"}
+        assert (await story.rollout("resume"))[0] == 0
+        await desk.gone("configmaps", "p3-extra")
+        code, out, _ = await story.rollout("status")
+        assert (code, out.splitlines()[-1]) == (0, f"{story.folder} successfully rolled out")
+        assert len(set((await story.revisions()).values()) - {first}) == 1
+        story.write(child("four"), settings="")  # without rollouts, all at once
+        await story.until_all_have("four")
+        for number in range(6):
+            await desk.until(story.folder, f"p{number}", lambda body: "revision" not in body["status"])
+        story.write(child("five"), settings=NEVER)
+        await story.until_all_have("five")
+
+
+def _metrics(running: Running) -> str:
+    running.operator.measure()
+    return running.operator.metrics.text().decode()

@@ -1,0 +1,254 @@
+"""Properties of the waves of rollouts, over parents that become Ready, fail and recover in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import json
+from msgspec.structs import replace
+
+from ssa_operator.objects.rollout_settings import Batch, Canary, RolloutSettings
+from ssa_operator.operator.rollouts.memory import NO_PROGRESS, Progress
+from ssa_operator.operator.rollouts.rules import (
+    Decision,
+    Member,
+    State,
+    decide,
+    first_state,
+    paused,
+    place_of,
+    planned,
+    resumed,
+    revision_of,
+    undo_target,
+    undone,
+    unready_deadline,
+    with_loaded,
+)
+
+OLD, NEW, NEWER = "old", "new", "newer"
+SETTINGS = RolloutSettings(batch=Batch(2), settle=5.0)
+
+
+def member(number: int, **fields: object) -> Member:
+    values = {"name": f"p{number}", "namespace": f"n{number % 3}", "ready": True, "revision": OLD, **fields}
+    return Member(uid=f"uid-{number}", created="2026-01-01T00:00:00Z", **values)  # type: ignore[arg-type]
+
+
+class Simulation:
+    """Parents that are reconciled with the revision that the state gives them. `broken` fail at a revision."""
+
+    def __init__(self, members: list[Member], settings: RolloutSettings = SETTINGS) -> None:
+        self.members = {each.uid: each for each in members}
+        self.settings = settings
+        self.state = with_loaded(first_state(OLD), NEW)
+        self.progress: Progress = NO_PROGRESS
+        self.now = 0.0
+        self.broken: set[tuple[str, str]] = set()
+        self.reached: dict[str, list[str]] = {uid: [] for uid in self.members}
+        """The revisions that each parent got, in order."""
+        self.waves: list[set[str]] = []
+
+    def decide(self) -> Decision:
+        found = decide(self.state, list(self.members.values()), self.settings, self.progress, self.now, may_begin=True)
+        state = planned(found.state, 0, "", 0) if found.needs_plan else found.state
+        before = self.revisions()
+        self.state, self.progress = json.decode(json.encode(state), type=State), found.progress
+        changed = {uid for uid, revision in self.revisions().items() if revision != before[uid]}
+        for uid in changed:
+            self.reached[uid].append(self.revisions()[uid])
+        if changed:
+            self.waves.append(changed)
+        return found
+
+    def revisions(self) -> Mapping[str, str]:
+        return {uid: revision_of(self.state, each) for uid, each in self.members.items()}
+
+    def reconcile(self, *uids: str) -> None:
+        """The reconcile of these parents, or of all, ends."""
+        for uid in uids or tuple(self.members):
+            each, revision = self.members[uid], revision_of(self.state, self.members[uid])
+            if each.revision != revision:
+                broken = (uid, revision) in self.broken
+                self.members[uid] = replace(each, revision=revision, ready=not broken, stalled=broken)
+
+    def run(self, steps: int = 60) -> None:
+        for _ in range(steps):
+            if not self.state.rollouts:
+                return
+            self.decide()
+            self.reconcile()
+            self.now += self.settings.settle
+
+
+numbers = st.integers(min_value=0, max_value=12)
+
+
+@settings(max_examples=15, deadline=None)
+@given(count=numbers, unready=st.sets(numbers), suspended=st.sets(numbers), batch=st.integers(1, 5))
+def test_each_parent_is_reached_once_and_no_wave_is_larger_than_the_batch(
+    count: int, unready: set[int], suspended: set[int], batch: int
+) -> None:
+    members = [member(number, ready=number not in unready, suspended=number in suspended) for number in range(count)]
+    run = Simulation(members, replace(SETTINGS, batch=Batch(batch)))
+    run.run()
+    assert not run.state.rollouts
+    assert run.state.succeeded == NEW
+    assert all(reached == [NEW] for reached in run.reached.values())
+    active = {each.uid for each in members if not each.suspended}
+    assert all(len(wave & active) <= batch for wave in run.waves)
+    order = [uid for wave in run.waves for uid in wave & active]
+    was_ready = [each.uid for each in members if each.ready]
+    assert all(uid in was_ready for uid in order[: sum(uid in active for uid in was_ready)])
+
+
+@settings(max_examples=15, deadline=None)
+@given(count=st.integers(3, 12), broken=st.integers(0, 11), events=st.lists(st.integers(0, 11)))
+def test_no_more_than_a_batch_is_unsettled_and_a_failed_parent_stops_the_rollout(
+    count: int, broken: int, events: list[int]
+) -> None:
+    run = Simulation([member(number) for number in range(count)])
+    run.broken = {(f"uid-{broken % count}", NEW)}
+    for event in events:
+        run.decide()
+        run.reconcile(f"uid-{event % count}")
+        run.now += 1.0
+        unsettled = [
+            uid
+            for uid, each in run.members.items()
+            if revision_of(run.state, each) == NEW and not (each.ready and each.revision == NEW)
+        ]
+        assert len(unsettled) <= 2
+    run.run()
+    assert run.state.rollouts, "it goes on although a parent failed"
+    assert f"p{broken % count}" in run.state.stopped
+    reached = [uid for uid, revision in run.revisions().items() if revision == NEW]
+    stopped_at = {uid for wave in run.waves for uid in wave}
+    assert set(reached) == stopped_at
+    run.broken = set()
+    failed = f"uid-{broken % count}"
+    run.members[failed] = replace(run.members[failed], ready=True, stalled=False)
+    run.run()
+    assert not run.state.rollouts, "it doesn't go on although the parent is Ready again"
+
+
+@settings(max_examples=15, deadline=None)
+@given(count=st.integers(1, 12), cut=st.lists(st.booleans(), max_size=30))
+def test_an_operator_that_restarts_at_any_moment_goes_on(count: int, cut: list[bool]) -> None:
+    run = Simulation([member(number) for number in range(count)])
+    for restarts in cut:
+        run.decide()
+        before = run.revisions()
+        run.reconcile()
+        if restarts:
+            run.progress = NO_PROGRESS
+            run.state = json.decode(json.encode(run.state), type=State)
+            assert run.revisions() == before
+        run.now += 2.0
+    run.run()
+    assert run.state.succeeded == NEW
+    assert all(reached == [NEW] for reached in run.reached.values())
+
+
+@settings(max_examples=15, deadline=None)
+@given(count=st.integers(1, 12), at=st.integers(0, 12))
+def test_a_newer_set_supersedes_and_every_parent_stays_on_its_revision_until_then(count: int, at: int) -> None:
+    run = Simulation([member(number) for number in range(count)])
+    run.run(at)
+    before = run.revisions()
+    run.state = with_loaded(run.state, NEWER)
+    assert run.revisions() == before
+    run.run()
+    assert run.state.succeeded == NEWER
+    assert all(reached in ([NEW, NEWER], [NEWER]) for reached in run.reached.values())
+
+
+@settings(max_examples=15, deadline=None)
+@given(count=st.integers(1, 12), broken=st.integers(0, 11))
+def test_an_undo_takes_failed_parents_at_once_and_the_others_in_batches(count: int, broken: int) -> None:
+    run = Simulation([member(number) for number in range(count)])
+    failed = f"uid-{broken % count}"
+    run.broken = {(failed, NEW)}
+    run.run()
+    assert undo_target(run.state) == OLD
+    others = {uid for uid, revision in run.revisions().items() if revision == NEW} - {failed}
+    run.waves.clear()
+    run.state = undone(run.state, OLD)
+    run.run()
+    assert run.state.succeeded == OLD
+    assert not run.state.rollouts
+    assert run.waves[0] == {failed}
+    assert set().union(*run.waves[1:]) == others
+    assert all(len(wave) <= 2 for wave in run.waves[1:])
+    assert with_loaded(run.state, NEW) == run.state, "the same files are rolled out again"
+    assert undo_target(run.state) is None
+
+
+def test_the_canaries_are_those_of_the_selector_and_of_several_namespaces() -> None:
+    members = [member(number, labels={"tier": "canary"} if number < 2 else {}) for number in range(9)]
+    selector = {"matchLabels": {"tier": "canary"}}
+    run = Simulation(members, replace(SETTINGS, canary=Canary(selector=selector, count=None)))
+    run.decide()
+    run.decide()
+    assert run.waves == [{"uid-0", "uid-1"}]
+    spread = Simulation(members, replace(SETTINGS, canary=Canary(count=3)))
+    spread.decide()
+    spread.decide()
+    assert {members[int(uid.removeprefix("uid-"))].namespace for uid in spread.waves[0]} == {"n0", "n1", "n2"}
+
+
+def test_a_new_parent_gets_the_last_success_until_the_canaries_are_done() -> None:
+    run = Simulation([member(number) for number in range(9)])
+    run.decide()
+    run.decide()
+    during = replace(member(50), created="2026-01-02T00:00:00Z", revision="", ready=False)
+    assert revision_of(run.state, during) == OLD
+    run.reconcile()
+    run.decide()
+    run.now += SETTINGS.settle
+    run.decide()
+    after = replace(member(51), created="2026-01-03T00:00:00Z", revision="", ready=False, stalled=True)
+    assert revision_of(run.state, after) == NEW
+    run.members[after.uid], run.reached[after.uid] = after, []
+    run.run()
+    assert not run.state.rollouts, "a new parent stops the rollout"
+
+
+def test_a_parent_that_stays_unready_stops_the_rollout_after_a_while() -> None:
+    run = Simulation([member(number) for number in range(9)])
+    run.decide()
+    run.decide()
+    (canary,) = run.waves[0]
+    run.members[canary] = replace(run.members[canary], revision=NEW, ready=False)
+    found = run.decide()
+    assert found.due == unready_deadline(SETTINGS.settle)
+    assert not run.state.stopped
+    run.now += unready_deadline(SETTINGS.settle)
+    run.decide()
+    assert "1 parent that was Ready is not Ready at revision new" in run.state.stopped
+    run.settings = replace(SETTINGS, max_unready=1)
+    run.run()
+    assert not run.state.rollouts
+
+
+def test_a_rollout_waits_while_it_is_paused_or_would_delete_children() -> None:
+    run = Simulation([member(number) for number in range(9)])
+    run.state = planned(run.state, 3, "3 ConfigMaps", 2)
+    run.run(5)
+    assert run.waves == []
+    assert "3 ConfigMaps" in run.state.held
+    run.state = paused(resumed(run.state))
+    run.run(5)
+    assert run.waves == []
+    run.state = resumed(run.state)
+    run.run()
+    assert run.state.succeeded == NEW
+
+
+@pytest.mark.parametrize("percent", [1, 10, 100])
+def test_a_percentage_is_rounded_down_and_is_at_least_one(percent: int) -> None:
+    assert Batch(percent, percent=True).of(25) == max(1, 25 * percent // 100)
+    assert place_of("a") != place_of("b")

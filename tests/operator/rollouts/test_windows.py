@@ -1,0 +1,47 @@
+"""The windows in which waves may begin."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from ssa_operator.objects.rollout_settings import Window
+from ssa_operator.operator.rollouts.windows import is_open
+from ssa_operator.rendering.folder.folder_settings import parse_settings
+
+
+def window(schedule: str, duration: str, zone: str = "UTC") -> Window:
+    text = f"rollout: {{window: {{schedule: '{schedule}', duration: {duration}, timeZone: {zone}}}}}"
+    rollout = parse_settings("_settings.yaml", text).rollout
+    assert rollout is not None
+    assert rollout.window is not None
+    return rollout.window
+
+
+@pytest.mark.parametrize(
+    ("schedule", "duration", "moment", "opens"),
+    [
+        ("0 2 * * *", "4h", "2026-01-05 02:00:00", True),
+        ("0 2 * * *", "4h", "2026-01-05 05:59:59", True),
+        ("0 2 * * *", "4h", "2026-01-05 06:00:00", False),
+        ("0 2 * * *", "4h", "2026-01-05 01:59:59", False),
+        ("0 22 * * 5", "8h", "2026-01-10 05:00:00", True),  # a Saturday
+        ("0 22 * * 5", "8h", "2026-01-11 05:00:00", False),
+        ("0 0 * * 0,7", "1d", "2026-01-11 12:00:00", True),
+        ("*/30 * * * *", "1m", "2026-01-05 10:30:59", True),
+        ("*/30 * * * *", "1m", "2026-01-05 10:31:00", False),
+        ("0 0 13 * 5", "1h", "2026-02-13 00:30:00", True),
+        ("0 0 13 * 5", "1h", "2026-02-20 00:30:00", True),  # cron takes either day
+        ("0 0 13 * 5", "1h", "2026-02-21 00:30:00", False),
+        ("0 0 1-7/2 3 *", "1h", "2026-03-03 00:30:00", True),
+        ("0 0 1-7/2 3 *", "1h", "2026-03-04 00:30:00", False),
+    ],
+)
+def test_a_window_is_open_from_each_start_for_its_duration(
+    schedule: str, duration: str, moment: str, opens: bool
+) -> None:
+    for zone in ("UTC", "America/New_York"):
+        now = datetime.fromisoformat(moment).replace(tzinfo=ZoneInfo(zone)).timestamp()
+        assert is_open(window(schedule, duration, zone), now) is opens
