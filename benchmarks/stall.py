@@ -37,7 +37,7 @@ from ssa_operator.objects.field_attribution import attribute
 from ssa_operator.objects.json_codec import decode_text, encode
 from ssa_operator.objects.live_object import MANAGER, PARENT_UID_LABEL, LiveObject
 from ssa_operator.objects.messages import near_names
-from ssa_operator.objects.readiness.rules import readiness
+from ssa_operator.objects.readiness import readiness
 from ssa_operator.objects.source_location import parse_field
 from ssa_operator.reconcile.child_history import ChildHistory
 from ssa_operator.reconcile.feedback_loops.rules import follows_others

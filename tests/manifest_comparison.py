@@ -35,13 +35,12 @@ from ssa_operator.objects.manifest import SERVER_OWNED, without_nulls
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import SourceLocation, field_text
 from ssa_operator.rendering.folder.object_files import FileError, objects
-from ssa_operator.schema.built_in_rules.rules_by_kind import KINDS
-from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
-from ssa_operator.schema.value_types import has_types
+from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, has_types
+from ssa_operator.schema.manifest_validation import KINDS
 from ssa_operator.tools.checks.manifest_rules import check_manifests
 from ssa_operator.tools.checks.refusal_rules import check_refusals
 from ssa_operator.tools.findings.codes import Severity
-from ssa_operator.tools.schemas.schema_rules import bundled_schemas, check_schemas
+from ssa_operator.tools.schema_rules import bundled_schemas, check_schemas
 from tests.schema.object_mutations import mutations
 
 NOWHERE = SourceLocation("all.yaml", 1)

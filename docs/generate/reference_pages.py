@@ -19,7 +19,7 @@ from typer.main import get_command
 
 from docs.generate import openapi, promises
 from ssa_operator.cli.main import application_of
-from ssa_operator.objects.readiness.rules import ReadinessState
+from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.reconcile.status.author_status import ConditionType
 from ssa_operator.reconcile.status.verdict import ReadyReason

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from docs.generate.transcripts import ROOT
 from ssa_operator.devcluster.cluster import ClusterSpec, start
 from ssa_operator.operator.process.connection import Target
-from ssa_operator.tools.schemas.schema_rules import encoded, read_cluster_schemas
+from ssa_operator.tools.schema_rules import encoded, read_cluster_schemas
 
 FOLDER = ROOT / "ssa_operator" / "schema" / "data"
 

@@ -94,7 +94,7 @@ class Group(TyperGroup):
 
     def _main_shell_completion(self, *arguments: Any, **settings: Any) -> None:
         if any(name.endswith("_COMPLETE") for name in os.environ):
-            from ssa_operator.tools.terminal import shell_completion
+            from ssa_operator.cli import shell_completion
 
             shell_completion.register()
         super()._main_shell_completion(*arguments, **settings)
@@ -232,7 +232,7 @@ def _completed_by(name: str) -> Complete:
     """A function of `shell_completion`, which a command that runs doesn't import."""
 
     def complete(ctx: Context, parameter: Parameter, incomplete: str) -> list[Any]:
-        from ssa_operator.tools.terminal import shell_completion
+        from ssa_operator.cli import shell_completion
 
         return getattr(shell_completion, name)(ctx, parameter, incomplete)  # type: ignore[no-any-return]
 
@@ -274,7 +274,7 @@ def complete(application: typer.Typer) -> None:
     """Print the completions of the arguments of this process, the last one being incomplete, and the directive that
     kubectl expects after them (https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/).
     """
-    from ssa_operator.tools.terminal.shell_completion import Kubectl
+    from ssa_operator.cli.shell_completion import Kubectl
 
     command = typer.main.get_command(application)
     found = Kubectl(command, {}, "kubectl ssa", "").complete()

@@ -120,19 +120,6 @@ class Cluster:
                 await self.group.end()
             await _remove(self.directory)
 
-    async def restart_storage(self) -> Cluster:
-        """Kills etcd and kube-apiserver, and starts them again with their ports and data. Returns when they are ready.
-
-        Raises ClusterError for a cluster that this process has not started.
-        """
-        for name in ("kube-apiserver", "etcd"):
-            await self.stop_component(name)
-        cluster = self
-        for name in ("etcd", "kube-apiserver"):
-            cluster = await cluster.start_component(name)
-        await cluster.wait_until_ready()
-        return cluster
-
     async def stop_component(self, name: str) -> None:
         """Kills one component. Raises ClusterError for a cluster that this process has not started."""
         await self.own_group().stop(name)

@@ -18,10 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
 
-from ssa_operator.informers.child_caches import ChildCaches, ChildListener
+from ssa_operator.informers.child_caches import ChildCaches, ChildListener, WatchedVersion
 from ssa_operator.informers.informer import GRACE_PERIOD, Informer, wait_for_sync
 from ssa_operator.informers.watch_scopes import ChildNeed, ChildScope
-from ssa_operator.informers.watched_version import WatchedVersion
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.request import Scope

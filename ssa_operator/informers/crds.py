@@ -24,7 +24,7 @@ from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
+from ssa_operator.objects.readiness import Readiness, ReadinessState, readiness
 from ssa_operator.objects.source_location import FieldPath
 from ssa_operator.schema.crd_schema import replicas_path, reports_status, version_priority
 

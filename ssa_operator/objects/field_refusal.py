@@ -1,11 +1,21 @@
-"""A cause of an Invalid answer of the API server."""
+"""A field in an Invalid answer of the API server, and the line of a file that wrote it.
+
+Promises:
+- The line is that of the first field that the error names.
+- An error about the schema of a CRD names its line, too, although the API server names no version then.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from msgspec import Struct
+
+from ssa_operator.objects.render_result import Document
+from ssa_operator.objects.source_location import FieldPath, SourceLocation, parse_field
 
 
 class FieldRefusal(Struct, frozen=True):
@@ -60,3 +70,20 @@ def _value_end(text: str) -> int:
             return 0  # no JSON, a number of thousands of digits, or lists of thousands of levels
     found = _SCALAR.match(text)
     return found.end() if found else 0
+
+
+_SCHEMA = ("spec", "validation")
+"""Where the API server has the schema of a CRD whose versions have the same one."""
+
+
+def location_in(document: Document, fields: Iterable[str], body: Mapping[str, Any]) -> SourceLocation | None:
+    """The line that wrote the first of the fields of an error, None without any. `body` is what was sent."""
+    for field in fields:
+        path = _in_file(parse_field(field, body))
+        if path:
+            return document.location_of(path)
+    return None
+
+
+def _in_file(path: FieldPath) -> FieldPath:
+    return ("spec", "versions", 0, "schema", *path[2:]) if path[:2] == _SCHEMA else path

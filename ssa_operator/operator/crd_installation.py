@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING, Any
 from ssa_operator.informers.crds import RESOURCE
 from ssa_operator.kube.api.backoff import BACKOFF_BASE, backoff
 from ssa_operator.kube.api.client import Client
-from ssa_operator.kube.api.error_location import location_in
 from ssa_operator.kube.api.errors import ApiError, NotLeader, Unreachable
 from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.objects.field_refusal import location_in
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import bounded
-from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
+from ssa_operator.objects.readiness import Readiness, ReadinessState, readiness
 from ssa_operator.objects.render_result import Document
 from ssa_operator.operator.crd_files import CONVERSION, DefinitionError, load_crds, read_crds, schema_files
 from ssa_operator.schema.crd_schema import unreported
@@ -94,7 +94,7 @@ async def refusals(
         except (Unreachable, NotLeader):
             raise
         except ApiError as error:
-            refused[name] = f"{location_in(document, error, document.body) or document.location}: {error}"
+            refused[name] = f"{location_in(document, error.fields, document.body) or document.location}: {error}"
 
     async def wait(document: Document) -> None:
         name = document.body["metadata"]["name"]

@@ -37,7 +37,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.readiness.rules import ReadinessState
+from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.reconcile.apply import Existing, apply, prune
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.failures import unexpected_failure

@@ -14,9 +14,8 @@ import traceback
 
 from msgspec.structs import replace
 
-from ssa_operator.kube.api.error_location import location_in
 from ssa_operator.kube.api.errors import ApiError
-from ssa_operator.objects.field_refusal import FieldRefusal
+from ssa_operator.objects.field_refusal import FieldRefusal, location_in
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.messages import sentence, shortened
 from ssa_operator.objects.source_location import SourceLocation
@@ -74,7 +73,7 @@ def bug_message(error: Exception) -> str:
 
 def location_of_error(manifest: Manifest, error: ApiError) -> SourceLocation | None:
     """The template line that wrote the first field in an error, None if it names none."""
-    return location_in(manifest.document, error, manifest.body)
+    return location_in(manifest.document, error.fields, manifest.body)
 
 
 def refusals_of(error: ApiError) -> list[FieldRefusal]:

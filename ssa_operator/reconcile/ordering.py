@@ -25,7 +25,7 @@ from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.dependency_graph import Edge, Graph, graph, waves
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.manifest import POD_SPECS
-from ssa_operator.objects.readiness.rules import ReadinessState
+from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.objects.render_result import Dependency, Rendered, RenderProblem, WaitTarget
 from ssa_operator.reconcile.feedback_loops.rules import Answers
 from ssa_operator.reconcile.outcome import Outcome, Result

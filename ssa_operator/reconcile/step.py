@@ -18,7 +18,7 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.manifest import Manifest
 from ssa_operator.objects.predicate import Predicate
-from ssa_operator.objects.readiness.rules import Readiness, readiness
+from ssa_operator.objects.readiness import Readiness, readiness
 from ssa_operator.objects.render_result import WaitTarget
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.reconcile.field_conflicts.history import ForeignChange

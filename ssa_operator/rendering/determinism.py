@@ -19,20 +19,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import field
 
-from ssa_operator.objects.annotations import Reference
-from ssa_operator.objects.built_in_kinds import ApiKind
-from ssa_operator.objects.cluster_view import (
-    AccessReview,
-    Answer,
-    Availability,
-    Body,
-    ClusterView,
-    Lookup,
-    Selection,
-)
-from ssa_operator.objects.identity import GroupKind, Identity
+from ssa_operator.objects.cluster_view import ClusterView, RecordedView
+from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.render_result import Document, Rendered, RenderProblem
 from ssa_operator.objects.source_location import field_text
 from ssa_operator.rendering.generated_values import difference
@@ -114,51 +104,11 @@ def _problems(documents: Sequence[Document], others: Sequence[Document]) -> Iter
             yield at, RenderProblem(message, document.location_of(path), (identity,))
 
 
-class _ReplayedRandomness(Struct, frozen=True):
+class _ReplayedRandomness(RecordedView, frozen=True):
     """A cluster view that records its random numbers, and first replays those of another one."""
 
-    cluster: ClusterView
     numbers: list[int] = field(default_factory=list)
     replayed: Iterator[int] = field(default_factory=lambda: iter(()))
-
-    @property
-    def now(self) -> float:
-        return self.cluster.now
-
-    @property
-    def parent_schema(self) -> Body | None:
-        return self.cluster.parent_schema
-
-    def synced(self, identity: Identity, /) -> bool:
-        return self.cluster.synced(identity)
-
-    def namespaced(self, kind: GroupKind, /) -> bool | None:
-        return self.cluster.namespaced(kind)
-
-    def child(self, kind: str, name: str, /) -> Body | None:
-        return self.cluster.child(kind, name)
-
-    def unreadable(self, asked: Reference | Identity, /) -> AccessReview:
-        return self.cluster.unreadable(asked)
-
-    def done(self, kind: str, name: str, /) -> bool:
-        return self.cluster.done(kind, name)
-
-    def reports_status(self, kind: GroupKind, /) -> bool:
-        return self.cluster.reports_status(kind)
-
-    def lookup(self, identity: Identity, /) -> Body | None:
-        return self.cluster.lookup(identity)
-
-    def answer(self, query: Lookup | Selection, /) -> Answer:
-        return self.cluster.answer(query)
-
-    @property
-    def kubernetes_version(self) -> str:
-        return self.cluster.kubernetes_version
-
-    def serves(self, kind: ApiKind, /) -> Availability:
-        return self.cluster.serves(kind)
 
     def random(self, below: int, /) -> int:
         number = next(self.replayed, None)

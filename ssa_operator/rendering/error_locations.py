@@ -29,9 +29,8 @@ from ssa_operator.rendering.jinja.functions import (
     STATUS_DESCRIPTIONS,
     VARIABLES,
 )
-from ssa_operator.rendering.jinja.go_syntax import GO_KEYWORDS, GO_SYNTAX, jinja_for
+from ssa_operator.rendering.jinja.suggestions import GO_KEYWORDS, GO_SYNTAX, jinja_for, suggest_name
 from ssa_operator.rendering.jinja.templates import SHARED, VALUES, Templates
-from ssa_operator.rendering.jinja.unknown_names import suggest_name
 from ssa_operator.rendering.values.manifest_values import kind_of
 from ssa_operator.rendering.values.python_errors import translate_error
 from ssa_operator.rendering.values.secrecy import HIDDEN_ERROR, quotes_content

@@ -35,9 +35,9 @@ from ssa_operator.objects.render_result import (
 )
 from ssa_operator.objects.secret_fields import WHOLE, is_secret
 from ssa_operator.objects.source_location import FieldPath, SourceLocation
-from ssa_operator.rendering.compiled_expressions import with_ready_when
 from ssa_operator.rendering.error_locations import location_of_error, problem_of
 from ssa_operator.rendering.generated_values import use_live_values
+from ssa_operator.rendering.jinja.predicates import with_ready_when
 from ssa_operator.rendering.jinja.template_api import TemplateAPI
 from ssa_operator.rendering.jinja.templates import ManifestFile, Templates
 from ssa_operator.rendering.references import (

@@ -123,6 +123,13 @@ def inner_parts(schema: Mapping[str, Any], value: Any, place: Place) -> Iterator
             yield items, item, place.item(position)
 
 
+def mapping_items(value: Any, path: FieldPath) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
+    """The items of a list at a path that are mappings, each with its own path; none of another value."""
+    for at, item in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(item, Mapping):
+            yield (*path, at), item
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, str):
         return quoted(value)

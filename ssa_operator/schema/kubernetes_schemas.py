@@ -1,9 +1,11 @@
-"""The schemas of a cluster's kinds, made from its OpenAPI v3 documents and from CRDs.
+"""The schemas of a cluster's kinds, made from its OpenAPI v3 documents and from CRDs, and the types that they want.
 
 Promises:
 - Only kinds that can be applied count. Of their schemas it keeps the parts that an apply is checked against: fields,
   types, allowed values, required fields, the keys of list maps, and deprecations.
 - The schema of a kind leaves `status` out, because the operator applies none; `status` has it.
+- A manifest has the types of its kind even if it has unknown fields, and only `metadata` counts of a kind without a
+  schema. A null field is a missing one, and a null item of a list an empty one.
 """
 
 from __future__ import annotations
@@ -212,3 +214,56 @@ def _used(types: Mapping[str, Schema], roots: Iterable[Schema]) -> set[str]:
         stack += schema.get("properties", {}).values()
         stack += [schema[key] for key in ("items", "additionalProperties") if isinstance(schema.get(key), Mapping)]
     return used
+
+
+def has_type(value: Any, wanted: str) -> bool:
+    """Whether a value has a type of OpenAPI."""
+    match wanted:
+        case "array":
+            return isinstance(value, list)
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            return (isinstance(value, int) and not isinstance(value, bool)) or (
+                isinstance(value, float) and value.is_integer()
+            )
+        case "number":
+            return isinstance(value, (int, float)) and not isinstance(value, bool)
+        case "object":
+            return isinstance(value, Mapping)
+    return isinstance(value, str)
+
+
+def has_types(body: Mapping[str, Any], schemas: KubernetesSchemas) -> bool:
+    """Whether a manifest has the types of its kind, so that rules can read it."""
+    schema = schemas.schema(body["apiVersion"], body["kind"]) or _UNKNOWN
+    return _has_types(body, schema, schemas)
+
+
+_UNKNOWN: Schema = {"properties": {"metadata": {"$ref": METADATA}}}
+"""The schema of all that is known of a kind without a schema."""
+
+
+def _has_types(value: Any, schema: Schema, schemas: KubernetesSchemas) -> bool:
+    schema = schemas.resolved(schema)
+    wanted = str(schema.get("type"))
+    if schema.get("x-kubernetes-int-or-string") or wanted == QUANTITY:
+        return value is None or not isinstance(value, (bool, Mapping, list))
+    if value is None:
+        return True
+    if wanted in _TYPES and not has_type(value, wanted):
+        return False
+    if isinstance(value, Mapping):
+        properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
+        for name, item in value.items():
+            inner = properties.get(name, additional)
+            if isinstance(inner, Mapping) and not _has_types(item, inner, schemas):
+                return False
+        return True
+    if isinstance(value, list):
+        items = schema.get("items", {})
+        return all(_has_types(item, items, schemas) for item in value)
+    return True
+
+
+_TYPES = frozenset({"array", "boolean", "integer", "number", "object", "string"})

@@ -13,10 +13,10 @@ from typing import Any
 
 from ssa_operator.objects.field_attribution import Attribution
 from ssa_operator.reconcile.parent_state import Parents
-from ssa_operator.tools.blame.blamed_object import BlamedObject, blamed_children
-from ssa_operator.tools.connection.object_reference import FoundObject
+from ssa_operator.tools.blamed_object import BlamedObject, blamed_children
+from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.plan.preview import Preview
-from ssa_operator.tools.terminal.canonical_yaml import yaml_lines
+from ssa_operator.tools.printing import yaml_lines
 from ssa_operator.web.parent_page import key_of
 
 

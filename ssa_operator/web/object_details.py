@@ -21,12 +21,12 @@ from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import visible_line
-from ssa_operator.objects.readiness.rules import readiness, rule_of
+from ssa_operator.objects.readiness import readiness, rule_of
 from ssa_operator.objects.secret_fields import HIDDEN
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.reconcile.status.child_status import STATUS_HIDDEN
 from ssa_operator.reconcile.step import Step
-from ssa_operator.tools.connection.object_reference import FoundObject
+from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.tree_view import conditions_of
 

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.label_selectors import label_selector, selects
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.readiness.rules import ReadinessState
+from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.reconcile.parent_state import Parents, ParentState
 from ssa_operator.reconcile.status.previous_status import reported_children
 from ssa_operator.tools.tree.tree_view import condition, conditions_of, entry, urgency

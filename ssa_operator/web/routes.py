@@ -54,7 +54,7 @@ from ssa_operator.operator.process.option_values import check_selector
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.parent_state import Parents
 from ssa_operator.rendering.folder.loaded_folders import Folder
-from ssa_operator.tools.connection.object_reference import FoundObject
+from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.plan.preview import Preview
 from ssa_operator.tools.tree.listings import Lists, Watches
 from ssa_operator.web.api_contact import ApiContact

@@ -34,11 +34,11 @@ from ssa_operator.rendering.folder.loaded_folders import Sources
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
 from ssa_operator.rendering.yaml.nodes import DocumentError, SlotValues
-from ssa_operator.tools.connection.object_reference import FoundObject
+from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.plan.changes import changes_data, parent_changes
 from ssa_operator.tools.plan.preview import Planned, Preview, opened
 from ssa_operator.tools.plan.previews import NamedParent, planned_parent
-from ssa_operator.tools.terminal.printing import yaml_text
+from ssa_operator.tools.printing import yaml_text
 from ssa_operator.web.merge_patch import merge_patch
 from ssa_operator.web.parent_page import key_of, node_key
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from ssa_operator.rendering.folder.object_files import objects
-from ssa_operator.tools.schemas.schema_rules import check_schemas
+from ssa_operator.tools.schema_rules import check_schemas
 from tests.docs.blocks.pages import blocks, yaml_values
 from tests.docs.blocks.schemas import schemas
 from tests.operator.harness import ROOT

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.objects.messages import escaped_json, is_risky, shortened, visible, visible_line
-from ssa_operator.tools.terminal.printing import yaml_text
+from ssa_operator.tools.printing import yaml_text
 
 
 @given(st.text(), st.integers(1, 50))

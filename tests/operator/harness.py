@@ -45,7 +45,7 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.reconcile.parent_state import ParentState
 from ssa_operator.reconcile.reconciler import Reconciled
 from ssa_operator.reconcile.status.report import Report
-from ssa_operator.tools.connection.object_reference import matching_resources
+from ssa_operator.tools.command_target import matching_resources
 from tests.devcluster.audit import own_requests
 from tests.secret_contents import OUTPUTS
 

@@ -17,7 +17,7 @@ from ssa_operator.kube.api.errors import ApiError, ErrorStatus
 from ssa_operator.objects.causes import Cause
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.readiness.rules import Readiness, ReadinessState
+from ssa_operator.objects.readiness import Readiness, ReadinessState
 from ssa_operator.operator.metrics import Metrics
 from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.queue import Queue

@@ -33,7 +33,7 @@ SAMPLES: Mapping[str, Mapping[str, Any]] = {
     "tools.cases.captured_case": {"name": "now"},
     "tools.checks.crd_history": {"temporary": "/tmp/a"},
     "tools.checks.project_checks": {"edit": _named()},
-    "tools.checks.scalar_rules": {"text": "0644"},
+    "tools.checks.literal_rules": {"text": "0644"},
     "tools.scaffold.instance_names": {
         "bound": r"(?<![A-Za-z0-9_.-]){}(?![A-Za-z0-9_])",
         "before": r"(?:(?<=://)|(?<=@)|(?<![A-Za-z0-9_./-]))",

@@ -10,7 +10,7 @@ from ssa_operator.objects.manifest import Manifest
 from ssa_operator.reconcile import merged_outcomes as offline
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan, make_plan
-from ssa_operator.tools.schemas.schema_rules import bundled_schemas
+from ssa_operator.tools.schema_rules import bundled_schemas
 from tests.objects.example_objects import PARENT_UID, child, config_map, made, observed, rendered
 
 IS_QUANTITY = bundled_schemas(KUBERNETES_VERSION).is_quantity

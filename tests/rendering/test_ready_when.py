@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ssa_operator.objects.annotations import Reference
-from ssa_operator.objects.readiness.rules import ReadinessState, readiness
+from ssa_operator.objects.readiness import ReadinessState, readiness
 from ssa_operator.rendering.render import render, render_status
 from tests.rendering.template_files import FakeClusterView, live, manifest, parent, render_with, rendered, templates
 

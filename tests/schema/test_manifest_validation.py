@@ -17,7 +17,8 @@ from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import GroupKind, split_api_version
 from ssa_operator.objects.json_codec import encode
-from ssa_operator.schema.manifest_validation import validate_crd, validate_manifest
+from ssa_operator.schema.crd_validation import validate_crd
+from ssa_operator.schema.manifest_validation import validate_manifest
 from tests.operator.harness import definition
 
 pytestmark = pytest.mark.cluster

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ssa_operator.schema.crd_validation import validate_crd
 from ssa_operator.schema.field_errors import error_field
-from ssa_operator.schema.manifest_validation import validate_crd
 from ssa_operator.schema.new_object import new_object
 from ssa_operator.schema.pattern_text import matching_texts
 from ssa_operator.schema.sample_objects import sample_object

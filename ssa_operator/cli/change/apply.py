@@ -51,7 +51,7 @@ def apply(
     Needs no running operator, and can run beside one. Exit code 0: ready. 1: not ready in time, or failed. 2: refused.
     """
     from ssa_operator.operator.process import connection
-    from ssa_operator.tools.connection.cluster_target import cluster_target
+    from ssa_operator.tools.command_target import cluster_target
     from ssa_operator.tools.offline.file_apply import FileApply
     from ssa_operator.tools.offline.parent_documents import given_files
 

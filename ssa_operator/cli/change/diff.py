@@ -57,10 +57,10 @@ def diff(
     """
     from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process import connection
-    from ssa_operator.tools.connection.cluster_target import cluster_target
+    from ssa_operator.tools import printing
+    from ssa_operator.tools.command_target import cluster_target
     from ssa_operator.tools.offline.parent_documents import given_files
     from ssa_operator.tools.plan.changes import changed_parents, changes_data, print_changes
-    from ssa_operator.tools.terminal import printing
 
     check_folders(templates)
     given = given_files(parents, filename, "name the parents to compare: FILE, -f FILE, or KIND/NAME")

@@ -67,7 +67,7 @@ def plan(
     """
     from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process import connection
-    from ssa_operator.tools.connection.cluster_target import cluster_target
+    from ssa_operator.tools.command_target import cluster_target
     from ssa_operator.tools.plan.all_parents import plan_against, plan_live
 
     check_folders(templates)
@@ -100,8 +100,8 @@ def plan(
 
 def _print(summary: PlanSummary, output: PlanFormat) -> None:
     from ssa_operator.operator.process.streams import OutputFormat
+    from ssa_operator.tools import printing
     from ssa_operator.tools.plan import plan_summary
-    from ssa_operator.tools.terminal import printing
 
     match output:
         case PlanFormat.TEXT:

@@ -53,7 +53,7 @@ def status(
     import asyncio
     import contextlib
 
-    from ssa_operator.tools.terminal import printing
+    from ssa_operator.tools import printing
 
     async def follow(rollouts: StoredRollouts) -> None:
         shown = None
@@ -93,7 +93,7 @@ def history(
     """List the revisions of a folder, the oldest first. CHANGE-CAUSE is the annotation `kubernetes.io/change-cause` of
     the ControllerRevision.
     """
-    from ssa_operator.tools.terminal import printing
+    from ssa_operator.tools import printing
 
     found = _run(lambda rollouts: rollouts.history(), folder, operator_namespace, context, kubeconfig)
     if output is OutputFormat.TABLE:
@@ -165,7 +165,7 @@ def _run(
     kubeconfig: str | None,
 ) -> Result:
     from ssa_operator.operator.process import connection
-    from ssa_operator.tools.connection.cluster_target import cluster_target
+    from ssa_operator.tools.command_target import cluster_target
     from ssa_operator.tools.rollouts.stored_rollouts import find_rollouts
 
     async def connected() -> Result:

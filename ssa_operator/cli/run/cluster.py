@@ -67,8 +67,8 @@ def status(name: Name = "default", output: OutputOption = OutputFormat.TABLE) ->
 
     _require_extra()
     from ssa_operator.devcluster import cluster
+    from ssa_operator.tools import printing
     from ssa_operator.tools.dev.dev_cluster import command_errors
-    from ssa_operator.tools.terminal import printing
 
     with command_errors():
         found = asyncio.run(cluster.status(name))

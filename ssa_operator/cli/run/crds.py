@@ -64,7 +64,7 @@ def apply(
     from ssa_operator.informers.crds import RESOURCE
     from ssa_operator.operator import crd_installation
     from ssa_operator.operator.process import connection
-    from ssa_operator.tools.connection.cluster_target import cluster_target
+    from ssa_operator.tools.command_target import cluster_target
 
     documents = _load(crds, filename, templates)
     roots = _roots(filename, templates)
@@ -108,8 +108,8 @@ def plan(
     from ssa_operator.operator.conversion.folder_converters import converter_of
     from ssa_operator.operator.process import connection
     from ssa_operator.operator.stored_objects import CRDPlan, plan_crds
-    from ssa_operator.tools.connection.cluster_target import cluster_target
-    from ssa_operator.tools.terminal import printing
+    from ssa_operator.tools import printing
+    from ssa_operator.tools.command_target import cluster_target
 
     async def work() -> CRDPlan:
         async with connection.connect(cluster_target(kubeconfig, context)) as client:
@@ -151,7 +151,7 @@ def migrate(
     """
     from ssa_operator.operator.process import connection
     from ssa_operator.operator.storage_migration import migrate as migrate_crd
-    from ssa_operator.tools.connection.cluster_target import cluster_target
+    from ssa_operator.tools.command_target import cluster_target
 
     wanted = names or [document.body["metadata"]["name"] for document in _load(crds, filename, templates)]
 
@@ -185,7 +185,7 @@ def wait(
     """Wait until CRDs exist and are Established."""
     from ssa_operator.operator import crd_installation
     from ssa_operator.operator.process import connection
-    from ssa_operator.tools.connection.cluster_target import cluster_target
+    from ssa_operator.tools.command_target import cluster_target
 
     documents = [] if names and not filename and crds == CRDS else _load(crds, filename, templates)
     wanted = names or [document.body["metadata"]["name"] for document in documents]
@@ -204,8 +204,8 @@ def generate(templates: Templates = TEMPLATES, output: OutputOption = OutputForm
     """Print the CRDs that the `_schema.yaml` of the template folders stand for: the same bytes each time."""
     from ssa_operator.operator.crd_files import schema_files
     from ssa_operator.rendering.folder.folder_settings import SCHEMA
+    from ssa_operator.tools import printing
     from ssa_operator.tools.offline.template_folders import read_crds
-    from ssa_operator.tools.terminal import printing
 
     if output is OutputFormat.TABLE:
         raise CommandError("--output table can't show CRDs; choose yaml or json", code=2)

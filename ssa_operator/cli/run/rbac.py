@@ -85,7 +85,7 @@ def rbac(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Print the permissions that the operator needs for these templates, as manifests. No cluster is needed."""
-    from ssa_operator.tools.connection.cluster_target import cluster_target
+    from ssa_operator.tools.command_target import cluster_target
     from ssa_operator.tools.permissions import printed_permissions as printed
     from ssa_operator.tools.permissions.needed_permissions import Files, OperatorSettings
 

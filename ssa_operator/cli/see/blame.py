@@ -55,10 +55,9 @@ def blame(
     from ssa_operator.operator.operator_options import Options
     from ssa_operator.operator.process import connection
     from ssa_operator.operator.process.streams import OutputFormat
-    from ssa_operator.tools.blame.blamed_object import blamed_objects, print_text
-    from ssa_operator.tools.connection.cluster_target import cluster_target
-    from ssa_operator.tools.connection.object_reference import parse_chain
-    from ssa_operator.tools.terminal import printing
+    from ssa_operator.tools import printing
+    from ssa_operator.tools.blamed_object import blamed_objects, print_text
+    from ssa_operator.tools.command_target import cluster_target, parse_chain
 
     check_folders(templates)
     within = namespace_of(namespace)

@@ -64,9 +64,8 @@ def tree(
     from ssa_operator.kube.api.discovery import RESTMapper
     from ssa_operator.operator.process import connection
     from ssa_operator.rendering.folder.folder_settings import read_resource_settings
-    from ssa_operator.tools.connection.cluster_target import cluster_target
-    from ssa_operator.tools.connection.object_reference import find_object, parse_reference, parse_references
-    from ssa_operator.tools.terminal import printing
+    from ssa_operator.tools import printing
+    from ssa_operator.tools.command_target import cluster_target, find_object, parse_reference, parse_references
     from ssa_operator.tools.tree.listings import Lists, Watches
     from ssa_operator.tools.tree.object_tree import object_tree, parent_trees, read_again
     from ssa_operator.tools.tree.parent_entries import list_parents, unserved_folders

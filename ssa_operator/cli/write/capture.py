@@ -37,8 +37,7 @@ def capture(
     from ssa_operator.operator.process import connection
     from ssa_operator.tools.cases import captured_case
     from ssa_operator.tools.cases.golden_cases import CASES, check_cases_folder
-    from ssa_operator.tools.connection.cluster_target import cluster_target
-    from ssa_operator.tools.connection.object_reference import parse_references
+    from ssa_operator.tools.command_target import cluster_target, parse_references
 
     check_folders(templates)
     crd_folders = crds_of(templates, crds)

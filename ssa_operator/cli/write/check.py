@@ -73,8 +73,8 @@ def check(
     from ssa_operator.objects.messages import counted
     from ssa_operator.tools.checks import project_checks
     from ssa_operator.tools.findings.codes import Severity
-    from ssa_operator.tools.findings.finding_formats import write_findings, write_summary
-    from ssa_operator.tools.schemas.schema_rules import target_schemas
+    from ssa_operator.tools.findings.findings import write_findings, write_summary
+    from ssa_operator.tools.schema_rules import target_schemas
 
     if explain:
         streams.lines(project_checks.explanation(explain))

@@ -66,7 +66,7 @@ def graph(
     Edges have the fields that a manifest reads. A file and a kind need no cluster. The manifests of a live parent have
     the states of its children.
     """
-    from ssa_operator.tools.connection.object_reference import parse_reference
+    from ssa_operator.tools.command_target import parse_reference
     from ssa_operator.tools.graph import drawn_graph, offline_graph
     from ssa_operator.tools.offline.parent_documents import given_files
 
@@ -86,7 +86,7 @@ def graph(
     else:
         from ssa_operator.operator.operator_options import Options
         from ssa_operator.operator.process import connection
-        from ssa_operator.tools.connection.cluster_target import cluster_target
+        from ssa_operator.tools.command_target import cluster_target
         from ssa_operator.tools.graph.drawn_graph import live_graph
 
         options = Options(

@@ -43,7 +43,7 @@ def lsp(
     An editor starts it, and shows what check finds while you type, with completion, hover and definitions.
     """
     from ssa_operator.tools.editor.edited_project import ProjectOptions
-    from ssa_operator.tools.schemas.schema_rules import bundled_schemas
+    from ssa_operator.tools.schema_rules import bundled_schemas
 
     try:
         from ssa_operator.tools.editor import server

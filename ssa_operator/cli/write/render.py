@@ -97,7 +97,7 @@ def render(
     if live or of_cluster:
         from ssa_operator.operator.operator_options import Options
         from ssa_operator.operator.process import connection
-        from ssa_operator.tools.connection.cluster_target import cluster_target
+        from ssa_operator.tools.command_target import cluster_target
         from ssa_operator.tools.plan.previews import rendered_live
 
         options = Options(templates=tuple(templates), installation=installation_of(values))
@@ -119,7 +119,7 @@ def render(
 
 
 def _print(steps: Iterable[Step], output: OutputFormat, as_applied: bool) -> None:
-    from ssa_operator.tools.terminal import printing
+    from ssa_operator.tools import printing
 
     manifests = [(step.identity, step.manifest) for step in steps if step.manifest is not None]
     if output is OutputFormat.TABLE:

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.annotations import PREFIX, Recreate
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
+from ssa_operator.objects.readiness import Readiness, ReadinessState, readiness
 from ssa_operator.objects.render_result import Document
 from ssa_operator.reconcile.adoption.rules import belongs_to_former_parent
 from ssa_operator.reconcile.child_case import ChildCase

@@ -20,7 +20,7 @@ from ssa_operator.kube.api.backoff import backoff, earliest
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.readiness.rules import ReadinessState, readiness
+from ssa_operator.objects.readiness import ReadinessState, readiness
 from ssa_operator.objects.render_result import Rendered
 from ssa_operator.objects.scalars import seconds_of
 from ssa_operator.reconcile.document_steps import step_for_document, step_for_wait

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.identity import GroupKind
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.readiness.rules import UNSCHEDULABLE_GRACE, Readiness, ReadinessState, readiness
+from ssa_operator.objects.readiness import UNSCHEDULABLE_GRACE, Readiness, ReadinessState, readiness
 from ssa_operator.reconcile.pod_failures.workload_events import has_events, is_paused, lacks_pods
 
 POD = GroupKind("", "Pod")

@@ -17,7 +17,7 @@ from ssa_operator.objects.cluster_view import Question
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import bounded
-from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
+from ssa_operator.objects.readiness import Readiness, ReadinessState, readiness
 from ssa_operator.objects.secret_fields import ParentSecrets
 from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.refusals.known_refusals import refusal_notice

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ssa_operator.objects.messages import sentence
-from ssa_operator.objects.readiness.rules import ReadinessState
+from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.objects.render_result import ReconcileResult, RenderProblem
 from ssa_operator.reconcile.finalization.rules import Finalization
 from ssa_operator.reconcile.outcome import Outcome, Result

@@ -20,7 +20,7 @@ from jinja2.lexer import Token
 from jinja2.nativetypes import NativeCodeGenerator
 from jinja2.parser import Parser
 
-from ssa_operator.rendering.jinja.macro_results import check_loop, return_value
+from ssa_operator.rendering.jinja.tags import check_loop, return_value
 from ssa_operator.rendering.values.limits import INTEGER_BITS
 
 DEPTH_LIMIT = 100

@@ -23,7 +23,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-from ssa_operator.rendering.jinja import attempts, compilation
+from ssa_operator.rendering.jinja import compilation
 from ssa_operator.rendering.jinja.compilation import ATTEMPT, CodeGenerator
 from ssa_operator.rendering.jinja.coverage import TemplateCoverage, mark_template
 from ssa_operator.rendering.jinja.do_tag import DoTag
@@ -34,11 +34,12 @@ from ssa_operator.rendering.jinja.functions import (
     CLUSTER_VARIABLES,
     FUNCTIONS,
     SETTINGS,
+    TRY,
     TRY_FORM,
     VARIABLES,
+    attempt,
 )
 from ssa_operator.rendering.jinja.line_tags import LineTags
-from ssa_operator.rendering.jinja.macro_results import ReturnTag
 from ssa_operator.rendering.jinja.method_calls import (
     bounded_format,
     call_string_method,
@@ -46,6 +47,7 @@ from ssa_operator.rendering.jinja.method_calls import (
     checked_pairs,
     percent_format,
 )
+from ssa_operator.rendering.jinja.tags import ReturnTag
 from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.manifest_values import Stringlike, json_data, key_text, kind_of, text_of
@@ -144,7 +146,7 @@ class _Transform(NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.node, nodes.Name) and node.node.name == "namespace":
             node.node = nodes.EnvironmentAttribute("variables", lineno=node.lineno)
-        if isinstance(node.node, nodes.Name) and node.node.name == attempts.NAME and node.node.ctx == "load":
+        if isinstance(node.node, nodes.Name) and node.node.name == TRY and node.node.ctx == "load":
             if len(node.args) != 1 or node.kwargs or node.dyn_args or node.dyn_kwargs:
                 raise TemplateSyntaxError(TRY_FORM, node.lineno)
             node.node = nodes.EnvironmentAttribute(ATTEMPT, lineno=node.lineno)
@@ -205,7 +207,7 @@ class Environment(ImmutableSandboxedEnvironment):
     concat = staticmethod(concat)  # type: ignore[assignment]
     variables = Namespace
     compared = staticmethod(compared)
-    attempt = staticmethod(attempts.attempt)
+    attempt = staticmethod(attempt)
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
     context_class = _Context
 

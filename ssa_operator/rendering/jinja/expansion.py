@@ -42,7 +42,6 @@ from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.objects.template_contents import PARENT_NAMESPACE, PossibleField, PossibleLookup, UnknownPart
 from ssa_operator.rendering.jinja import filters
 from ssa_operator.rendering.jinja.functions import VARIABLES
-from ssa_operator.rendering.jinja.macro_results import return_value
 from ssa_operator.rendering.jinja.possible_values import (
     PARENTS_NAMESPACE,
     UNKNOWN,
@@ -68,6 +67,7 @@ from ssa_operator.rendering.jinja.possible_values import (
     options_of,
     placed,
 )
+from ssa_operator.rendering.jinja.tags import return_value
 from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.values.line_marks import CLOSE, LINE, POP, PUSH
 

@@ -48,14 +48,17 @@ from ssa_operator.rendering.values import limits
 from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.line_marks import CLOSE, EMPTY, RESERVED
 from ssa_operator.rendering.values.manifest_values import (
+    Octets,
     Stringlike,
     UnfitValueError,
+    compressed,
+    is_utf8,
     json_data,
     key_text,
     kind_of,
     text_of,
+    text_or_octets,
 )
-from ssa_operator.rendering.values.octets import Octets, compressed, is_utf8, text_or_octets
 from ssa_operator.rendering.values.python_errors import ERRORS, translate_error
 from ssa_operator.rendering.values.secrecy import Secrecy
 from ssa_operator.rendering.values.template_text import (

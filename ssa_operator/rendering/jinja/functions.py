@@ -4,6 +4,10 @@ Promises:
 - A template can call the functions in `FUNCTIONS` and `CLUSTER_FUNCTIONS` and no other; the use of another name is an
   error.
 - No function here returns random data or reads the clock or the machine, so that two renders of a parent are the same.
+- In `try`, an expression that fails is undefined, and its use has the reason: `default` and `is defined` accept it.
+- What waits goes on waiting: a value of the cluster that is not known yet is no failure.
+- Neither the limits of a render nor the sandbox can be escaped: what they refuse stays an error.
+- The document depends on what the failed expression read, and the reason quotes no Secret's content.
 """
 
 from __future__ import annotations
@@ -11,11 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from jinja2 import TemplateRuntimeError, Undefined
+from jinja2 import TemplateError, TemplateRuntimeError, Undefined
+from jinja2.exceptions import SecurityError
 from jinja2.sandbox import safe_range
 from jinja2.utils import Cycler, Joiner
 
+from ssa_operator.rendering.values.limits import LimitError
 from ssa_operator.rendering.values.manifest_values import text_of
+from ssa_operator.rendering.values.python_errors import ERRORS, translate_error
+from ssa_operator.rendering.values.secrecy import HIDDEN_ERROR, quotes_content
+from ssa_operator.rendering.values.tracked_values import AwaitedError, TrackedValue, provenance_of
+from ssa_operator.rendering.values.undefined import Missing, MissingFieldError
 
 VARIABLE_DESCRIPTIONS: Mapping[str, str] = {
     "object": "the parent as the API server returned it",
@@ -98,3 +108,24 @@ REMOVED: Mapping[str, str] = {
     "random": "random gives another item each time, so every render would be a change; use first, or an index",
 }
 """Names of Jinja that templates can't use, each with the reason and the replacement."""
+
+
+TRY = "try"
+"""The name of the function that the environment compiles to a call of `attempt`."""
+
+
+def attempt(evaluate: Callable[[], Any]) -> Any:
+    """The value of an expression, or undefined with the reason. Raises AwaitedError, LimitError and SecurityError."""
+    try:
+        return evaluate()
+    except (AwaitedError, LimitError, SecurityError):
+        raise
+    except (TemplateError, *ERRORS) as error:
+        if read := provenance_of(error):
+            TrackedValue(None, read).read_untracked(by_control=True)
+        if quotes_content(error):
+            return Missing(HIDDEN_ERROR)
+        if isinstance(error, MissingFieldError):
+            name, *below = error.path
+            return Missing(error.hint, error.owner, name, below=tuple(below))  # type: ignore[arg-type]  # or a position
+        return Missing((error.message if isinstance(error, TemplateError) else None) or translate_error(error))

@@ -16,6 +16,9 @@ Promises:
 - In a render, the time of an expression is a part of that of the render.
 - An expression that fails for an object does not hold for it. The cause contains no value of the object except in the
   messages of `fail` and `required`, and is empty for a Secret.
+- A manifest with an invalid expression is a problem at the line of its annotation, and no other manifest is affected.
+- The readiness of a child follows from its own annotation everywhere: in `child`, in `ready`, in the order of the
+  applies, and in the status.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -33,8 +37,10 @@ from jinja2.runtime import Undefined
 from jinja2.utils import missing
 from jinja2.visitor import NodeTransformer
 
+from ssa_operator.objects.annotations import PREFIX
 from ssa_operator.objects.context_values import set_within
 from ssa_operator.objects.predicate import Judgement, Predicate
+from ssa_operator.objects.render_result import Document, RenderProblem, Wait
 from ssa_operator.objects.source_location import field_text
 from ssa_operator.rendering.jinja.compilation import NestingError
 from ssa_operator.rendering.jinja.environment import Environment
@@ -268,3 +274,24 @@ def _required(node: nodes.Node) -> nodes.Node:
     return nodes.Call(
         nodes.EnvironmentAttribute("require", lineno=node.lineno), [node], [], None, None, lineno=node.lineno
     )
+
+
+READY_WHEN = f"{PREFIX}ready-when"
+
+
+def with_ready_when(result: Document | RenderProblem | Wait) -> Document | RenderProblem | Wait:
+    """A document or a wait with its compiled expression, or the problem of the document's expression."""
+    if isinstance(result, RenderProblem):
+        return result
+    annotations = result.annotations if isinstance(result, Wait) else result.body["metadata"].get("annotations")
+    text = annotations.get(READY_WHEN) if annotations else None
+    if not isinstance(text, str):
+        return result
+    try:
+        return replace(result, ready_when=compile_predicate(text))
+    except PredicateError as error:
+        if isinstance(result, Wait):
+            # It is a problem once the document no longer waits.
+            return result
+        location = result.location_of(("metadata", "annotations", READY_WHEN))
+        return RenderProblem(f"annotation {READY_WHEN} {error}", location, (result.identity,))

@@ -39,7 +39,7 @@ from ssa_operator.objects.cluster_view import (
 from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.label_selectors import selector_fault, selects
 from ssa_operator.objects.predicate import Predicate
-from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
+from ssa_operator.objects.readiness import Readiness, ReadinessState, readiness
 from ssa_operator.objects.render_result import REASON, ReconcileResult, TemplateWarning, WaitTarget
 from ssa_operator.objects.scalars import parse_duration, seconds_of
 from ssa_operator.objects.source_location import SourceLocation

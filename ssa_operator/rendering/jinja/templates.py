@@ -23,9 +23,8 @@ from ssa_operator.rendering.jinja.environment import Environment
 from ssa_operator.rendering.jinja.filters import FILTERS, TESTS
 from ssa_operator.rendering.jinja.folder_files import FILES, FolderFiles
 from ssa_operator.rendering.jinja.functions import CLUSTER_FUNCTIONS, CLUSTER_VARIABLES, REMOVED
-from ssa_operator.rendering.jinja.go_syntax import with_go_hint
-from ssa_operator.rendering.jinja.open_blocks import block_error
-from ssa_operator.rendering.jinja.unknown_names import suggest_filter, suggest_test
+from ssa_operator.rendering.jinja.suggestions import suggest_filter, suggest_test, with_go_hint
+from ssa_operator.rendering.jinja.tags import block_error
 from ssa_operator.rendering.values.line_marks import MarkedText, StaticText
 from ssa_operator.rendering.yaml.documents import parse, parsed_nodes
 from ssa_operator.rendering.yaml.nodes import DocumentError, Node

@@ -130,13 +130,13 @@ def required(*names: str, detail: str = "") -> Constraint:
     return check
 
 
-def required_entries(*names: str, detail: str = "") -> Constraint:
+def required_entries(*names: str) -> Constraint:
     """Maps that must have an entry."""
 
     def check(value: Any, path: FieldPath) -> Iterator[FieldError]:
         for name in names if isinstance(value, Mapping) else ():
             if not value.get(name):
-                yield error_at((*path, name), detail=detail, kind=ErrorType.REQUIRED)
+                yield error_at((*path, name), kind=ErrorType.REQUIRED)
 
     return check
 

@@ -29,7 +29,6 @@ from ssa_operator.schema.built_in_rules.constraints import (
     unique,
     when,
 )
-from ssa_operator.schema.built_in_rules.cron import schedule_faults
 from ssa_operator.schema.built_in_rules.pod_spec import ALWAYS_RESTARTED, TEMPLATE
 from ssa_operator.schema.built_in_rules.text_rules import (
     KEY,
@@ -37,6 +36,7 @@ from ssa_operator.schema.built_in_rules.text_rules import (
     SELECTOR,
     domain_path_faults,
     non_empty_selector,
+    schedule_faults,
 )
 from ssa_operator.schema.built_in_rules.volumes import CLAIM_SPEC
 from ssa_operator.schema.field_errors import ErrorType, FieldError, error_at

@@ -45,11 +45,11 @@ from ssa_operator.reconcile.secrets.content_fields import NO_CONTENT, ContentFie
 from ssa_operator.rendering.folder.contained_files import real_path
 from ssa_operator.tools.cases.case_runs import CaseProject, load_project, render_case, update_case, write_files
 from ssa_operator.tools.cases.golden_cases import CHILDREN, NOW, OTHERS, PARENT, project_of_case, read_case
-from ssa_operator.tools.connection.object_reference import ObjectReference
+from ssa_operator.tools.command_target import ObjectReference
 from ssa_operator.tools.plan import previews
 from ssa_operator.tools.plan.preview import Planned
 from ssa_operator.tools.plan.snapshot_mask import SnapshotMask, aligned, decoded
-from ssa_operator.tools.terminal.canonical_yaml import canonical_text
+from ssa_operator.tools.printing import canonical_text
 
 _WORDS = re.compile(r"[\w-]+")
 

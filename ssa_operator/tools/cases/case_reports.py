@@ -29,9 +29,9 @@ from ssa_operator.operator.process.streams import CommandError, OutputFormat, wr
 from ssa_operator.rendering.folder.contained_files import is_within, project_of, write_output
 from ssa_operator.rendering.folder.folder_snapshot import FolderState
 from ssa_operator.rendering.folder.hot_reload import changes
+from ssa_operator.tools import printing
 from ssa_operator.tools.cases.case_suites import CaseResult, CaseState, Suite, run_suites
 from ssa_operator.tools.cases.golden_cases import INVALID, PARENT
-from ssa_operator.tools.terminal import printing
 
 if TYPE_CHECKING:
     from rich.console import Console

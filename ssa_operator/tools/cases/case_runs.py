@@ -40,7 +40,7 @@ from ssa_operator.tools.cases.golden_cases import (
 from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent, RefusedParentError, live_objects
 from ssa_operator.tools.offline.rendered_parents import RenderedParents
 from ssa_operator.tools.offline.template_folders import CRDKind, cluster_scoped, find_folder, read_crd_kinds
-from ssa_operator.tools.terminal.canonical_yaml import canonical_text
+from ssa_operator.tools.printing import canonical_text
 
 
 class CaseProject(Struct, frozen=True, kw_only=True):

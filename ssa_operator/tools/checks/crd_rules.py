@@ -1,7 +1,7 @@
 """Rules about CRDs: their schema, what their objects can show, and how kubectl prints them.
 
 Promises:
-- What the API server refuses is a finding, by the rules of `schema/manifest_validation.py`.
+- What the API server refuses is a finding, by the rules of `schema/crd_validation.py`.
 - A rule about what users see looks at served versions only. Each finding has a line of the CRD's file.
 - A required field that the schema doesn't declare is a finding: it is pruned, so that no object is ever valid.
 """
@@ -16,11 +16,10 @@ from ssa_operator.objects.messages import near_names
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, field_text
 from ssa_operator.schema.crd_schema import replicas_path, status_schema, unreported
+from ssa_operator.schema.crd_validation import validate_crd
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
-from ssa_operator.schema.manifest_validation import validate_crd
-from ssa_operator.tools.findings.field_findings import short_words
-from ssa_operator.tools.findings.findings import Finding
-from ssa_operator.tools.schemas.schema_rules import check_schemas
+from ssa_operator.tools.findings.findings import Finding, short_words
+from ssa_operator.tools.schema_rules import check_schemas
 
 _PRESERVED = "x-kubernetes-preserve-unknown-fields"
 

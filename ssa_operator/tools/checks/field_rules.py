@@ -23,8 +23,7 @@ from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, SourceLocation, field_text, misspelt_field
 from ssa_operator.objects.template_contents import PossibleField
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, Schema
-from ssa_operator.tools.findings.field_findings import field_finding
-from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.findings.findings import Finding, field_finding
 
 SHARED = "_shared/"
 

@@ -28,15 +28,17 @@ from ssa_operator.rendering.jinja.functions import (
     STATUS_DESCRIPTIONS,
     VARIABLES,
 )
-from ssa_operator.rendering.jinja.go_syntax import GO_KEYWORDS, GO_SYNTAX, jinja_for
-from ssa_operator.rendering.jinja.templates import SHARED, is_manifest
-from ssa_operator.rendering.jinja.unknown_names import (
+from ssa_operator.rendering.jinja.suggestions import (
+    GO_KEYWORDS,
+    GO_SYNTAX,
     Suggestion,
     is_foreign,
+    jinja_for,
     suggest_filter,
     suggest_name,
     suggest_test,
 )
+from ssa_operator.rendering.jinja.templates import SHARED, is_manifest
 from ssa_operator.tools.findings.findings import Edit, Finding
 
 _JINJA_NAMES = frozenset({"caller", "kwargs", "loop", "self", "super", "varargs"})

@@ -16,8 +16,7 @@ from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, value_at
 from ssa_operator.schema.field_errors import ErrorType, FieldError, as_json
 from ssa_operator.schema.manifest_validation import name_faults, validate_manifest
-from ssa_operator.tools.findings.field_findings import field_finding, short_words, shows_values
-from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.findings.findings import Finding, field_finding, short_words, shows_values
 
 _NAMES = ("labels", "annotations", "matchLabels", "selector")
 

@@ -27,8 +27,7 @@ from ssa_operator.objects.identity import GroupKind, Identity, split_api_version
 from ssa_operator.objects.manifest import SERVER_OWNED
 from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import FieldPath, value_at
-from ssa_operator.tools.findings.field_findings import field_finding
-from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.findings.findings import Finding, field_finding
 
 _REPLICAS: FieldPath = ("spec", "replicas")
 _CLUSTER_ROLE = GroupKind("rbac.authorization.k8s.io", "ClusterRole")

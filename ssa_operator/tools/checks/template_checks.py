@@ -38,25 +38,23 @@ from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
 from ssa_operator.rendering.folder.loaded_folders import Folder, no_folder_message
 from ssa_operator.rendering.jinja.templates import SHARED
 from ssa_operator.schema.crd_schema import object_schema, status_schema
-from ssa_operator.schema.value_types import has_types
+from ssa_operator.schema.kubernetes_schemas import has_types
 from ssa_operator.schema.variants import variants
-from ssa_operator.tools.checks.accepted_findings import without_accepted
 from ssa_operator.tools.checks.checked_project import CheckedProject
-from ssa_operator.tools.checks.child_name_rules import ChildNames
-from ssa_operator.tools.checks.consequences import without_consequences, without_repeated
+from ssa_operator.tools.checks.child_rules import ChildNames
 from ssa_operator.tools.checks.conversion_rules import check_conversions
 from ssa_operator.tools.checks.field_rules import check_empty_values
 from ssa_operator.tools.checks.file_rules import check_files, check_folder_names
+from ssa_operator.tools.checks.literal_rules import check_passwords, check_scalars
 from ssa_operator.tools.checks.lookup_rules import check_lookups, check_manifest_choices
 from ssa_operator.tools.checks.manifest_rules import check_image_names, check_manifests
 from ssa_operator.tools.checks.name_rules import check_names, parse_files
 from ssa_operator.tools.checks.parent_choices import check_nesting
-from ssa_operator.tools.checks.password_rules import check_passwords
 from ssa_operator.tools.checks.ready_objects import ready_object
 from ssa_operator.tools.checks.refusal_rules import check_refusals
-from ssa_operator.tools.checks.scalar_rules import check_scalars
 from ssa_operator.tools.checks.secret_rules import check_secrets
 from ssa_operator.tools.checks.server_field_rules import check_control_plane_fields, check_server_fields
+from ssa_operator.tools.checks.shown_findings import without_accepted, without_consequences, without_repeated
 from ssa_operator.tools.checks.text_checks import (
     check_texts,
     may_apply_elsewhere,
@@ -69,7 +67,7 @@ from ssa_operator.tools.findings.codes import Severity
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent, RefusedParentError, created_parent
 from ssa_operator.tools.offline.template_folders import find_folder
-from ssa_operator.tools.schemas.schema_rules import check_schemas
+from ssa_operator.tools.schema_rules import check_schemas
 
 ROUNDS = 100
 """A chain of more manifests than this is not followed to its end."""

@@ -24,7 +24,7 @@ from ssa_operator.rendering.jinja.templates import Templates
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.schema.crd_schema import object_schema
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
-from ssa_operator.tools.checks.child_field_rules import check_child_fields
+from ssa_operator.tools.checks.child_rules import check_child_fields
 from ssa_operator.tools.checks.field_rules import FolderFields, check_fields
 from ssa_operator.tools.findings.findings import Finding
 from ssa_operator.tools.offline.template_folders import CRDKind, read_version

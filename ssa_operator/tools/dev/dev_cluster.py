@@ -44,10 +44,10 @@ from ssa_operator.kube.api import request
 from ssa_operator.kube.api.backoff import BACKOFF_CAP, backoff
 from ssa_operator.kube.api.client import Client
 from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
-from ssa_operator.kube.api.error_location import location_in
 from ssa_operator.kube.api.errors import ApiError
 from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.annotations import LAST_APPLIED
+from ssa_operator.objects.field_refusal import location_in
 from ssa_operator.objects.identity import GroupKind, split_api_version
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.manifest import group_kind
@@ -281,7 +281,7 @@ class ProjectFiles:
                     self._waiting = True
                     continue
                 lasting = isinstance(error, ApiError) and error.terminal
-                found = location_in(document, error, document.body) if isinstance(error, ApiError) else None
+                found = location_in(document, error.fields, document.body) if isinstance(error, ApiError) else None
                 problems.append(ProjectProblem(f"{found or document.location}: {error}", lasting))
             else:
                 applied[key] = encoded

@@ -22,8 +22,7 @@ from ssa_operator.tools.checks.project_checks import column_of_edit, find_proble
 from ssa_operator.tools.editor.edited_project import EditedProject
 from ssa_operator.tools.editor.text_places import Span, Target, lines_of, whole_line
 from ssa_operator.tools.findings.codes import Severity
-from ssa_operator.tools.findings.finding_formats import marked
-from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.findings.findings import Finding, marked
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from ssa_operator.operator.operator_options import Options
 from ssa_operator.operator.process import connection, session, streams
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
 from ssa_operator.operator.shared_informers import ParentError
+from ssa_operator.tools import printing
 from ssa_operator.tools.cases.case_suites import Suite, load_suite
 from ssa_operator.tools.cases.golden_cases import INVALID
 from ssa_operator.tools.exploration.explored_kinds import explored_kind
@@ -35,7 +36,6 @@ from ssa_operator.tools.exploration.folder_exploration import (
     exploration_lines,
 )
 from ssa_operator.tools.offline.file_parents import opened
-from ssa_operator.tools.terminal import printing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

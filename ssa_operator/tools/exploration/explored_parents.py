@@ -30,7 +30,7 @@ from ssa_operator.objects.annotations import ApplyPolicy
 from ssa_operator.objects.identity import Identity, split_api_version
 from ssa_operator.objects.json_codec import encode
 from ssa_operator.objects.manifest import group_kind
-from ssa_operator.objects.readiness.rules import ReadinessState
+from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.objects.render_result import Document
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile.outcome import Result

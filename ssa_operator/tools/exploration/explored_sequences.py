@@ -23,7 +23,7 @@ from ssa_operator.rendering.folder.contained_files import write_bytes
 from ssa_operator.rendering.folder.object_files import FileError, load_objects
 from ssa_operator.schema.spec_changes import REMOVED, PatchError, SpecChange, simpler
 from ssa_operator.tools.exploration.results import ExplorationRule, Played
-from ssa_operator.tools.terminal.canonical_yaml import canonical_text
+from ssa_operator.tools.printing import canonical_text
 
 API_VERSION = "ssa-operator.dev/v1"
 KIND = "ExploredSequence"

@@ -31,9 +31,9 @@ from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.connection import Target
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
 from ssa_operator.reconcile.secrets.redacted_report import NOT_SHOWN
-from ssa_operator.tools.connection.object_reference import ObjectReference
+from ssa_operator.tools import printing
+from ssa_operator.tools.command_target import ObjectReference
 from ssa_operator.tools.plan import previews
-from ssa_operator.tools.terminal import printing
 from ssa_operator.tools.tree.listings import Lists
 from ssa_operator.tools.tree.parent_entries import ListedParent, parent_entries
 from ssa_operator.tools.tree.tree_view import COLOURS

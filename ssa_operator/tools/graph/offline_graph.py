@@ -28,9 +28,9 @@ from ssa_operator.rendering.folder.object_files import SUFFIXES
 from ssa_operator.rendering.render import render, render_traced
 from ssa_operator.schema.crd_schema import version_priority
 from ssa_operator.schema.sample_objects import sample_object
-from ssa_operator.tools.connection.object_reference import nearest
+from ssa_operator.tools.command_target import nearest
 from ssa_operator.tools.graph.drawn_graph import DrawnGraph
-from ssa_operator.tools.offline.offline_cluster import as_created
+from ssa_operator.tools.offline.offline_cluster import created_parent
 from ssa_operator.tools.offline.parent_documents import read_objects, read_parents
 from ssa_operator.tools.offline.template_folders import (
     CRDKind,
@@ -128,7 +128,7 @@ class _Offline(Struct, frozen=True, kw_only=True):
         """The graph of one parent. Raises CommandError if it has no template folder."""
         folder = find_folder(parent.body, self.sources, self.kinds)
         now = time.time()
-        body = as_created(parent, folder, self.kinds, now)
+        body = created_parent(parent, folder, self.kinds, now).body
         scoped = cluster_scoped(self.kinds)
         view = OfflineClusterView(now=now, cluster_scoped=scoped, custom_kinds=custom_kinds(self.kinds))
         plain, traced = render(folder, body, view), render_traced(folder, body, view)

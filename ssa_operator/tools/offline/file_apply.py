@@ -27,11 +27,11 @@ from ssa_operator.operator.process.connection import Target, connect
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.rendering.folder.installation import Installation
+from ssa_operator.tools import printing
 from ssa_operator.tools.offline.file_parents import PRUNE_HELD, FileParents, opened
 from ssa_operator.tools.offline.parent_documents import check_namespaces, read_parents
 from ssa_operator.tools.offline.parent_files import namespaces_of_documents, watched_namespaces
-from ssa_operator.tools.terminal import printing
-from ssa_operator.tools.terminal.printing import fitting
+from ssa_operator.tools.printing import fitting
 from ssa_operator.tools.tree.tree_view import entry, lines
 
 

@@ -128,15 +128,6 @@ def created_parent(
     )
 
 
-def as_created(
-    parent: Document, folder: Folder, kinds: Mapping[GroupKind, CRDKind], now: float, namespace: str = "default"
-) -> dict[str, Any]:
-    """The parent with metadata, defaults, and a namespace if its kind has one, whether the API server would accept it
-    or not. The arguments and errors are those of `created_parent`.
-    """
-    return created_parent(parent, folder, kinds, now, namespace).body
-
-
 def _pruned_field(parent: Document, path: FieldPath, kinds: Mapping[GroupKind, CRDKind]) -> PrunedField:
     known = kinds[group_kind(parent)]
     node: Any = object_schema(known.definition, split_api_version(parent.body["apiVersion"])[1]) or {}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ssa_operator.objects.annotations import Reference
 from ssa_operator.objects.identity import Identity
-from ssa_operator.objects.readiness.rules import ReadinessState, readiness
+from ssa_operator.objects.readiness import ReadinessState, readiness
 from ssa_operator.objects.render_result import Document, Rendered, RenderProblem
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import CommandError

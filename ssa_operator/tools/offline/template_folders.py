@@ -62,7 +62,7 @@ def read_crds(folders: Iterable[Path]) -> list[Document]:
 
 def crd_kinds(definitions: Iterable[Document]) -> Mapping[GroupKind, CRDKind]:
     """The kinds of CRDs. Raises CommandError."""
-    from ssa_operator.tools.schemas.schema_rules import refuse_invalid_values
+    from ssa_operator.tools.schema_rules import refuse_invalid_values
 
     found = list(definitions)
     refuse_invalid_values(found)

@@ -46,7 +46,7 @@ from ssa_operator.rendering.folder.object_files import FileError, load_objects
 from ssa_operator.rendering.possible_manifests import template_contents
 from ssa_operator.rendering.render import render, render_status
 from ssa_operator.schema.crd_schema import field_options
-from ssa_operator.tools.offline.offline_cluster import as_created
+from ssa_operator.tools.offline.offline_cluster import created_parent
 from ssa_operator.tools.offline.template_folders import (
     CRDKind,
     cluster_scoped,
@@ -180,7 +180,7 @@ def _shown_by_examples(
     for document in documents:
         try:
             folder = find_folder(document.body, sources, kinds)
-            parent = as_created(document, folder, kinds, view.now)
+            parent = created_parent(document, folder, kinds, view.now).body
         except CommandError:
             continue
         rendered = render(folder, parent, view)

@@ -33,13 +33,13 @@ from ssa_operator.operator.permissions.rbac_roles import (
 from ssa_operator.operator.permissions.requests import missing_permissions, served_kind
 from ssa_operator.operator.process import connection, streams
 from ssa_operator.operator.process.streams import CommandError, OutputFormat
+from ssa_operator.tools import printing
 from ssa_operator.tools.permissions.needed_permissions import (
     Files,
     NeededPermissions,
     OperatorSettings,
     needed_permissions,
 )
-from ssa_operator.tools.terminal import printing
 
 _LABELS = {"app.kubernetes.io/name": "ssa-operator"}
 

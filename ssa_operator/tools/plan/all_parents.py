@@ -49,7 +49,7 @@ from ssa_operator.tools.plan.preview import Planned, Preview
 from ssa_operator.tools.plan.previews import NamedParent
 from ssa_operator.tools.plan.snapshot_mask import SnapshotMask, aligned
 from ssa_operator.tools.plan.snapshots import VERSION, Snapshot, StoredKind, StoredParent, StoredSnapshot, stored_query
-from ssa_operator.tools.schemas.schema_rules import bundled_schemas
+from ssa_operator.tools.schema_rules import bundled_schemas
 
 PARALLEL_PARENTS = 32
 """Parents whose dry runs are sent in parallel; the client limits the requests."""

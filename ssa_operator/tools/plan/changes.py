@@ -41,7 +41,7 @@ from ssa_operator.tools.plan.object_changes import (
 )
 from ssa_operator.tools.plan.preview import Planned, Preview
 from ssa_operator.tools.plan.previews import NamedParent, ParentArguments
-from ssa_operator.tools.terminal.printing import yaml_text
+from ssa_operator.tools.printing import yaml_text
 
 STYLES = {
     Result.CREATED: "green",

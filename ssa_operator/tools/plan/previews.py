@@ -29,7 +29,7 @@ from ssa_operator.operator.process.connection import Target, connect_for_preview
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.operator.shared_informers import ParentError
 from ssa_operator.reconcile.plan import steps_of
-from ssa_operator.tools.connection.object_reference import ObjectReference, find_object, parse_references
+from ssa_operator.tools.command_target import ObjectReference, find_object, parse_references
 from ssa_operator.tools.offline.parent_documents import are_files, read_parents
 from ssa_operator.tools.offline.parent_files import namespaces_of_documents, watched_namespaces
 from ssa_operator.tools.offline.rendered_parents import RenderedParents

@@ -22,9 +22,9 @@ from ssa_operator.schema.field_errors import FieldError, error_field
 from ssa_operator.schema.operator_fields import COLUMNS, spec_fields, status_fields
 from ssa_operator.schema.samples import Sampler
 from ssa_operator.schema.short_schema.field_texts import PRESERVED
+from ssa_operator.tools.printing import AnnotatedLine, yaml_lines
 from ssa_operator.tools.scaffold.fields import QUANTITY
 from ssa_operator.tools.scaffold.names import ResourceNames
-from ssa_operator.tools.terminal.canonical_yaml import AnnotatedLine, yaml_lines
 
 _READY_REPLICAS: Mapping[str, Any] = {
     "type": "integer",

@@ -14,8 +14,8 @@ from msgspec import Struct, field
 
 from ssa_operator.objects.identity import split_api_version
 from ssa_operator.schema.crd_schema import object_schema, version_priority
+from ssa_operator.schema.crd_validation import validate_crd
 from ssa_operator.schema.field_errors import FieldError, error_field
-from ssa_operator.schema.manifest_validation import validate_crd
 from ssa_operator.schema.metadata_validation import label_faults
 from ssa_operator.schema.sample_objects import sample_object
 from ssa_operator.tools.offline.template_folders import possible_plurals

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, Schema
-from ssa_operator.tools.schemas.schema_rules import bundled_schemas
+from ssa_operator.tools.schema_rules import bundled_schemas
 
 _SECRET, _CONFIG_MAP, _SERVICE, _CLAIM = "Secret", "ConfigMap", "Service", "PersistentVolumeClaim"
 _BY_KIND = ""

@@ -37,6 +37,7 @@ from ssa_operator.rendering.folder.folder_settings import SCHEMA
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.schema.short_schema.field_texts import FORMS, TYPES
 from ssa_operator.schema.short_schema.short_form import short_form
+from ssa_operator.tools import printing
 from ssa_operator.tools.cases.case_runs import load_project, update_case
 from ssa_operator.tools.cases.golden_cases import CASES, PARENT, PROBLEMS
 from ssa_operator.tools.offline.parent_documents import read_objects
@@ -47,8 +48,7 @@ from ssa_operator.tools.scaffold.definition import marked_text
 from ssa_operator.tools.scaffold.escaped_text import yaml_document
 from ssa_operator.tools.scaffold.names import ResourceNames
 from ssa_operator.tools.scaffold.project import Parts
-from ssa_operator.tools.schemas.schema_rules import refuse_invalid_values
-from ssa_operator.tools.terminal import printing
+from ssa_operator.tools.schema_rules import refuse_invalid_values
 
 PERMISSIONS = PurePosixPath("deploy/permissions.yaml")
 """The file with the permissions, as `ssa-operator rbac --helm-values` prints them."""

@@ -33,7 +33,7 @@ from ssa_operator.kube.watch.cache import Cache
 from ssa_operator.kube.watch.reflector import Reflector, ReflectorState
 from ssa_operator.objects.identity import Identity, split_api_version
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
-from ssa_operator.objects.readiness.rules import readiness
+from ssa_operator.objects.readiness import readiness
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.status.child_status import ChildStatus
 from ssa_operator.reconcile.status.conditions import resource_entry

@@ -24,14 +24,14 @@ from ssa_operator.kube.api.discovery import RESTMapper, UnknownKind
 from ssa_operator.kube.api.request import Scope
 from ssa_operator.objects.identity import GroupKind, Identity, read_group_kind, read_identity
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.readiness.rules import ReadinessState, readiness
-from ssa_operator.objects.readiness.transition_times import unready_since
+from ssa_operator.objects.readiness import ReadinessState, readiness
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.status.previous_status import reported_children
 from ssa_operator.rendering.folder.folder_settings import Settings
-from ssa_operator.tools.connection.object_reference import FoundObject
+from ssa_operator.tools.command_target import FoundObject
 from ssa_operator.tools.tree.listings import FORBIDDEN, Listings
 from ssa_operator.tools.tree.parent_entries import ListedParent, completed_phase, parent_entries
+from ssa_operator.tools.tree.transition_times import unready_since
 from ssa_operator.tools.tree.tree_view import conditions_of, entry, urgency
 
 _POD = GroupKind("", "Pod")

@@ -24,21 +24,15 @@ from ssa_operator.kube.api.request import Scope
 from ssa_operator.kube.api.resource import Resource
 from ssa_operator.objects.identity import read_identity
 from ssa_operator.objects.live_object import MANAGER, LiveObject
-from ssa_operator.objects.readiness.rules import ReadinessState, readiness
-from ssa_operator.objects.readiness.transition_times import unready_since
+from ssa_operator.objects.readiness import ReadinessState, readiness
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.reconcile.status.event_requests import EVENTS
 from ssa_operator.reconcile.status.previous_status import reported_children
 from ssa_operator.rendering.folder.folder_settings import Settings
 from ssa_operator.schema.crd_schema import has_status, undeclared_reports
-from ssa_operator.tools.connection.object_reference import (
-    ObjectReference,
-    list_names,
-    matching_resources,
-    nearest,
-    resolve_kind,
-)
+from ssa_operator.tools.command_target import ObjectReference, list_names, matching_resources, nearest, resolve_kind
 from ssa_operator.tools.tree.listings import FORBIDDEN, ListedChildren, Listings, list_children, status_entries
+from ssa_operator.tools.tree.transition_times import unready_since
 from ssa_operator.tools.tree.tree_view import conditions_of, entry, not_ready_since, urgency
 
 MAX_NAMESPACES = 16

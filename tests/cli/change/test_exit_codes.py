@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from ssa_operator.cli.main import application_of
 from ssa_operator.operator.process.streams import CommandError
-from ssa_operator.tools.connection import cluster_target
+from ssa_operator.tools import command_target as cluster_target
 
 
 @pytest.mark.parametrize("arguments", [("diff", "examples/echo.yaml"), ("plan",)])

@@ -32,7 +32,7 @@ from ssa_operator.tools.checks.manifest_rules import check_manifests
 from ssa_operator.tools.checks.ready_objects import ready_object
 from ssa_operator.tools.offline.offline_cluster import OfflineCluster, OfflineParent, live_objects
 from ssa_operator.tools.offline.template_folders import cluster_scoped
-from ssa_operator.tools.schemas.schema_rules import check_schemas
+from ssa_operator.tools.schema_rules import check_schemas
 from tests.docs.blocks.pages import Block, blocks
 from tests.docs.blocks.schemas import schemas
 from tests.docs.blocks.yaml_blocks import is_whole

@@ -9,7 +9,7 @@ from typing import Any
 from ssa_operator.objects.built_in_kinds import KUBERNETES_VERSION
 from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas
 from ssa_operator.tools.offline.template_folders import read_crds
-from ssa_operator.tools.schemas.schema_rules import bundled_schemas
+from ssa_operator.tools.schema_rules import bundled_schemas
 from tests.packaging.checkout import ROOT
 
 CRD_FOLDERS = [ROOT / "crds", *sorted(ROOT.glob("examples/*/crds"))]

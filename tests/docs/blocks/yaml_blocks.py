@@ -30,7 +30,7 @@ from ssa_operator.rendering.folder.installation import read_overrides
 from ssa_operator.rendering.folder.object_files import FileError, objects
 from ssa_operator.rendering.yaml.nodes import DocumentError
 from ssa_operator.tools.checks.manifest_rules import check_manifests
-from ssa_operator.tools.schemas.schema_rules import check_schemas
+from ssa_operator.tools.schema_rules import check_schemas
 from tests.docs.blocks import programs
 from tests.docs.blocks.pages import Block, blocks, yaml_values
 from tests.docs.blocks.programs import BIN

@@ -16,10 +16,9 @@ from rich.text import Text
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.process import streams
 from ssa_operator.operator.process.streams import OutputFormat
+from ssa_operator.tools import printing
 from ssa_operator.tools.findings.codes import CODES
-from ssa_operator.tools.findings.finding_formats import write_findings
-from ssa_operator.tools.findings.findings import Finding
-from ssa_operator.tools.terminal import printing
+from ssa_operator.tools.findings.findings import Finding, write_findings
 from tests.cli.process import in_terminal, run
 from tests.objects.test_messages import HOSTILE, is_harmless
 from tests.operator.harness import ECHOES, ROOT, Desk, config_map, echo

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ssa_operator.objects.identity import GroupKind, Identity
 from ssa_operator.objects.kinds import KindState
 from ssa_operator.objects.live_object import PARENT_UID_LABEL, LiveObject
-from ssa_operator.objects.readiness.rules import ReadinessState
+from ssa_operator.objects.readiness import ReadinessState
 from ssa_operator.reconcile.apply_once import outcomes as once_outcomes
 from ssa_operator.reconcile.apply_once import rules as apply_once
 from ssa_operator.reconcile.apply_once.rules import FinalState, OnceRecord

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.readiness.rules import Readiness, ReadinessState, readiness
+from ssa_operator.objects.readiness import Readiness, ReadinessState, readiness
 from ssa_operator.reconcile.pod_failures.rules import (
     FIRST_CHECK_AFTER,
     LONGEST_INTERVAL,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.objects.readiness.rules import Readiness, readiness
+from ssa_operator.objects.readiness import Readiness, readiness
 from ssa_operator.reconcile import step as step_module
 from tests.operator.harness import ECHOES, Desk, Operate, echo, entries, not_ready_because, only
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.tools.checks.accepted_findings import without_accepted
+from ssa_operator.tools.checks.shown_findings import without_accepted
 from ssa_operator.tools.findings.findings import Finding
 
 FILE = "a/a.yaml.j2"

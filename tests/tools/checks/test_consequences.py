@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ssa_operator.objects.source_location import SourceLocation
-from ssa_operator.tools.checks.consequences import without_consequences
+from ssa_operator.tools.checks.shown_findings import without_consequences
 from ssa_operator.tools.findings.findings import Finding
 
 LINE = SourceLocation("a.yaml.j2", 4)

@@ -11,7 +11,7 @@ from ssa_operator.operator.crd_files import schema_files
 from ssa_operator.operator.process.streams import CommandError
 from ssa_operator.rendering.folder.installation import Installation
 from ssa_operator.tools.checks.project_checks import CheckedFiles, find_problems
-from ssa_operator.tools.schemas.schema_rules import bundled_schemas
+from ssa_operator.tools.schema_rules import bundled_schemas
 from tests.operator.conversion.sites import SITES, TO_V1, TO_V1ALPHA1, write
 
 FORTH, BACK = f"{SITES}/_convert/v1alpha1-to-v1.yaml.j2", f"{SITES}/_convert/v1-to-v1alpha1.yaml.j2"

@@ -17,7 +17,7 @@ from ssa_operator.objects.source_location import FieldPath, SourceLocation, fiel
 from ssa_operator.objects.template_contents import PossibleField
 from ssa_operator.rendering.folder.object_files import objects
 from ssa_operator.tools.checks.field_rules import COUNTED, FolderFields, check_empty_values, check_fields
-from ssa_operator.tools.schemas.schema_rules import bundled_schemas
+from ssa_operator.tools.schema_rules import bundled_schemas
 from tests.operator.fixtures import client, desk
 from tests.operator.harness import Desk
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.objects.identity import GroupKind, join_api_version
-from ssa_operator.objects.readiness.rules import RULES, ReadinessState, readiness
+from ssa_operator.objects.readiness import RULES, ReadinessState, readiness
 from ssa_operator.tools.checks.ready_objects import ready_object
 
 SPECS: dict[str, dict[str, Any]] = {

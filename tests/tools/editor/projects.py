@@ -16,7 +16,7 @@ from ssa_operator.tools.editor.edited_project import (
     templates_of,
 )
 from ssa_operator.tools.editor.expression_types import Reading
-from ssa_operator.tools.schemas.schema_rules import bundled_schemas
+from ssa_operator.tools.schema_rules import bundled_schemas
 from tests.operator.harness import ROOT
 
 PLACE = "§"

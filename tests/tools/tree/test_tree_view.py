@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssa_operator.objects.live_object import LiveObject
-from ssa_operator.tools.terminal.printing import changes
+from ssa_operator.tools.printing import changes
 from ssa_operator.tools.tree.object_tree import object_data, restarts
 from ssa_operator.tools.tree.parent_entries import child_data
 from ssa_operator.tools.tree.tree_view import lines, totals, urgency

@@ -1,0 +1,135 @@
+"""The tags of templates: `{% return value %}`, and errors about tags that don't exist or are not closed.
+
+Promises:
+- A macro's result is the value of `{% return value %}` with its type, instead of the macro's text.
+- The macro ends at `{% return %}`. What it wrote before is not part of its result.
+- The value stays a number, a list, a mapping or a value of the cluster, and waits for nothing by itself.
+- A macro that ends without `{% return %}` gives its text, as in Jinja.
+- `{% return %}` outside of a macro, in a `{% call %}` block, and in a recursive loop is a syntax error with its line.
+- A block without an end is reported where it begins.
+- A tag that doesn't exist is reported where it is, with the one that is meant.
+- An end that closes another block names the line of the block that is open.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from jinja2 import TemplateSyntaxError, nodes
+from jinja2.ext import Extension
+from jinja2.parser import Parser
+
+from ssa_operator.objects.messages import did_you_mean
+from ssa_operator.rendering.jinja.functions import REMOVED
+
+_NAME = "returned"
+
+
+class ReturnTag(Extension):
+    """The Jinja extension that parses `{% return value %}`; `return_value` finds what it made."""
+
+    tags = frozenset({"return"})  # type: ignore[assignment]  # Jinja changes no tags
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        within = [tag for tag in parser._tag_stack if tag in ("macro", "call", "block")]  # noqa: SLF001 - Jinja's own tags read it
+        if not within or within[-1] == "block":
+            parser.fail("{% return %} is outside of a macro", line)
+        if within[-1] == "call":
+            parser.fail(
+                "{% return %} is in a {% call %} block, whose result is its text; call the macro in {{ }}", line
+            )
+        if parser.stream.current.test("block_end"):
+            parser.fail("{% return %} has no value; write {% return none %} for none", line)
+        call = nodes.Call(nodes.EnvironmentAttribute(_NAME), [parser.parse_tuple()], [], None, None)
+        return nodes.ExprStmt(call).set_lineno(line, override=True)
+
+
+def return_value(node: nodes.Node) -> nodes.Expr | None:
+    """The value of a `{% return %}`, None for any other statement."""
+    if isinstance(node, nodes.ExprStmt) and isinstance(call := node.node, nodes.Call):
+        function = call.node
+        if isinstance(function, nodes.EnvironmentAttribute) and function.name == _NAME:
+            return call.args[0]
+    return None
+
+
+def check_loop(loop: nodes.For) -> None:
+    """Raise TemplateSyntaxError for a `{% return %}` in a recursive loop, which is a function of its own."""
+    if not loop.recursive:
+        return
+    for statement in loop.find_all(nodes.ExprStmt):
+        if return_value(statement) is not None:
+            raise TemplateSyntaxError(
+                "{% return %} is in a recursive loop; put the loop into a macro", statement.lineno
+            )
+
+
+_OPEN = re.compile(r"The innermost block that needs to be closed is '(\w+)'")
+_UNKNOWN = re.compile(r"Encountered unknown tag '(\w+)'")
+_EXPECTED = re.compile(r"'(\w+)'")
+_TAGS = (
+    "block", "break", "call", "continue", "do", "extends", "filter", "for", "from", "if", "import", "include", "macro",
+    "raw", "return", "set", "with",
+)  # fmt: skip
+_OTHERS = {"elseif": "elif", "elsif": "elif", "loop": "for"}
+"""Tags of other languages."""
+
+_END = re.compile(r"Encountered unknown tag '(end\w+)'")
+
+
+def block_error(error: TemplateSyntaxError, tokens: Iterable[tuple[int, str, str]]) -> TemplateSyntaxError:
+    """The error, with the line and the words of the block that is open; the same one if it is about something else.
+    `tokens` are those of the template: line, type and text.
+    """
+    message = error.message or ""
+    unknown = _UNKNOWN.search(message)
+    if unknown is not None and unknown[1] in REMOVED:
+        return error
+    if unknown is not None and (unknown[1] == "end" or not unknown[1].startswith("end")):
+        return TemplateSyntaxError(_no_tag(unknown[1], message), error.lineno)
+    end, found = _END.search(message), _OPEN.search(message)
+    if found is None:
+        if end is None:
+            return error
+        return TemplateSyntaxError(f"{{% {end[1]} %}} closes nothing; remove it, or open the block", error.lineno)
+    tag = found[1]
+    line = _last_open(tag, tokens, error.lineno)
+    if not line:
+        return error
+    if end is None:
+        return TemplateSyntaxError(f"{{% {tag} %}} has no {{% end{tag} %}}", line)
+    words = f"{{% {end[1]} %}} is here before {{% end{tag} %}}, which closes the {{% {tag} %}} of line {line}"
+    return TemplateSyntaxError(words, error.lineno)
+
+
+def _no_tag(name: str, message: str) -> str:
+    """The message about a tag that doesn't exist. Jinja's own one names those that may be here, which end a block."""
+    expected = _EXPECTED.findall(message.partition("following tags: ")[2].partition(". ")[0])
+    known = [*expected, *_TAGS]
+    other = _OTHERS.get(name, "")
+    what_to_do = f"write {{% {other} %}}" if other in known else did_you_mean(name, known)
+    return f"there is no tag {{% {name} %}}" + (f"; {what_to_do}" if what_to_do else "")
+
+
+def _last_open(tag: str, tokens: Iterable[tuple[int, str, str]], last: int) -> int:
+    """The line of the last tag of this name that is not closed up to a line, 0 if there is none."""
+    opened: list[int] = []
+    for line, name in _tags(tokens):
+        if line > last:
+            break
+        if name == tag:
+            opened.append(line)
+        elif name == f"end{tag}" and opened:
+            opened.pop()
+    return opened[-1] if opened else 0
+
+
+def _tags(tokens: Iterable[tuple[int, str, str]]) -> Iterator[tuple[int, str]]:
+    """The line and the name of each tag."""
+    begins = False
+    for line, kind, text in tokens:
+        if kind == "name" and begins:
+            yield line, text
+        begins = kind == "block_begin" or (begins and kind == "whitespace")

@@ -1,0 +1,181 @@
+"""Rules about the other objects that templates read: their fields must exist, and a template must render the children.
+
+Promises:
+- A field of `child`, `live` or `lookup` with a constant kind is checked, also through a variable that is set once.
+- It is found also in branches that no example takes; `default` makes no difference, because no object ever has it.
+- A kind without a schema, or whose `status` has none, is no finding, nor is the `status` of a lookup.
+- A child of a kind that doesn't exist is a finding where its name is near to one that the folder renders.
+- The name of a child that `_status.yaml.j2` reads is a finding unless the example or a variant of it renders it; in a
+  manifest, such a name is an error of the render.
+- Nothing is reported of names if a manifest failed or its name is unknown, or if no example shows a manifest of a kind
+  that the folder can render.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from jinja2 import nodes
+from msgspec import Struct
+
+from ssa_operator.objects.annotations import Reference
+from ssa_operator.objects.messages import near_names
+from ssa_operator.objects.source_location import SourceLocation, field_text
+from ssa_operator.schema.kubernetes_schemas import KubernetesSchemas, Schema
+from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.offline.offline_cluster import OfflineParent
+
+_METHODS = frozenset({"get", "items", "keys", "values"})
+_OPEN = ("additionalProperties", "x-kubernetes-preserve-unknown-fields")
+_CHILDREN = ("child", "live")
+
+
+class _ChildRead(Struct, frozen=True, kw_only=True):
+    """An expression that reads a field of another object."""
+
+    function: str
+    kind: str
+    api_version: str
+    """'' where the function takes none."""
+    path: tuple[str, ...]
+    line: int
+
+
+def check_child_fields(
+    trees: Mapping[str, nodes.Template], schemas: KubernetesSchemas, rendered: Sequence[str]
+) -> Iterator[Finding]:
+    """The findings in the syntax trees of a folder. `rendered` are the kinds that its templates render, () where that
+    is not known.
+    """
+    for file, tree in trees.items():
+        for read in _reads(tree):
+            location = SourceLocation(file, read.line)
+            versions = [read.api_version] if read.api_version else schemas.api_versions(read.kind)
+            near = near_names(read.kind, rendered) if read.function in _CHILDREN and not versions else []
+            if near and read.kind not in rendered:
+                message = f"no template of this folder renders a {read.kind}, so {read.function} never finds it"
+                yield Finding(code="unknown-kind", message=message, location=location, fix=f"did you mean {near[0]}?")
+                continue
+            # A lookup of a field of the status that no object has is a way to wait until the object is gone.
+            schema_of = schemas.with_status if read.function in _CHILDREN else schemas.schema
+            found = [schema for version in versions if (schema := schema_of(version, read.kind)) is not None]
+            missing = [_first_unknown(read.path, schema, schemas) for schema in found]
+            if missing and all(missing):
+                yield _finding(read, max(each for each in missing if each), location)
+
+
+def _finding(read: _ChildRead, unknown: tuple[tuple[str, ...], tuple[str, ...]], location: SourceLocation) -> Finding:
+    path, siblings = unknown
+    near = near_names(path[-1], siblings) or [each for each in siblings if each.lower() == path[-1].lower()]
+    fix = f"did you mean {field_text((*path[:-1], near[0]))}?" if near else ""
+    message = f"no {read.kind} has a field {field_text(path)}"
+    return Finding(code="unknown-field", message=message, location=location, fix=fix)
+
+
+def _first_unknown(
+    path: tuple[str, ...], schema: Schema, schemas: KubernetesSchemas
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The first part of a path that a schema doesn't have, with the fields beside it; None if it has all."""
+    for length, part in enumerate(path, 1):
+        schema = schemas.resolved(schema)
+        properties = schema.get("properties") or {}
+        if part in properties:
+            schema = properties[part]
+        elif not properties or part in _METHODS or any(schema.get(each) for each in _OPEN):
+            return None
+        else:
+            return path[:length], tuple(properties)
+    return None
+
+
+def _reads(tree: nodes.Template) -> Iterator[_ChildRead]:
+    variables = _variables(tree)
+    inner = {id(each.node) for each in tree.find_all(nodes.Getattr)}
+    inner |= {id(each.node) for each in tree.find_all(nodes.Getitem)}
+    for node in tree.find_all((nodes.Getattr, nodes.Getitem, nodes.Call)):
+        if id(node) in inner:
+            continue
+        root, path = _chain(node)
+        if isinstance(root, nodes.Name) and root.name in variables:
+            root = variables[root.name]
+        if isinstance(root, nodes.Call) and (called := _called(root)) is not None:
+            function, api_version, kind = called
+            yield _ChildRead(function=function, kind=kind, api_version=api_version, path=path, line=node.lineno)
+
+
+def _variables(tree: nodes.Template) -> dict[str, nodes.Expr]:
+    """The variables of a file that are set once, to a call."""
+    assigned = [(each.target, each.node) for each in tree.find_all(nodes.Assign)]
+    counts = Counter(each.name for each in tree.find_all(nodes.Name) if each.ctx != "load")
+    return {
+        target.name: value
+        for target, value in assigned
+        if isinstance(target, nodes.Name) and counts[target.name] == 1 and isinstance(value, nodes.Call)
+    }
+
+
+def _chain(node: nodes.Node) -> tuple[nodes.Node, tuple[str, ...]]:
+    """The root of a chain of fields, and its fields up to the first one that is computed."""
+    path: list[str] = []
+    while isinstance(node, (nodes.Getattr, nodes.Getitem)):
+        if isinstance(node, nodes.Getattr):
+            path.insert(0, node.attr)
+        elif isinstance(node.arg, nodes.Const) and isinstance(node.arg.value, str):
+            path.insert(0, node.arg.value)
+        else:
+            path.clear()
+        node = node.node
+    return node, tuple(path)
+
+
+def _called(call: nodes.Call) -> tuple[str, str, str] | None:
+    """The function, the apiVersion and the kind of a call that asks for an object; None for any other."""
+    if not isinstance(call.node, nodes.Name):
+        return None
+    texts = [each.value if isinstance(each, nodes.Const) else None for each in call.args]
+    name = call.node.name
+    if name in _CHILDREN and texts and isinstance(texts[0], str):
+        return name, "", texts[0]
+    if name == "lookup" and len(texts) > 1 and isinstance(texts[0], str) and isinstance(texts[1], str):
+        return name, texts[0], texts[1]
+    return None
+
+
+class ChildNames:
+    """The children that the examples of a folder render, and those that its status reads."""
+
+    def __init__(self) -> None:
+        self._rendered: dict[Reference, None] = {}
+        self._read: dict[Reference, SourceLocation | None] = {}
+        self._found_at: set[SourceLocation | None] = set()
+        self._unknown = False
+
+    def add(self, parent: OfflineParent) -> None:
+        """Another render of the folder."""
+        waits = [wait.identity for wait in parent.rendered.waits]
+        self._unknown = self._unknown or bool(parent.problems) or None in waits
+        identities = [*(step.identity for step in parent.steps), *(each for each in waits if each is not None)]
+        own = dict.fromkeys(Reference(each.kind, each.name) for each in identities)
+        self._rendered |= own
+        self._read = {**parent.status.children, **self._read}
+        self._found_at |= {location for child, location in parent.status.children.items() if child in own}
+
+    def findings(self, possible: Collection[str] | None) -> Iterator[Finding]:
+        """The reads of children that no render has. `possible` are the kinds that the folder can render, None if that
+        is unknown.
+        """
+        if self._unknown or possible is None:
+            return
+        shown = {each.kind for each in self._rendered}
+        for child, location in self._read.items():
+            unsure = child.kind in possible and child.kind not in shown
+            if child in self._rendered or location in self._found_at or unsure:
+                continue
+            names = [f"{each.kind}/{each.name}" for each in self._rendered]
+            near = near_names(f"{child.kind}/{child.name}", names)
+            fix = f"did you mean {near[0]}?" if near else f"rendered are {', '.join(names[:_SHOWN]) or 'no manifests'}"
+            yield Finding(code="unknown-child", message=f"no template renders {child}", location=location, fix=fix)
+
+
+_SHOWN = 5

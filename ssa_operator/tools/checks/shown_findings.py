@@ -1,0 +1,97 @@
+"""Leaves one finding of each mistake: the one that says best what to correct; and none that an author has accepted.
+
+Promises:
+- A finding is left out only where another one is about the same line, file or folder, and causes it.
+- Errors come before warnings. Within these, the order is that of the files.
+- A comment `# check: CODE, REASON` in the line of a warning, or in the line above, accepts the warning of that code.
+- An error is never accepted, nor is a warning without a reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from ssa_operator.tools.findings.codes import Severity
+from ssa_operator.tools.findings.findings import Finding
+from ssa_operator.tools.schema_rules import NO_FIELD
+
+_OF_LINE: Mapping[str, frozenset[str]] = {
+    "undeclared-field": frozenset({"render-error"}),
+    "unknown-field": frozenset({"render-error"}),
+    "unknown-kind": frozenset({"render-error"}),
+    "unknown-resource": frozenset({"template-error"}),
+    "invalid-name": frozenset({"invalid-manifest"}),
+    # A namespace outside of the parent's.
+    "invalid-manifest": frozenset({"invalid-value"}),
+}
+"""The codes that follow from another one on the same line."""
+
+
+def without_consequences(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings without those that follow from another one."""
+    found = list(findings)
+    following = {
+        (code, each.location.file, each.location.line)
+        for each in found
+        if each.location is not None
+        for code in _OF_LINE.get(each.code, ())
+    }
+    plain = {each.location.file for each in found if each.code == "plain-file" and each.location is not None}
+    broken = {_folder(each) for each in found if each.severity is Severity.ERROR}
+    unknown = {each.about for each in found if each.code == "unknown-resource"}
+    return [
+        each
+        for each in found
+        if not (each.location and (each.code, each.location.file, each.location.line) in following)
+        and not (each.location and each.location.file in plain and each.code != "plain-file")
+        # The name of a child is often wrong where its manifest is.
+        and not (each.code == "unknown-child" and _folder(each) in broken)
+        and not (each.code == "folder-without-example" and each.about in unknown)
+    ]
+
+
+def without_repeated(refusals: Iterable[Finding], known: Sequence[Finding]) -> list[Finding]:
+    """What the API server refuses of a parent's manifests, without the mistakes about which `known` findings say what
+    to correct.
+    """
+    same = {(each.code, each.location) for each in known}
+    meant = {each.fix for each in known if each.code == "unknown-field"}
+    mismatched = {each.subject for each in known if each.code == "selector-mismatch"}
+    # A mapping that lacks what it needs, because a field of it has another name.
+    with_unknown = {
+        each.message.removeprefix(NO_FIELD).rpartition(".")[0] for each in known if each.code == "unknown-field"
+    }
+    refused = [each.message for each in known if each.code == "invalid-manifest"]
+
+    def is_known(refusal: Finding) -> bool:
+        field = refusal.message.partition(" ")[0]
+        return (
+            (refusal.code, refusal.location) in same
+            or field in with_unknown
+            or (refusal.code == "missing-field" and f"did you mean {field.rpartition('.')[2]}?" in meant)
+            or (refusal.subject in mismatched and "`selector` does not match" in refusal.message)
+            or any(f" has {field} " in message for message in refused)
+        )
+
+    return [each for each in refusals if not is_known(each)]
+
+
+def _folder(finding: Finding) -> str:
+    return "" if finding.location is None else finding.location.file.partition("/")[0]
+
+
+_ACCEPTED = re.compile(r"#\s*check:\s*(?P<code>[a-z-]+),\s*\w")
+
+
+def without_accepted(findings: Iterable[Finding], files: Mapping[str, str]) -> list[Finding]:
+    """The findings without the accepted ones. `files` are the texts of the files that the findings name."""
+    return [each for each in findings if not _is_accepted(each, files)]
+
+
+def _is_accepted(finding: Finding, files: Mapping[str, str]) -> bool:
+    if finding.location is None or finding.severity is Severity.ERROR:
+        return False
+    number = finding.location.line
+    lines = files.get(finding.location.file, "").split("\n")[max(number - 2, 0) : number]
+    return any(found["code"] == finding.code for line in lines for found in _ACCEPTED.finditer(line))

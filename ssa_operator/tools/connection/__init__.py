@@ -1,1 +1,0 @@
-"""The objects and namespaces that a command names."""

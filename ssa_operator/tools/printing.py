@@ -1,0 +1,274 @@
+"""Prints objects as YAML or JSON, and tables, once or after each change; and YAML with one form for each value.
+
+Promises:
+- `--output json` prints several objects as a `v1` List. The user can apply the printed YAML unchanged.
+- The data come from watches. Between two changes no request is sent; a terminal only redraws the ages.
+- Without a terminal the first output is whole, and then each line that changed follows. JSON and YAML are a whole
+  document after each change.
+- While a watch fails, a line says that the data may be out of date, and why. The command goes on when the watch does.
+- In a terminal, lines that don't fit are cut, and the number of the missing lines is named.
+- Reading canonical text gives the same values, types included. A text of several lines is a literal block, so that a
+  diff shows the line that changed. Two texts have the same sorted form if and only if their documents have the same
+  values.
+- A YAML parser reads the same data back from lines with fields. Each scalar, and each mapping and list without content,
+  begins on a line of its own, except for the first field of a list's item, which is on the line of the item.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+import yaml
+from msgspec import Struct
+
+from ssa_operator.objects.messages import escaped_json, escaped_quoted_yaml, is_risky, visible_line
+from ssa_operator.objects.source_location import FieldPath
+from ssa_operator.operator.process import streams
+from ssa_operator.operator.process.streams import OutputFormat
+from ssa_operator.rendering.yaml.to_yaml import scalar_text
+
+if TYPE_CHECKING:
+    from ssa_operator.tools.tree.listings import Watches
+    from ssa_operator.tools.tree.tree_view import Line
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Block style, no aliases, long texts unbroken."""
+
+    def ignore_aliases(self, _data: object) -> bool:
+        return True
+
+
+def _string_node(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
+    # Double quotes have escapes for everything that controls a terminal, and keep a text on one line.
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if is_risky(text) else None)
+
+
+_Dumper.add_representer(str, _string_node)
+
+
+def objects(found: Sequence[Mapping[str, Any]], output: OutputFormat, comments: Sequence[str] = ()) -> None:
+    """Print Kubernetes objects. In YAML, each has its comment above it, if there are comments."""
+    if output is OutputFormat.JSON:
+        value: Any = found[0] if len(found) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(found)}
+        data(value, output)
+    else:
+        heads = [f"# {visible_line(comment)}\n" for comment in comments] or [""] * len(found)
+        streams.data("---\n".join(head + yaml_text(each) for head, each in zip(heads, found, strict=True)))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table as kubectl does: one line for each row, without wrapping or truncation."""
+    from rich.table import Table
+    from rich.text import Text
+
+    columns = Table(*head, box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    for column in columns.columns:
+        column.no_wrap = True
+    for row in rows:
+        columns.add_row(*(Text(visible_line(each)) for each in row))
+    width = streams.console(width=2**16).measure(columns).maximum
+    streams.console(width=width).print(columns)
+
+
+def lines(found: Iterable[Line]) -> None:
+    """Print the lines of a tree: with styles in a terminal, and otherwise as text without wrapping."""
+    if not streams.is_terminal():
+        # One write, because there may be thousands.
+        streams.data("".join(f"{visible_line(str(line))}\n" for line in found))
+        return
+    console = streams.console()
+    for line in found:
+        console.print(line.text(), soft_wrap=True)
+
+
+def lines_or_data(found: Iterable[Line], value: Any, output: OutputFormat) -> None:
+    """Print the lines of a tree, or its data as JSON or YAML."""
+    if output is OutputFormat.TABLE:
+        lines(found)
+    else:
+        data(value, output)
+
+
+def data(value: Any, output: OutputFormat, *, document: bool = False) -> None:
+    """Print any JSON value as JSON or YAML. With `document` others follow: JSON is one line, and YAML ends in `---`."""
+    if output is OutputFormat.JSON and document:
+        streams.data(escaped_json(msgspec.json.encode(value).decode()) + "\n")
+    elif output is OutputFormat.JSON:
+        streams.data(escaped_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n")
+    else:
+        streams.data(yaml_text(value) + ("---\n" if document else ""))
+
+
+def yaml_text(value: Any) -> str:
+    """Any JSON value as YAML that controls no terminal and no log (`objects/messages.py`)."""
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True, width=2**31 - 1
+    )
+    return escaped_quoted_yaml(text)
+
+
+REDRAW = 1.0
+"""Seconds after which a terminal shows the ages of objects that did not change."""
+
+Read = Callable[[], Awaitable[Any]]
+Draw: TypeAlias = "Callable[[Any, float], Sequence[Line]]"
+
+
+async def show_changes(watches: Watches, read: Read, draw: Draw, output: OutputFormat) -> None:
+    """Read and show data until cancelled: once, and after each change."""
+    if output is OutputFormat.TABLE and streams.is_terminal():
+        await _show_in_place(watches, read, draw)
+        return
+    last: Any = None
+    shown: Sequence[Line] | None = None
+    while True:
+        async with watches.round():
+            found = await read()
+        if output is OutputFormat.TABLE:
+            lines = _with_problems(draw(found, time.time()), watches)
+            written = lines if shown is None else changes(shown, lines)
+            streams.data("".join(f"{visible_line(str(line))}\n" for line in written))
+            shown = lines
+        elif found != last:
+            data(found, output, document=True)
+        last = found
+        streams.flush()
+        await watches.change()
+
+
+def _with_problems(lines: Sequence[Line], watches: Watches) -> Sequence[Line]:
+    """The lines, with the reasons why they may be out of date."""
+    from ssa_operator.tools.tree.tree_view import Line
+
+    # Each watch names itself first. The reason is the same for all of them.
+    reasons = dict.fromkeys(problem.rpartition(": ")[2] for problem in watches.problems)
+    return [*lines, *(Line.of_note(f"This may be out of date: {reason}") for reason in reasons)]
+
+
+def changes(before: Sequence[Line], after: Sequence[Line]) -> list[str]:
+    """The lines that changed, without their place in the tree, and those of objects that are gone as deleted."""
+    known, now = {line.change for line in before}, {(line.kind, line.name) for line in after}
+    gone = dict.fromkeys((line.kind, line.name) for line in before if line.kind and (line.kind, line.name) not in now)
+    changed = [line.unindented for line in after if line.change not in known]
+    return [*changed, *(f"{kind} {name}  Deleted" for kind, name in gone)]
+
+
+async def _show_in_place(watches: Watches, read: Read, draw: Draw) -> None:
+    from rich.live import Live as Screen
+
+    console = streams.console()
+    with Screen(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
+        while True:
+            async with watches.round():
+                found = await read()
+            changed = asyncio.ensure_future(watches.change())
+            try:
+                while not changed.done():
+                    lines = _with_problems(draw(found, time.time()), watches)
+                    screen.update(fitting(lines, console.height), refresh=True)
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(asyncio.shield(changed), REDRAW)
+            finally:
+                changed.cancel()
+
+
+def fitting(lines: Sequence[Line], height: int) -> Any:
+    """The lines that fit into a terminal, and the number of those that don't."""
+    from rich.console import Group
+    from rich.text import Text
+
+    room = max(height - 1, 1)
+    if len(lines) <= room:
+        return Group(*(line.text() for line in lines))
+    hidden = len(lines) - room + 1
+    return Group(*(line.text() for line in lines[: room - 1]), Text(f"… {hidden} more lines", "dim"))
+
+
+_NUMBER = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|0o[0-7]+|0x[0-9a-fA-F]+", re.ASCII)
+"""Strings that the YAML of manifests would read as numbers; PyYAML quotes only some of them."""
+
+_BLOCK = re.compile(r"[^\x00-\x09\x0b-\x1f\x7f-\xa0\u2028\u2029\ufeff]*", re.ASCII)
+"""Strings that a literal block can hold unchanged."""
+
+
+class _CanonicalDumper(_Dumper):
+    """The same, with one form for each string."""
+
+
+def _canonical_node(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
+    style = None
+    if _NUMBER.fullmatch(text):
+        style = "'"
+    elif "\n" in text.rstrip("\n") and _BLOCK.fullmatch(text) and not text.startswith((" ", "\n")):
+        style = "|"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_CanonicalDumper.add_representer(str, _canonical_node)
+
+
+def canonical_text(documents: Iterable[Mapping[str, Any]], *, sort_keys: bool = False) -> str:
+    """The documents as YAML, '' without any. With `sort_keys` the order of keys makes no difference."""
+    return "---\n".join(
+        yaml.dump(
+            document,
+            Dumper=_CanonicalDumper,
+            sort_keys=sort_keys,
+            default_flow_style=False,
+            allow_unicode=True,
+            width=2**20,
+        )
+        for document in documents
+    )
+
+
+_LITERAL_BLOCK = re.compile(r"[!-~][ -~\t]*(?:\n[ -~\t]*)*", re.ASCII)
+"""Texts that a literal block scalar keeps unchanged: the first line isn't empty and isn't indented."""
+
+
+class AnnotatedLine(Struct, frozen=True):
+    """A line of YAML."""
+
+    text: str
+    field: FieldPath | None = None
+    """The field whose value the line shows, None for a line without one."""
+
+
+def yaml_lines(value: Any, path: FieldPath = ()) -> Iterator[AnnotatedLine]:
+    """The lines of a value in block style."""
+    if isinstance(value, Mapping) and value:
+        for key, item in value.items():
+            yield from _entry(f"{scalar_text(key)}:", item, (*path, key))
+    elif isinstance(value, list) and value:
+        for at, item in enumerate(value):
+            first, *rest = yaml_lines(item, (*path, at))
+            yield AnnotatedLine(f"- {first.text}", first.field)
+            yield from (AnnotatedLine(f"  {line.text}" if line.text else "", line.field) for line in rest)
+    else:
+        yield from _scalar("", value, path)
+
+
+def _entry(key: str, value: Any, path: FieldPath) -> Iterator[AnnotatedLine]:
+    if isinstance(value, (Mapping, list)) and value:
+        yield AnnotatedLine(key)
+        for line in yaml_lines(value, path):
+            yield AnnotatedLine(f"  {line.text}" if line.text else "", line.field)
+    else:
+        yield from _scalar(f"{key} ", value, path)
+
+
+def _scalar(start: str, value: Any, path: FieldPath) -> Iterator[AnnotatedLine]:
+    """The line of a scalar. A text of several lines becomes a literal block scalar if that keeps it unchanged."""
+    if not isinstance(value, str) or "\n" not in value or not _LITERAL_BLOCK.fullmatch(value) or value.endswith("\n\n"):
+        yield AnnotatedLine(f"{start}{scalar_text(value)}", path)
+        return
+    lines = value.removesuffix("\n").split("\n")
+    yield AnnotatedLine(f"{start}{'|' if value.endswith(chr(10)) else '|-'}", path)
+    yield from (AnnotatedLine(f"  {line}" if line else "") for line in lines)

@@ -1,1 +1,0 @@
-"""The schemas of kinds: those of a Kubernetes version, or of a cluster."""

@@ -1,1 +1,0 @@
-"""Output for terminals: tables, YAML, JSON, and completion."""
