@@ -257,7 +257,9 @@ class CRDInstaller:
         self._take({name: " ".join(bounded(reason, REASON_LIMIT).split()) for name, reason in refused.items()})
 
     async def _refusals(self, documents: Sequence[Document]) -> dict[str, str]:
-        return await refusals(self._client, documents, keep_data=self._keep_data, losses=self._losses)
+        return await refusals(
+            self._client, documents, keep_data=self._keep_data, templates=self._templates, losses=self._losses
+        )
 
     def _take(self, refused: Mapping[str, str]) -> None:
         if refused == self.refused:

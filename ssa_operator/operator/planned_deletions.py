@@ -96,6 +96,6 @@ class _Planning:
 
 
 def _described(found: list[Identity], parents: int) -> str:
-    named = ", ".join(map(str, found[:_NAMED]))
+    named = ", ".join(map(str, sorted(found)[:_NAMED]))
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return f"{counted(len(found), 'object')} of {counted(parents, 'parent')}: {named}{more}"

@@ -146,7 +146,7 @@ def _asked(api: TemplateAPI) -> tuple[Query, ...]:
 
 
 def _render_files(templates: Templates, parent: Mapping[str, Any], api: TemplateAPI) -> list[Result]:
-    variables = _variables(templates, parent, api, queries_cluster=templates.manifests_query_cluster)
+    variables = _variables(templates, parent, api)
     if api.traced:
         variables = _traced_variables(variables, parent, api)
     results: list[Result] = [*templates.problems] if templates.incomplete else []
@@ -182,13 +182,11 @@ def variables_of_object(parent: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _variables(
-    templates: Templates, parent: Mapping[str, Any], api: TemplateAPI, *, queries_cluster: bool
-) -> dict[str, Any]:
+def _variables(templates: Templates, parent: Mapping[str, Any], api: TemplateAPI) -> dict[str, Any]:
     variables = {**templates.globals, **variables_of_object(parent)}
     if is_secret(parent):
         variables["object"] = api.secret_parent(parent)
-    if queries_cluster:
+    if templates.queries_cluster:
         variables.update(api.functions(), kubernetes_version=api.cluster.kubernetes_version)
     return variables
 
@@ -339,7 +337,7 @@ def render_status(
     if templates.status is None:
         return StatusFields()
     api = TemplateAPI(cluster, parent, lenient=True, ready_when=ready_when)
-    variables = _variables(templates, parent, api, queries_cluster=templates.queries_cluster) | {
+    variables = _variables(templates, parent, api) | {
         "status": api.previous_status(parent),
         "result": api.result(parent, result),
     }
