@@ -284,3 +284,14 @@ def test_without_a_reconcile_its_result_is_unknown() -> None:
 def test_a_manifest_has_no_result() -> None:
     (problem,) = rendered({"a.yaml.j2": HEAD + "data: {a: '{{ result.ready }}'}\n"}).problems
     assert "result is not defined here; only _status.yaml.j2 has it" in str(problem)
+
+
+def test_a_macro_file_is_imported_where_the_status_alone_asks_the_cluster() -> None:
+    text = '{% import "_macros.yaml.j2" as names %}' + HEAD + "data:\n  name: {{ names.own() }}\n"
+    files = {
+        "a.yaml.j2": text,
+        "_macros.yaml.j2": "{% macro own() %}own{% endmacro %}",
+        "_status.yaml.j2": "seen: {{ child('ConfigMap', name) is defined }}",
+    }
+    (document,) = rendered(files).documents
+    assert document.body["data"] == {"name": "own"}

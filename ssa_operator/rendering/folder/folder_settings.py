@@ -22,7 +22,7 @@ from ssa_operator.objects.predicate import Predicate
 from ssa_operator.objects.rollout_settings import RolloutSettings
 from ssa_operator.objects.scalars import parse_duration
 from ssa_operator.rendering.folder.folder_snapshot import read_snapshot
-from ssa_operator.rendering.folder.rollout_settings import parse_rollout
+from ssa_operator.rendering.folder.rollout_fields import parse_rollout
 from ssa_operator.rendering.jinja.predicates import PredicateError, compile_predicate
 from ssa_operator.rendering.values.line_marks import StaticText
 from ssa_operator.rendering.yaml.documents import parse
