@@ -97,7 +97,7 @@ class Runner:
 
 
 def new_repository(folder: Path) -> Path:
-    command = ["new", "WebSite", f"--group={GROUP}", "--field=replicas:int=2", f"--project={folder / 'sites'}"]
+    command = ["new", "WebSite", "--crd", f"--group={GROUP}", "--field=replicas:int=2", f"--project={folder / 'sites'}"]
     subprocess.run([sys.executable, "-m", "ssa_operator", *command], capture_output=True, check=True)
     return folder / "sites"
 

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from ssa_operator.objects.source_location import FieldPath, parse_field
-from ssa_operator.schema.cel.syntax import unescaped
+from ssa_operator.schema.cel.field_names import unescaped
 from ssa_operator.schema.field_errors import REASONS, ErrorType
 
 _STRING = re.compile(r"""[rR]?("(?:[^"\\]++|\\.)*+"?|'(?:[^'\\]++|\\.)*+'?)""")

@@ -22,7 +22,8 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from ssa_operator.schema.cel.cost import spend, spend_reading
-from ssa_operator.schema.cel.syntax import Uint, unescaped
+from ssa_operator.schema.cel.field_names import unescaped
+from ssa_operator.schema.cel.syntax import Uint
 from ssa_operator.schema.field_errors import as_json
 from ssa_operator.schema.string_formats import duration_nanoseconds, is_date
 
