@@ -298,7 +298,7 @@ class Rollouts:
             return
         state = read_state(live)
         if state is None:
-            log.warning("%s: the state of its rollouts can't be read; it begins anew", name)
+            log.warning("%s: the state of its rollouts can't be read; its rollouts begin again", name)
         for revision in sorted(state.revisions - known.compiled.keys()) if state is not None else ():
             if (folder := await self._compiled(name, known, revision)) is not None:
                 known.compiled[revision] = folder

@@ -25,10 +25,9 @@ def completions(reading: Reading, line: int, column: int) -> Completions:
     lines = reading.lines
     text = lines[line] if line < len(lines) else ""
     column = min(column, len(text))
-    offset = sum(len(each) + 1 for each in lines[:line]) + column
-    joined = "\n".join(lines)
-    if reading.path.suffix == ".j2" and (tag := tag_at(joined, offset)) is not None:
-        return in_tag(Reading(project=reading.project, path=reading.path, text=joined), tag, offset, column)
+    joined, offset = reading.at(line, column)
+    if reading.path.suffix == ".j2" and (tag := tag_at(joined.text, offset)) is not None:
+        return in_tag(joined, tag, offset, column)
     begin = column
     if text.lstrip().startswith("#"):
         return Completions(begin=begin)

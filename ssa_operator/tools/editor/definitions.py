@@ -46,9 +46,8 @@ _WORD_CHARACTERS = re.compile(r"[\w]+")
 def definition(reading: Reading, line: int, column: int) -> list[Target]:
     """Where the name at a column of a line is defined."""
     lines = reading.lines
-    text = "\n".join(lines)
-    offset = sum(len(each) + 1 for each in lines[:line]) + column
-    reading = Reading(project=reading.project, path=reading.path, text=text)
+    reading, offset = reading.at(line, column)
+    text = reading.text
     tag = tag_at(text, offset) if reading.path.suffix == ".j2" else None
     if tag is None:
         return [*_key_targets(reading, lines, line, column)]
@@ -254,8 +253,8 @@ def references(reading: Reading, line: int, column: int) -> list[Target]:
     `_schema.yaml`.
     """
     lines = reading.lines
-    text = "\n".join(lines)
-    offset = sum(len(each) + 1 for each in lines[:line]) + column
+    reading, offset = reading.at(line, column)
+    text = reading.text
     if reading.path.suffix == ".j2":
         tag = tag_at(text, offset)
         _, end = word_around(text, offset)

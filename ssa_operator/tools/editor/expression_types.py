@@ -55,6 +55,11 @@ class Reading:
     def lines(self) -> list[str]:
         return lines_of(self.text)
 
+    def at(self, line: int, column: int) -> tuple[Reading, int]:
+        """The same with each line break as one character, and the offset of a column of a line in its text."""
+        lines = self.lines
+        return replace(self, text="\n".join(lines)), sum(len(each) + 1 for each in lines[:line]) + column
+
     def before(self, offset: int) -> Reading:
         """The same at an offset."""
         return replace(self, scope=bindings(self.text, offset))

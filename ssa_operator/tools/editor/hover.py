@@ -63,9 +63,8 @@ class Hover:
 def hover(reading: Reading, line: int, column: int) -> Hover | None:
     """What is known of the name at a column of a line, None if nothing is."""
     lines = reading.lines
-    text = "\n".join(lines)
-    offset = sum(len(each) + 1 for each in lines[:line]) + column
-    reading = Reading(project=reading.project, path=reading.path, text=text)
+    reading, offset = reading.at(line, column)
+    text = reading.text
     tag = tag_at(text, offset) if reading.path.suffix == ".j2" else None
     if tag is None:
         return _of_yaml(reading, lines, line, column)
