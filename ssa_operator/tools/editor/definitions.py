@@ -252,7 +252,6 @@ def references(reading: Reading, line: int, column: int) -> list[Target]:
     """The template lines that read the field of the parent at a column of a line, in a template, a CRD or a
     `_schema.yaml`.
     """
-    lines = reading.lines
     reading, offset = reading.at(line, column)
     text = reading.text
     if reading.path.suffix == ".j2":
