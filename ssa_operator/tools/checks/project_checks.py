@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.messages import did_you_mean
 from ssa_operator.objects.problem_hints import hint
+from ssa_operator.objects.render_result import Document
 from ssa_operator.objects.source_location import SourceLocation
 from ssa_operator.operator.crd_files import read_crds
 from ssa_operator.operator.process import streams
@@ -107,15 +108,17 @@ class CheckedFiles:
 
 
 def find_problems(files: CheckedFiles) -> list[Finding]:
-    """All findings, in the order of files and lines. A folder whose CRD can't be read is not checked. Raises
-    CommandError for a CRD with a value of a wrong type: it decides what the other files mean.
+    """All findings, in the order of files and lines. A folder whose CRD can't be read, or has a value of a wrong type,
+    is not checked.
     """
     with unsaved_texts(files.unsaved):
         return _find_problems(files)
 
 
 def _find_problems(files: CheckedFiles) -> list[Finding]:
-    definitions, unreadable = read_crds(*(path for path in files.crds if path.exists()))
+    readable, unreadable = read_crds(*(path for path in files.crds if path.exists()))
+    definitions, mistyped = _with_right_types(readable)
+    unreadable = {**unreadable, **mistyped}
     examples, faults = read_objects(files.examples)
     project = CheckedProject(
         sources=load_all(files.templates, installation=files.installation, partial=True),
@@ -127,12 +130,12 @@ def _find_problems(files: CheckedFiles) -> list[Finding]:
         schemas=files.schemas.with_crds(definition.body for definition in definitions),
     )
     before = earlier_crds(files.against, files.crds, files.templates) if files.against else []
-    changes = check_against(before, definitions)
+    changes = check_against([each for each in before if _name_of(each) not in unreadable], definitions)
     unread = [
         Finding(code="invalid-example", message=each.message, location=each.location, fix=hint(each.message))
         for each in faults
     ]
-    unknown = unreadable.keys() - {definition.body["metadata"]["name"] for definition in definitions}
+    unknown = unreadable.keys() - set(map(_name_of, definitions))
     unread += [_unreadable(line) for text in dict.fromkeys(unreadable.values()) for line in text.splitlines()]
     checked = [*check_templates(files.templates, project), *unreported_revisions(project.sources, definitions)]
     findings = [
@@ -146,6 +149,30 @@ def _find_problems(files: CheckedFiles) -> list[Finding]:
         if _is_within(each, files.only)
     ]
     return sorted(found, key=_place)
+
+
+def _name_of(definition: Document) -> str:
+    name: str = definition.body["metadata"]["name"]
+    return name
+
+
+def _with_right_types(definitions: list[Document]) -> tuple[list[Document], dict[str, str]]:
+    """The CRDs whose values have the right types, and what is wrong with the others, by their names."""
+    try:
+        crd_kinds(definitions)
+    except CommandError:
+        pass
+    else:
+        return definitions, {}
+    right, wrong = list[Document](), dict[str, str]()
+    for definition in definitions:
+        try:
+            crd_kinds([definition])
+        except CommandError as error:
+            wrong[_name_of(definition)] = str(error)
+        else:
+            right.append(definition)
+    return right, wrong
 
 
 _LINE = re.compile(r":([0-9]+): ")

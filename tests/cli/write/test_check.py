@@ -501,6 +501,23 @@ async def test_crds_that_can_not_be_read_are_findings_beside_all_others(tmp_path
     assert not [each for each in found if each[1] == "map.yaml.j2"]
 
 
+async def test_a_crd_with_values_of_wrong_types_is_a_finding_beside_those_of_all_other_folders(tmp_path: Path) -> None:
+    folder = project(tmp_path, web=WEB.replace("nginx:1.27", "nginx"), after=AFTER)
+    other = CRD.replace("echoes", "others").replace("kind: Echo", "kind: Other")
+    other = other.replace("scope: Namespaced", "scope: 5")
+    crd = folder / "crds" / "other.yaml"
+    crd.write_text(other)
+    (folder / "templates" / "others.example.com").mkdir()
+    (folder / "templates" / "others.example.com" / "map.yaml.j2").write_text("{{ spec.unknown }}\n")
+    code, found, _ = await check(folder, f"--against={folder / 'crds'}")
+    assert code == 1
+    assert [(each["code"], Path(each["file"]).name, each["line"]) for each in found] == [
+        ("crd-refused", "other.yaml", other.splitlines().index("  scope: 5") + 1),
+        ("latest-image", "web.yaml.j2", 10),
+    ]
+    assert found[0]["message"].endswith("spec.scope must be a string, and this is a number")
+
+
 async def test_a_folder_of_crds_that_does_not_exist_is_one_line(tmp_path: Path) -> None:
     project(tmp_path, web=WEB)
     code, out, err = await run("check", f"--templates={tmp_path / 'templates'}", "--crds=nosuch")
@@ -540,8 +557,8 @@ async def test_a_field_of_a_crd_that_is_null_is_missing(tmp_path: Path) -> None:
     assert await check(folder) == (0, [], "")
     crd.write_text(CRD.replace("    - name: v1", "    - name:"))
     code, out, err = await run("check", f"--templates={folder / 'templates'}")
-    assert (code, out) == (1, "")
-    assert f"{crd}:1: a CRD needs" in err
+    assert (code, err) == (1, "ssa-operator: check found 1 error and 0 warnings\n")
+    assert out.startswith(f"{crd}:1: error crd-refused: a CRD needs")
 
 
 async def test_what_is_dropped_from_a_status_is_a_warning_with_its_line(tmp_path: Path) -> None:
