@@ -100,12 +100,18 @@ class Plan(Struct, frozen=True, kw_only=True):
         return before is not None and before.existed_before
 
 
-def render_history_after(plan: Plan, history: RenderHistory, *, complete: bool) -> RenderHistory:
-    """The render history after a plan was carried out; `complete`: whether all that was rendered is applied."""
+def render_history_after(
+    plan: Plan, history: RenderHistory, *, complete: bool, known: frozenset[Identity] = frozenset()
+) -> RenderHistory:
+    """The render history after a plan was carried out; `complete`: whether all that was rendered is applied. Where it
+    has just the `known` objects, it refers to these, so that each parent keeps them once.
+    """
     now = frozenset(step.identity for step in plan.steps if step.location is not None)
     rendered = now
     if history.digest == plan.rendered.digest:
         rendered |= history.rendered.intersection(live.identity for live in plan.observed.children.own)
+    if rendered == known:
+        rendered = known
     return RenderHistory(
         digest=plan.rendered.digest,
         rendered=rendered,

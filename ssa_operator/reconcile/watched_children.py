@@ -176,8 +176,10 @@ class WatchedChildren:
         can't be read.
         """
         children = self._cluster.children
-        own = labelled_children(reconcile) if references else ()
-        identities = objects | {each.identity for each in own if (each.identity.kind, each.identity.name) in references}
+        identities = objects
+        if references:
+            own = (live.identity for live in labelled_children(reconcile))
+            identities |= {each for each in own if (each.kind, each.name) in references}
         children.expect(reconcile.uid, identities)
         partial = [live for each in sorted(identities) if (live := children.get(each)) is not None and live.partial]
         answers = await run_all(self._try_to_read(live) for live in partial)

@@ -13,7 +13,7 @@ Promises:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from sys import intern
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -23,7 +23,12 @@ from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.json_codec import NOTHING
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.objects.messages import sentence
-from ssa_operator.reconcile.parent_records.rules import ONCE_ANNOTATION, RECORD_ANNOTATIONS, manager_body
+from ssa_operator.reconcile.parent_records.rules import (
+    ONCE_ANNOTATION,
+    RECORD_ANNOTATIONS,
+    SHARED_LENGTH,
+    manager_body,
+)
 
 SHOWN_SECONDS = 600.0
 """Seconds for which the status names a loss."""
@@ -45,11 +50,18 @@ RecordTexts = Mapping[str, str]
 def record_texts(parent: LiveObject) -> RecordTexts:
     """The records on a live parent, as they are written there."""
     annotations = parent.metadata.annotations
-    # Many parents have the same text.
-    texts = {name: intern(annotations[name]) for name in RECORD_ANNOTATIONS & annotations.keys()}
+    texts = {name: annotations[name] for name in RECORD_ANNOTATIONS & annotations.keys()}
     if FINALIZER in parent.metadata.finalizers:
         texts[FINALIZER] = ""
-    return texts or NOTHING
+    if sum(map(len, texts.values())) > SHARED_LENGTH:
+        return texts
+    return _shared(frozenset(texts.items())) if texts else NOTHING
+
+
+@lru_cache(maxsize=1000)
+def _shared(texts: frozenset[tuple[str, str]]) -> RecordTexts:
+    """The records with these texts, one value for all parents that have them."""
+    return dict(texts)
 
 
 def _has_records(parent: LiveObject) -> bool:

@@ -365,8 +365,8 @@ _GENERATED_VALUES = RecordFormat(GENERATED_VALUES_ANNOTATION, decoder(list[Entry
 _REPLICAS = RecordFormat(REPLICAS_ANNOTATION, decoder(list[ReplicasEntry]))
 _APPLIED = RecordFormat(APPLIED_ANNOTATION, decoder(AppliedEntry))
 
-_SHARED_LENGTH = 1000
-"""Characters of the records that are decoded once for all parents that have the same."""
+SHARED_LENGTH = 1000
+"""Characters of the records that are decoded and kept once for all parents that have the same."""
 
 
 class _Decoded(Struct, frozen=True):
@@ -380,7 +380,7 @@ def _decoded(parent: LiveObject) -> _Decoded:
     metadata = parent.metadata
     # As one tuple by C code, because each reconcile comes here some twenty times.
     texts = tuple(map(metadata.annotations.get, _NAMES, _NO_TEXTS))
-    decode = _decode if sum(map(len, texts)) <= _SHARED_LENGTH else _decode.__wrapped__
+    decode = _decode if sum(map(len, texts)) <= SHARED_LENGTH else _decode.__wrapped__
     return decode(texts, FINALIZER in metadata.finalizers)
 
 

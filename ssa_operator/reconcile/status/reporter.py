@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ssa_operator.informers.informer import SYNC_DEADLINE
 from ssa_operator.kube.clock import Clock
+from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.render_result import Rendered, StatusFields
 from ssa_operator.reconcile.current_reconcile import Reconcile
 from ssa_operator.reconcile.observed import Observed
@@ -52,9 +53,11 @@ class Reporter:
         with self.status_may_follow(reconcile, make):
             report = await self.with_status_fields(reconcile, rendered, outcomes, make)
         await reconcile.steps.rest()
-        renders = render_history_after(plan, reconcile.state.renders, complete=report.complete)
+        needs, history = reconcile.state.needs, reconcile.state.renders
+        known = frozenset[Identity]() if needs is None else needs.objects
+        renders = render_history_after(plan, history, complete=report.complete, known=known)
         reconcile.newly_converged = (
-            renders.applied_digest is not None and renders.applied_digest != reconcile.state.renders.applied_digest
+            renders.applied_digest is not None and renders.applied_digest != history.applied_digest
         )
         # Only a reconcile that comes to its end fulfils `reconcile-at`.
         reconcile.state = replace(reconcile.state, renders=renders, reconcile_at=plan.observed.reconcile_at)
