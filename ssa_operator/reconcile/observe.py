@@ -150,7 +150,7 @@ class Observer:
                 all_parents_known=self._claims.all_parents_known(),
                 unread_namespaces=self._claims.unread_namespaces(),
                 claims=self._claims,
-                ancestors=self._claims.ancestors(live) if live.parent_uid else NO_ANCESTORS,
+                ancestors=self._claims.ancestors(live) if live.creator_uid else NO_ANCESTORS,
                 crds=self._claims.waits.crds,
             ),
             records,

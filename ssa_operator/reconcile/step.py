@@ -110,6 +110,9 @@ class Step(Struct, frozen=True, kw_only=True):
     owner_in_other_shard: bool = False
     """Whether another shard reconciles that parent, so that no event shows when the object is free."""
 
+    vote: str = ""
+    """The digest to record on an object that the parent shares with others, because it renders another form of it."""
+
     order: StepOrder = StepOrder()
     history: StepHistory = StepHistory()
     unchanged: bool = False

@@ -149,8 +149,8 @@ def was_orphaned(observed: Observed, rendered: Rendered) -> bool:
         for step in steps
         if step.manifest is not None and step.manifest.owned and step.live is not None and step.live.owned_fields()
     ]
-    children = [live for live in owned if live.parent_uid == observed.parent.uid]
-    return bool(children) and not any(map(is_owned, children))
+    children = [live for live in owned if live.belongs_to(observed.parent.uid)]
+    return bool(children) and not any(is_owned(live, observed.parent.uid) for live in children)
 
 
 def advances_deletion(outcomes: Iterable[Outcome], now: float) -> bool:
@@ -188,7 +188,8 @@ def _deletion_steps(
     """
     dependencies = _dependencies(observed, standing)
     linked = {end for identity, targets in dependencies.items() for end in (identity, *targets) if targets}
-    owned = [live.identity for live in observed.children.own if live.identity in linked and is_owned(live)]
+    uid = observed.parent.uid
+    owned = [live.identity for live in observed.children.own if live.identity in linked and is_owned(live, uid)]
     recorded = [identity for wave in observed.records.waves for identity in wave if hooks_done or identity not in hooks]
     candidates = [each for each in dict.fromkeys([*recorded, *owned]) if not observed.why_kept(each)]
     steps = [step for identity in candidates if (step := _deletion_step(observed, identity))]
@@ -273,7 +274,7 @@ def _deletion_step(observed: Observed, identity: Identity) -> Step | None:
     if live is None and _may_exist(observed, identity):
         reason = f"waits: it may exist, and can't be read: {observed.children.unreadable[identity]}"
         return Step(action=Action.WAIT, identity=identity, reason=reason)
-    if live is None or live.parent_uid != observed.parent.uid:
+    if live is None or not live.belongs_to(observed.parent.uid):
         return None
     if live.deleting:
         return Step(action=Action.KEEP, identity=identity, live=live, reason=deletion_text(live))

@@ -1,0 +1,62 @@
+"""Changes the owners of an object that several parents share, without changing the object.
+
+Promises:
+- The object is read before, and the write has its resourceVersion as precondition, so that no other owner is lost.
+- The last owner deletes the object only if no other parent has become an owner since.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ssa_operator.kube.api.discovery import UnknownKind
+from ssa_operator.kube.api.errors import ApiError
+from ssa_operator.kube.api.resource import Resource
+from ssa_operator.kube.auth.credentials import CredentialsError
+from ssa_operator.objects.live_object import LiveObject
+from ssa_operator.reconcile.cluster_access import ClusterAccess
+from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.shared_ownership.rules import release_patch, vote_patch
+from ssa_operator.reconcile.step import Step
+
+
+async def record_vote(step: Step, uid: str, cluster: ClusterAccess) -> LiveObject | None:
+    """Record on a shared object what its owner renders now. Returns the object as it is then. If it changed meanwhile,
+    its event requeues the parent, and any other failure leaves it to the next resync: the parent is in conflict anyway.
+    """
+    live = step.live
+    if live is None or cluster.dry_run:
+        return live
+    try:
+        resource = await cluster.children.resource(live.identity.group_kind, live.version)
+        return await _patched(live, vote_patch(live, uid, step.vote), resource, cluster)
+    except (ApiError, CredentialsError, UnknownKind):
+        return live
+
+
+async def release(live: LiveObject, uid: str, resource: Resource, cluster: ClusterAccess) -> LiveObject | None:
+    """Give up an object that other parents share. Returns the object to delete if no other one owns it, otherwise None.
+    Raises ApiError, `conflict` if it changed meanwhile.
+    """
+    identity = live.identity
+    current = await cluster.client.find(resource, identity.name, identity.namespace)
+    if current is None or current.uid != live.uid or not current.belongs_to(uid):
+        return None
+    patch = release_patch(current, uid)
+    if patch is None:
+        return current
+    if not cluster.dry_run:
+        await _patched(current, patch, resource, cluster)
+    return None
+
+
+async def _patched(live: LiveObject, patch: bytes, resource: Resource, cluster: ClusterAccess) -> LiveObject:
+    identity = live.identity
+    with cluster.writing(identity):
+        written = await cluster.client.merge_patch(resource, identity.namespace, identity.name, patch)
+        return cluster.written(written)
+
+
+def released_outcome(step: Step) -> Outcome:
+    """The outcome of a prune by which the parent gave up an object that others keep."""
+    return Outcome(step=replace(step, reason=f"{step.reason}; its other owners keep it"), result=Result.PRUNED)
