@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from ssa_operator.objects.shards import Shard
 from tests.operator.harness import (
     ECHOES,
+    ROLES,
     Desk,
     Operate,
     echo,
@@ -37,6 +40,24 @@ data:
   replicas: {{ spec.replicas | string }}
 {% endif %}
 """
+
+
+OWN_FROM_7 = """\
+    ssa-operator.dev/apply: {% if spec.replicas == 7 %}Always{% else %}Shared{% endif %}"""
+
+SHARED_ROLE = """\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ namespace }}-common
+  annotations:
+    ssa-operator.dev/apply: Shared
+rules: []
+"""
+
+OWNERS = "ssa-operator.dev/owners"
+
+NAMES = ("a", "b", "c", "d")
 
 
 def owners(body: dict[str, Any]) -> set[str]:
@@ -86,3 +107,65 @@ async def test_parents_share_an_object_that_follows_when_all_change_and_the_last
         await desk.until(MAPS, "common", shared_by(b, replicas="3"))
         await desk.apply(echo("b", 9))
         await desk.gone(MAPS, "common")
+
+
+async def test_the_owners_converge_after_a_restart_even_if_all_changed_meanwhile_and_they_are_in_two_shards(
+    desk: Desk, operate: Operate, templates: Path
+) -> None:
+    only(templates, common=COMMON)
+    async with operate():
+        a, b = await parents(desk, *NAMES[:2])
+        await desk.until(MAPS, "common", shared_by(a, b, replicas="1"))
+    # No process remembers anything, each shard has one of the parents, and both render another form.
+    only(templates, common=COMMON.replace("replicas: {{", "count: {{"))
+    first, second = (Shard(index=index, count=2) for index in range(2))
+    async with operate(shard=first), operate(shard=second):
+        c, d = await parents(desk, *NAMES[2:])
+        common = await desk.until(MAPS, "common", shared_by(a, b, c, d, count="1"))
+        for name in NAMES:
+            await desk.ready(ECHOES, name)
+        assert "ssa-operator.dev/bucket" not in common["metadata"]["labels"]
+    # The garbage collector takes the owners of a parent that goes; the object goes with the last one.
+    await desk.delete("echo", NAMES[0])
+    await desk.until(MAPS, "common", shared_by(b, c, d))
+    for name in NAMES[1:]:
+        await desk.delete("echo", name)
+    await desk.gone(MAPS, "common")
+
+
+async def test_what_kubernetes_cannot_own_goes_with_the_last_parent_that_shares_it(
+    desk: Desk, operate: Operate
+) -> None:
+    role = f"{desk.namespace}-common"
+    async with operate() as running:
+        only(running.templates, role=SHARED_ROLE)
+        running.write(f"{ECHOES}/_settings.yaml", "clusterScope: true\n")
+        await parents(desk, "a", "b")
+        await desk.delete("echo", "a")
+        found = await desk.read(ROLES, role)
+        assert found["metadata"].get("ownerReferences") is None
+        assert list(json.loads(found["metadata"]["annotations"][OWNERS])["owners"]) == [uid(await desk.read(ECHOES, "b"))]
+        await desk.delete("echo", "b")
+        await desk.gone(ROLES, role)
+
+
+async def test_no_parent_takes_a_shared_object_for_itself_and_none_shares_that_of_another(
+    desk: Desk, operate: Operate
+) -> None:
+    async with operate() as running:
+        only(running.templates, common=COMMON.replace("    ssa-operator.dev/apply: Shared", OWN_FROM_7))
+        a, b = await parents(desk, "a", "b")
+        await desk.apply(echo("c", 7))
+        await desk.until(ECHOES, "c", not_ready_because("InvalidManifest", "belongs to Echo", "and 1 more"))
+        for name in ("a", "b"):
+            await desk.apply(echo(name, 9))
+        # What is free belongs to one parent alone, and then to nobody else.
+        c = await desk.ready(ECHOES, "c")
+        common = await desk.until(MAPS, "common", holds(replicas="7"))
+        assert [each["uid"] for each in common["metadata"]["ownerReferences"] if each["controller"]] == [uid(c)]
+        await desk.apply(echo("a", 1))
+        await desk.until(ECHOES, "a", not_ready_because("InvalidManifest", "belongs to Echo", "/c"))
+        # Its parent shares it from now on.
+        await desk.apply(echo("c", 1))
+        await desk.until(MAPS, "common", shared_by(c, a, replicas="1"))
+        await desk.ready(ECHOES, "a")
