@@ -10,12 +10,14 @@ Promises:
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from ssa_operator.informers.informer import Informer
 from ssa_operator.informers.watch_scopes import ChildScope, ScopeUses
@@ -119,6 +121,7 @@ class ChildCaches(Mapping[Identity, LiveObject]):
         self._kind_states: dict[tuple[GroupKind, frozenset[ChildScope]], KindState] = {}
         """The states of watched kinds since the last such change, by what parents need."""
         self._deleted: OrderedDict[Identity, LiveObject] = OrderedDict()
+        self._shared_turns: WeakValueDictionary[Identity, asyncio.Lock] = WeakValueDictionary()
 
     def __getitem__(self, identity: Identity) -> LiveObject:
         found = self._find_of_parent("", identity)
@@ -235,6 +238,15 @@ class ChildCaches(Mapping[Identity, LiveObject]):
             (watched,) = versions.values()
             return watched.cache.writing(identity.namespace, identity.name)
         return _all_of([each.cache.writing(identity.namespace, identity.name) for each in versions.values()])
+
+    def shared_turn(self, identity: Identity) -> asyncio.Lock:
+        """The lock for a write of an object that several parents share. Their writes have its resourceVersion as
+        precondition, so only one of several at once would succeed.
+        """
+        lock = self._shared_turns.get(identity)
+        if lock is None:
+            lock = self._shared_turns[identity] = asyncio.Lock()
+        return lock
 
     def written(self, live: LiveObject, *, changed: bool = True) -> LiveObject:
         """Update the cache with a live object that a request of the operator returned; `changed`: whether the request

@@ -38,7 +38,7 @@ from msgspec.structs import replace
 
 from ssa_operator.objects.identity import Identity
 from ssa_operator.objects.readiness import ReadinessState
-from ssa_operator.reconcile.apply import Existing, apply, prune
+from ssa_operator.reconcile.apply import Existing, apply, apply_shared, prune
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.failures import unexpected_failure
 from ssa_operator.reconcile.long_steps import BATCH, PAUSE
@@ -225,7 +225,8 @@ async def _apply(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
             case ImmutableChange():
                 current = await recreate(current, cluster)
             case Step(action=Action.APPLY):
-                current = await apply(current, cluster)
+                shared = current.manifest is not None and current.manifest.shared is not None
+                current = await (apply_shared(current, cluster) if shared else apply(current, cluster))
             case Step():
                 current = await _perform(current, plan, cluster)
     return current

@@ -74,6 +74,17 @@ class Existing(Struct, frozen=True):
     live: LiveObject
 
 
+async def apply_shared(step: Step, cluster: ClusterAccess) -> Outcome | Existing | ImmutableChange | Step:
+    """Apply the manifest of an object that several parents share, after the requests of its other owners in this
+    process. If one of these has changed the object, it is returned.
+    """
+    async with cluster.children.shared_turn(step.identity):
+        now = cluster.children.get(step.identity)
+        if now is not None and (step.live is None or now.resource_version != step.live.resource_version):
+            return Existing(step, now)
+        return await apply(step, cluster)
+
+
 async def apply(step: Step, cluster: ClusterAccess) -> Outcome | Existing | ImmutableChange | Step:
     """Apply the manifest of a step. Instead of an outcome, returns an object that exists although the plan doesn't know
     it, an apply that was refused because of an immutable field, or what to apply after a refusal.

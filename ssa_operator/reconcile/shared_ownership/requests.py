@@ -2,6 +2,7 @@
 
 Promises:
 - The object is read before, and the write has its resourceVersion as precondition, so that no other owner is lost.
+- The owners in one process take turns. Owners in other processes are kept out by the precondition alone.
 - The last owner deletes the object only if no other parent has become an owner since.
 """
 
@@ -29,7 +30,11 @@ async def record_vote(step: Step, uid: str, cluster: ClusterAccess) -> LiveObjec
         return live
     try:
         resource = await cluster.children.resource(live.identity.group_kind, live.version)
-        return await _patched(live, vote_patch(live, uid, step.vote), resource, cluster)
+        async with cluster.children.shared_turn(step.identity):
+            now = cluster.children.get(step.identity)
+            if now is None or now.resource_version != live.resource_version:
+                return live
+            return await _patched(live, vote_patch(live, uid, step.vote), resource, cluster)
     except (ApiError, CredentialsError, UnknownKind):
         return live
 
@@ -39,15 +44,16 @@ async def release(live: LiveObject, uid: str, resource: Resource, cluster: Clust
     Raises ApiError, `conflict` if it changed meanwhile.
     """
     identity = live.identity
-    current = await cluster.client.find(resource, identity.name, identity.namespace)
-    if current is None or current.uid != live.uid or not current.belongs_to(uid):
+    async with cluster.children.shared_turn(identity):
+        current = await cluster.client.find(resource, identity.name, identity.namespace)
+        if current is None or current.uid != live.uid or not current.belongs_to(uid):
+            return None
+        patch = release_patch(current, uid)
+        if patch is None:
+            return current
+        if not cluster.dry_run:
+            await _patched(current, patch, resource, cluster)
         return None
-    patch = release_patch(current, uid)
-    if patch is None:
-        return current
-    if not cluster.dry_run:
-        await _patched(current, patch, resource, cluster)
-    return None
 
 
 async def _patched(live: LiveObject, patch: bytes, resource: Resource, cluster: ClusterAccess) -> LiveObject:
