@@ -341,11 +341,13 @@ class LiveObject:
     def shared(self) -> SharedRecord | None:
         """The owners of an object that several parents share, None for any other object. An owner that has lost its
         owner reference is none any more: the garbage collector removes the reference of a parent that is gone. Only
-        an object without such references has owners by the record alone.
+        an object without such references has owners by the record alone. If another client removes the label, the
+        owners stay.
         """
-        if self.parent_uid != SHARED_LABEL_VALUE:
+        text = self.metadata.annotations.get(OWNERS_ANNOTATION)
+        if self.parent_uid != SHARED_LABEL_VALUE and (text is None or self.parent_uid):
             return None
-        record = read_record(self.metadata.annotations.get(OWNERS_ANNOTATION))
+        record = read_record(text)
         referenced = {each.uid for each in self.owner_references if each.uid in record.owners}
         return record.limited_to(referenced) if referenced else record
 
@@ -364,7 +366,7 @@ class LiveObject:
 
     def belongs_to(self, uid: str) -> bool:
         """Whether the object is a child of the parent with that uid."""
-        return self.parent_uid == uid or (self.parent_uid == SHARED_LABEL_VALUE and uid in self.parent_uids)
+        return uid in self.parent_uids
 
     def own_entry(self, subresource: str = "") -> bytes:
         """The operator's Apply entry of managedFields: its time and fieldsV1, encoded; empty without an entry.

@@ -28,6 +28,7 @@ from ssa_operator.reconcile.outcome import Outcome, Result
 from ssa_operator.reconcile.plan import Plan
 from ssa_operator.reconcile.replicas.rules import ScalePaths, find_handover, with_handed_over
 from ssa_operator.reconcile.resync.unchanged import is_same_content
+from ssa_operator.reconcile.shared_ownership.rules import with_owners
 from ssa_operator.reconcile.step import Action, FailureReason, Step
 
 Fields = Mapping[str, Any]
@@ -58,7 +59,8 @@ def _kept(outcome: Outcome) -> Outcome:
 def _outcome(step: Step, is_quantity: IsQuantity, paths_of: ScalePathsOf) -> Outcome:
     match step.action:
         case Action.APPLY if step.manifest is not None:
-            return _applied(step, step.manifest, is_quantity, paths_of(step.identity.group_kind))
+            manifest = with_owners(step.manifest, step.live)
+            return _applied(step, manifest, is_quantity, paths_of(step.identity.group_kind))
         case Action.APPLY | Action.UNCHANGED | Action.KEEP:
             return Outcome(step=step, result=Result.UNCHANGED, live=step.live)
         case Action.PRUNE:

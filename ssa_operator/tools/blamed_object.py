@@ -279,7 +279,7 @@ async def parent_of_object(session: PreviewSession, reference: ObjectReference, 
 
 
 def _owner_uids(live: LiveObject) -> list[str]:
-    return [*(each.uid for each in live.owner_references), live.parent_uid or ""]
+    return [*(each.uid for each in live.owner_references), *live.parent_uids, ""]
 
 
 async def _controller(session: PreviewSession, live: LiveObject) -> LiveObject | None:

@@ -156,10 +156,11 @@ class Snapshot:
         self._unlabelled = {identity: live for identity, live in self.objects.items() if not live.parent_uid}
         self._children: dict[str, list[LiveObject]] = {}
         for live in self._labelled.values():
-            self._children.setdefault(live.parent_uid, []).append(live)
+            for uid in live.parent_uids:
+                self._children.setdefault(uid, []).append(live)
         self._queries = {query_of(each): each for each in stored.queries}
         self._existing = {live.uid: live.identity for _, live in self._parents}
-        creators = {live.uid: live.parent_uid for _, live in self._parents}
+        creators = {live.uid: live.creator_uid for _, live in self._parents}
         self._claims = ObjectClaims(self._existing, lambda: True, lambda _: None, creators)
 
     @classmethod

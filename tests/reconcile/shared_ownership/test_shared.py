@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ssa_operator.objects.shards import Shard
+from ssa_operator.rendering.folder.installation import Installation
 from tests.operator.harness import (
     ECHOES,
     ROLES,
@@ -18,7 +19,6 @@ from tests.operator.harness import (
     echo,
     entries,
     holds,
-    is_ready,
     not_ready_because,
     only,
     uid,
@@ -55,7 +55,7 @@ metadata:
 rules: []
 """
 
-OWNERS = "ssa-operator.dev/owners"
+OWNERS, LABEL = "ssa-operator.dev/owners", "ssa-operator.dev/parent-uid"
 
 NAMES = ("a", "b", "c", "d")
 
@@ -84,7 +84,7 @@ async def test_parents_share_an_object_that_follows_when_all_change_and_the_last
         only(running.templates, common=COMMON)
         a, b = await parents(desk, "a", "b")
         common = await desk.until(MAPS, "common", shared_by(a, b, replicas="1"))
-        assert common["metadata"]["labels"]["ssa-operator.dev/parent-uid"] == "shared"
+        assert common["metadata"]["labels"][LABEL] == "shared"
         # Both owners see it, and it is repaired as any other child.
         assert [entries(each)["ConfigMap/common"]["state"] for each in (a, b)] == ["Current", "Current"]
         await desk.patch("configmap", "common", data={"replicas": "drift"})
@@ -119,17 +119,27 @@ async def test_the_owners_converge_after_a_restart_even_if_all_changed_meanwhile
     # No process remembers anything, each shard has one of the parents, and both render another form.
     only(templates, common=COMMON.replace("replicas: {{", "count: {{"))
     first, second = (Shard(index=index, count=2) for index in range(2))
-    async with operate(shard=first), operate(shard=second):
+    installation = Installation(namespace=desk.namespace)
+    async with operate(shard=first, installation=installation), operate(shard=second, installation=installation):
         c, d = await parents(desk, *NAMES[2:])
         common = await desk.until(MAPS, "common", shared_by(a, b, c, d, count="1"))
         for name in NAMES:
             await desk.ready(ECHOES, name)
         assert "ssa-operator.dev/bucket" not in common["metadata"]["labels"]
-    # The garbage collector takes the owners of a parent that goes; the object goes with the last one.
-    await desk.delete("echo", NAMES[0])
-    await desk.until(MAPS, "common", shared_by(b, c, d))
-    for name in NAMES[1:]:
-        await desk.delete("echo", name)
+
+
+@pytest.mark.slow  # the garbage collector discovers the kind of the parents within half a minute
+async def test_kubernetes_deletes_the_object_with_its_last_owner(desk: Desk, operate: Operate) -> None:
+    async with operate() as running:
+        only(running.templates, common=COMMON)
+        _, b = await parents(desk, "a", "b")
+        await desk.apply(echo("b", 2))
+        await desk.until(ECHOES, "b", not_ready_because("Conflict"))
+        # The parent that still rendered the earlier form is gone, and nothing keeps that form any more.
+        await desk.delete("echo", "a")
+        await desk.until(MAPS, "common", shared_by(b, replicas="2"))
+        await desk.ready(ECHOES, "b")
+    await desk.delete("echo", "b")
     await desk.gone(MAPS, "common")
 
 
@@ -144,7 +154,9 @@ async def test_what_kubernetes_cannot_own_goes_with_the_last_parent_that_shares_
         await desk.delete("echo", "a")
         found = await desk.read(ROLES, role)
         assert found["metadata"].get("ownerReferences") is None
-        assert list(json.loads(found["metadata"]["annotations"][OWNERS])["owners"]) == [uid(await desk.read(ECHOES, "b"))]
+        assert list(json.loads(found["metadata"]["annotations"][OWNERS])["owners"]) == [
+            uid(await desk.read(ECHOES, "b"))
+        ]
         await desk.delete("echo", "b")
         await desk.gone(ROLES, role)
 
@@ -154,7 +166,7 @@ async def test_no_parent_takes_a_shared_object_for_itself_and_none_shares_that_o
 ) -> None:
     async with operate() as running:
         only(running.templates, common=COMMON.replace("    ssa-operator.dev/apply: Shared", OWN_FROM_7))
-        a, b = await parents(desk, "a", "b")
+        a, _ = await parents(desk, "a", "b")
         await desk.apply(echo("c", 7))
         await desk.until(ECHOES, "c", not_ready_because("InvalidManifest", "belongs to Echo", "and 1 more"))
         for name in ("a", "b"):
@@ -169,3 +181,11 @@ async def test_no_parent_takes_a_shared_object_for_itself_and_none_shares_that_o
         await desk.apply(echo("c", 1))
         await desk.until(MAPS, "common", shared_by(c, a, replicas="1"))
         await desk.ready(ECHOES, "a")
+        # If another client removes the label, no owner is lost.
+        await desk.patch("configmap", "common", metadata={"labels": {LABEL: None}})
+        await desk.until(MAPS, "common", lambda body: LABEL in body["metadata"]["labels"])
+        assert shared_by(c, a)(await desk.read(MAPS, "common"))
+        await desk.apply(echo("a", 9), echo("c", 7))
+        await desk.until(MAPS, "common", lambda body: body["metadata"]["labels"][LABEL] == uid(c))
+        common = await desk.until(MAPS, "common", holds(replicas="7"))
+        assert [each["uid"] for each in common["metadata"]["ownerReferences"] if each["controller"]] == [uid(c)]
