@@ -16,6 +16,7 @@ from tests.operator.harness import (
     ROLES,
     Desk,
     Operate,
+    config_map,
     echo,
     entries,
     holds,
@@ -46,6 +47,7 @@ OWN_FROM_7 = """\
     ssa-operator.dev/apply: {% if spec.replicas == 7 %}Always{% else %}Shared{% endif %}"""
 
 SHARED_ROLE = """\
+{% if spec.replicas < 9 %}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
@@ -53,6 +55,7 @@ metadata:
   annotations:
     ssa-operator.dev/apply: Shared
 rules: []
+{% endif %}
 """
 
 OWNERS, LABEL = "ssa-operator.dev/owners", "ssa-operator.dev/parent-uid"
@@ -69,6 +72,11 @@ def owners(body: dict[str, Any]) -> set[str]:
 def shared_by(*parents: dict[str, Any], **data: str) -> Any:
     wanted = set(map(uid, parents))
     return lambda body: owners(body) == wanted and (not data or holds(**data)(body))
+
+
+def service(name: str, number: str) -> dict[str, Any]:
+    spec = {"ports": [{"port": 80, "protocol": "TCP"}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": {"n": number}}, "spec": spec}
 
 
 async def parents(desk: Desk, *names: str, replicas: int = 1) -> list[dict[str, Any]]:
@@ -150,7 +158,10 @@ async def test_what_kubernetes_cannot_own_goes_with_the_last_parent_that_shares_
     async with operate() as running:
         only(running.templates, role=SHARED_ROLE)
         running.write(f"{ECHOES}/_settings.yaml", "clusterScope: true\n")
-        await parents(desk, "a", "b")
+        _, _, c = await parents(desk, "a", "b", "c")
+        assert c["metadata"]["finalizers"] == ["ssa-operator.dev/cleanup"]
+        await desk.apply(echo("c", 9))
+        await desk.until(ECHOES, "c", lambda body: not body["metadata"].get("finalizers"))
         await desk.delete("echo", "a")
         found = await desk.read(ROLES, role)
         assert found["metadata"].get("ownerReferences") is None
@@ -189,3 +200,21 @@ async def test_no_parent_takes_a_shared_object_for_itself_and_none_shares_that_o
         await desk.until(MAPS, "common", lambda body: body["metadata"]["labels"][LABEL] == uid(c))
         common = await desk.until(MAPS, "common", holds(replicas="7"))
         assert [each["uid"] for each in common["metadata"]["ownerReferences"] if each["controller"]] == [uid(c)]
+
+
+async def test_parents_of_two_kinds_adopt_an_object_that_exists_and_share_it(desk: Desk, operate: Operate) -> None:
+    await desk.kubectl_apply(config_map("common", replicas="0", old="x"))
+    async with operate() as running:
+        only(running.templates, common=COMMON)
+        running.write("services/common.yaml.j2", COMMON.replace("spec.replicas", "(metadata.labels.n | int)"))
+        (a,) = await parents(desk, "a")
+        await desk.until(MAPS, "common", shared_by(a, replicas="1"))
+        await desk.apply(service("s", "1"))
+        s = await desk.read("services", "s")
+        await desk.until(MAPS, "common", shared_by(a, s, replicas="1"))
+        # The Service still wants the earlier form, until it gives the object up.
+        await desk.apply(echo("a", 2))
+        await desk.until(ECHOES, "a", not_ready_because("Conflict", "/a ", "Service"))
+        await desk.apply(service("s", "9"))
+        await desk.until(MAPS, "common", shared_by(a, replicas="2"))
+        await desk.ready(ECHOES, "a")
