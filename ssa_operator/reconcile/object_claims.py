@@ -57,6 +57,8 @@ class ObjectClaims(Mapping[Identity, str]):
         self._requeue = requeue
         self.read_by: dict[Identity, Collection[Identity]] = {}
         """What each rendered object reads by name, and what each parent's status follows from: its children."""
+        self.planned_shares: dict[str, Mapping[Identity, str]] | None = None
+        """What each parent renders of shared objects, in a plan of all parents; None in an operator."""
         self._owners: dict[Identity, str] = {}
         self._claimed: dict[str, frozenset[Identity]] = {}
         self._refused: dict[str, frozenset[Identity]] = {}
@@ -91,6 +93,8 @@ class ObjectClaims(Mapping[Identity, str]):
         # A manifest that is applied only if its object is absent claims nothing from another parent.
         own, shared = _applied(plan.steps, ApplyPolicy.ALWAYS), _applied(plan.steps, ApplyPolicy.SHARED)
         claimed = own | shared
+        if self.planned_shares is not None:
+            self.planned_shares[uid] = _shares(plan.steps)
         refused = frozenset(step.identity for step in plan.steps if step.claimed_by_other)
         if refused or uid in self._refused:
             self._set_refused(uid, refused)
@@ -155,3 +159,13 @@ def _applied(steps: Iterable[Step], policy: ApplyPolicy) -> frozenset[Identity]:
     return frozenset(
         step.identity for step in steps if step.manifest is not None and step.manifest.instructions.apply is policy
     )
+
+
+def _shares(steps: Iterable[Step]) -> Mapping[Identity, str]:
+    """The digests of what a parent renders of shared objects."""
+    applied = {
+        step.identity: step.manifest.shared.digest
+        for step in steps
+        if step.manifest is not None and step.manifest.shared
+    }
+    return applied | {step.identity: step.vote for step in steps if step.vote}

@@ -152,6 +152,7 @@ class Observer:
                 claims=self._claims,
                 ancestors=self._claims.ancestors(live) if live.creator_uid else NO_ANCESTORS,
                 crds=self._claims.waits.crds,
+                planned_shares=self._claims.planned_shares or {},
             ),
             records,
             now=self._now(),

@@ -111,7 +111,7 @@ class Step(Struct, frozen=True, kw_only=True):
     """Whether another shard reconciles that parent, so that no event shows when the object is free."""
 
     vote: str = ""
-    """The digest to record on an object that the parent shares with others, because it renders another form of it."""
+    """The digest of what the parent renders of an object that it shares and that stays as other owners render it."""
 
     order: StepOrder = StepOrder()
     history: StepHistory = StepHistory()

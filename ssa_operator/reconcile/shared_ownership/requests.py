@@ -26,7 +26,8 @@ async def record_vote(step: Step, uid: str, cluster: ClusterAccess) -> LiveObjec
     its event requeues the parent, and any other failure leaves it to the next resync: the parent is in conflict anyway.
     """
     live = step.live
-    if live is None or cluster.dry_run:
+    patch = None if live is None else vote_patch(live, uid, step.vote)
+    if live is None or patch is None or cluster.dry_run:
         return live
     try:
         resource = await cluster.children.resource(live.identity.group_kind, live.version)
@@ -34,7 +35,7 @@ async def record_vote(step: Step, uid: str, cluster: ClusterAccess) -> LiveObjec
             now = cluster.children.get(step.identity)
             if now is None or now.resource_version != live.resource_version:
                 return live
-            return await _patched(live, vote_patch(live, uid, step.vote), resource, cluster)
+            return await _patched(live, patch, resource, cluster)
     except (ApiError, CredentialsError, UnknownKind):
         return live
 

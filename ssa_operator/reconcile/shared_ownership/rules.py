@@ -64,10 +64,12 @@ def with_owners(manifest: Manifest, live: LiveObject | None) -> Manifest:
     return replace(manifest, body=body, encoded=encode(body))
 
 
-def vote_patch(live: LiveObject, shared_uid: str, digest: str) -> bytes:
-    """The merge patch that records what an owner renders now. The object stays as it is."""
+def vote_patch(live: LiveObject, uid: str, digest: str) -> bytes | None:
+    """The merge patch that records what an owner renders now, None if that is recorded, or if the parent is no owner.
+    The object stays as it is.
+    """
     record = live.shared or SharedRecord()
-    return _patch(live, record.with_owner(shared_uid, digest))
+    return None if record.owners.get(uid) in (None, digest) else _patch(live, record.with_owner(uid, digest))
 
 
 def release_patch(live: LiveObject, uid: str) -> bytes | None:
@@ -165,7 +167,12 @@ def is_rendered_differently(case: ChildCase) -> Step | None:
     record = _owners(live, owned=case.manifest.owned)
     if shared is None or record.render == shared.digest:
         return None
-    standing = [uid for uid, digest in record.others(shared.uid).items() if digest == record.render]
+    planned, identity = case.observed.parents.planned_shares, case.manifest.identity
+    renders = {
+        uid: planned[uid].get(identity, "") if uid in planned else digest
+        for uid, digest in record.others(shared.uid).items()
+    }
+    standing = [uid for uid, digest in renders.items() if digest == record.render]
     if not standing:
         return None
     who, me = owners_text(live, standing, case.observed.parents), case.observed.parent.identity
@@ -177,9 +184,7 @@ def is_rendered_differently(case: ChildCase) -> Step | None:
         f"is rendered differently by {me} and by {who}, which owned it before{field}; it stays as it is until they "
         "render it alike, or until one of them gives it up"
     )
-    step = _in_conflict(case, why)
-    recorded = record.owners.get(shared.uid)
-    return step if recorded in (None, shared.digest) else replace(step, vote=shared.digest)
+    return replace(_in_conflict(case, why), vote=shared.digest)
 
 
 def gets_owner(case: ChildCase) -> Step | None:

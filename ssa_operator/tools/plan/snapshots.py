@@ -162,6 +162,7 @@ class Snapshot:
         self._existing = {live.uid: live.identity for _, live in self._parents}
         creators = {live.uid: live.creator_uid for _, live in self._parents}
         self._claims = ObjectClaims(self._existing, lambda: True, lambda _: None, creators)
+        self._claims.planned_shares = {}
 
     @classmethod
     def read(cls, data: bytes) -> Snapshot:
@@ -262,7 +263,12 @@ class Snapshot:
                 kinds={kind: self._kinds[kind] for kind in named if kind in self._kinds},
                 unlabelled=self._unlabelled,
             ),
-            ObservedParents(existing=self._existing, claims=self._claims, ancestors=self._claims.ancestors(live)),
+            ObservedParents(
+                existing=self._existing,
+                claims=self._claims,
+                ancestors=self._claims.ancestors(live),
+                planned_shares=self._claims.planned_shares or {},
+            ),
             apply_once.with_final_states(records, live.uid, self.objects.get, self.taken),
             now=self.taken,
         )

@@ -62,9 +62,8 @@ class SharedObject:
             assert step.manifest is not None
             body = dict(with_owners(step.manifest, self.live).body)
             self.write({**body, "metadata": {**body["metadata"], "uid": "c-1"}})
-        elif step.vote:
-            assert self.live is not None
-            self.patch(vote_patch(self.live, uid, step.vote))
+        elif self.live is not None and (vote := vote_patch(self.live, uid, step.vote)):
+            self.patch(vote)
 
     def patch(self, patch: bytes | None) -> None:
         if patch is None or self.live is None:

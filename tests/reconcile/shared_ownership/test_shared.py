@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from ssa_operator.devcluster.cluster import Cluster
 from ssa_operator.objects.shards import Shard
 from ssa_operator.rendering.folder.installation import Installation
+from tests.cli.process import run
 from tests.operator.harness import (
     ECHOES,
     ROLES,
@@ -218,3 +220,24 @@ async def test_parents_of_two_kinds_adopt_an_object_that_exists_and_share_it(des
         await desk.apply(service("s", "9"))
         await desk.until(MAPS, "common", shared_by(a, replicas="2"))
         await desk.ready(ECHOES, "a")
+
+
+@pytest.mark.slow  # commands
+async def test_plan_shows_that_the_object_changes_if_all_its_owners_do(
+    cluster: Cluster, desk: Desk, operate: Operate, templates: Path, tmp_path: Path
+) -> None:
+    only(templates, common=COMMON)
+    async with operate():
+        await parents(desk, "a", "b")
+    only(templates, common=COMMON.replace("replicas: {{", "count: {{"))
+    options = (f"--templates={templates}", f"--kubeconfig={cluster.kubeconfig}", f"--namespace={desk.namespace}")
+    saved = tmp_path / "saved.json"
+    code, printed, _ = await run("plan", *options, f"--save={saved}")
+    assert (code, "2 changed" in printed, "failed" in printed) == (0, True, False), printed
+    code, printed, _ = await run("plan", f"--templates={templates}", f"--against={saved}")
+    assert (code, "2 changed" in printed, "failed" in printed) == (0, True, False), printed
+    # The owner that differs alone would wait for the other one.
+    code, printed, _ = await run("diff", "echo/a", *options)
+    assert (code, "rendered differently" in printed) == (2, True), printed
+    code, printed, _ = await run("tree", "echo/b", *options)
+    assert "ConfigMap" in printed
