@@ -57,7 +57,7 @@ from ssa_operator.reconcile.replicas.rules import (
     with_replicas,
 )
 from ssa_operator.reconcile.resync.unchanged import is_counted_as_change, is_same_apply, is_same_content
-from ssa_operator.reconcile.shared_ownership.requests import release, released_outcome
+from ssa_operator.reconcile.shared_ownership.requests import release
 from ssa_operator.reconcile.shared_ownership.rules import with_owners
 from ssa_operator.reconcile.step import FailureReason, Step
 
@@ -316,8 +316,9 @@ async def prune(step: Step, uid: str, cluster: ClusterAccess) -> Outcome:
         if kept := await _kept_by_old_view(step, cluster):
             return kept
         if live.shared is not None:
-            if (last := await release(live, uid, resource, cluster)) is None:
-                return released_outcome(step)
+            last = await release(step, uid, resource, cluster)
+            if isinstance(last, Outcome):
+                return last
             live = last
         remaining = await _delete(live, resource, cluster)
     except UnknownKind as error:

@@ -154,12 +154,12 @@ def was_orphaned(observed: Observed, rendered: Rendered) -> bool:
 
 
 def advances_deletion(outcomes: Iterable[Outcome], now: float) -> bool:
-    """Whether a reconcile completed a step that the next step of the deletion waits for: it deleted an object, or the
-    apply of a hook returned it done or failed. No watch event reports what a response of the API server has already
-    shown. A deletion that the caches don't show yet ends with its watch event.
+    """Whether a reconcile completed a step that the next step of the deletion waits for: it deleted an object, or left
+    it to its other owners, or the apply of a hook returned it done or failed. No watch event reports what a response of
+    the API server has already shown. A deletion that the caches don't show yet ends with its watch event.
     """
     return any(
-        outcome.result is Result.PRUNED
+        outcome.gone
         or (
             outcome.step.action is Action.APPLY
             and outcome.result is not Result.FAILED

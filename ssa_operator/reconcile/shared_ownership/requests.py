@@ -17,6 +17,7 @@ from ssa_operator.kube.auth.credentials import CredentialsError
 from ssa_operator.objects.live_object import LiveObject
 from ssa_operator.reconcile.cluster_access import ClusterAccess
 from ssa_operator.reconcile.outcome import Outcome, Result
+from ssa_operator.reconcile.shared_ownership.outcomes import released_outcome
 from ssa_operator.reconcile.shared_ownership.rules import release_patch, vote_patch
 from ssa_operator.reconcile.step import Step
 
@@ -40,21 +41,21 @@ async def record_vote(step: Step, uid: str, cluster: ClusterAccess) -> LiveObjec
         return live
 
 
-async def release(live: LiveObject, uid: str, resource: Resource, cluster: ClusterAccess) -> LiveObject | None:
-    """Give up an object that other parents share. Returns the object to delete if no other one owns it, otherwise None.
-    Raises ApiError, `conflict` if it changed meanwhile.
+async def release(step: Step, uid: str, resource: Resource, cluster: ClusterAccess) -> LiveObject | Outcome:
+    """Give up an object that other parents share. Returns the outcome, or the object to delete if no other parent owns
+    it. Raises ApiError, `conflict` if it changed meanwhile.
     """
-    identity = live.identity
+    live, identity = step.live, step.identity
     async with cluster.children.shared_turn(identity):
         current = await cluster.client.find(resource, identity.name, identity.namespace)
-        if current is None or current.uid != live.uid or not current.belongs_to(uid):
-            return None
-        patch = release_patch(current, uid)
-        if patch is None:
+        if current is None or live is None or current.uid != live.uid or not current.belongs_to(uid):
+            return Outcome(step=step, result=Result.PRUNED)
+        outcome, patch = released_outcome(step, current, uid), release_patch(current, uid)
+        if outcome is None or patch is None:
             return current
-        if not cluster.dry_run:
-            await _patched(current, patch, resource, cluster)
-        return None
+        if cluster.dry_run:
+            return outcome
+        return replace(outcome, live=await _patched(current, patch, resource, cluster))
 
 
 async def _patched(live: LiveObject, patch: bytes, resource: Resource, cluster: ClusterAccess) -> LiveObject:
@@ -62,8 +63,3 @@ async def _patched(live: LiveObject, patch: bytes, resource: Resource, cluster: 
     with cluster.writing(identity):
         written = await cluster.client.merge_patch(resource, identity.namespace, identity.name, patch)
         return cluster.written(written)
-
-
-def released_outcome(step: Step) -> Outcome:
-    """The outcome of a prune by which the parent gave up an object that others keep."""
-    return Outcome(step=replace(step, reason=f"{step.reason}; its other owners keep it"), result=Result.PRUNED)

@@ -113,6 +113,8 @@ async def test_parents_share_an_object_that_follows_when_all_change_and_the_last
         # One gives it up, and then the last one does.
         await desk.apply(echo("a", 9))
         await desk.until(MAPS, "common", shared_by(b, replicas="2"))
+        await desk.until_event("Changed", "is no longer rendered; its other owners keep it", about="a")
+        await desk.until(ECHOES, "a", lambda body: not entries(body))
         await desk.apply(echo("b", 3))
         await desk.until(MAPS, "common", shared_by(b, replicas="3"))
         await desk.apply(echo("b", 9))
