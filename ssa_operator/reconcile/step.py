@@ -49,7 +49,9 @@ class FailureReason(StrEnum):
     a kind that Kubernetes lacks.
     """
     CONFLICT = "Conflict"
-    """A field is immutable, another controller owns the object, or another manager keeps changing a field."""
+    """A field is immutable, another controller owns the object, another manager keeps changing a field, or another
+    owner of a shared object renders it differently.
+    """
     APPLY_FAILED = "ApplyFailed"
     """The API server refused an apply. The message has its answer, and the template line that wrote the field."""
 
