@@ -225,8 +225,10 @@ async def _apply(step: Step, plan: Plan, cluster: ClusterAccess) -> Outcome:
             case ImmutableChange():
                 current = await recreate(current, cluster)
             case Step(action=Action.APPLY):
-                shared = current.manifest is not None and current.manifest.shared is not None
-                current = await (apply_shared(current, cluster) if shared else apply(current, cluster))
+                if current.manifest is not None and current.manifest.shared is not None:
+                    current = await apply_shared(current, plan.observed.parent.uid, cluster)
+                else:
+                    current = await apply(current, cluster)
             case Step():
                 current = await _perform(current, plan, cluster)
     return current

@@ -74,12 +74,12 @@ class Existing(Struct, frozen=True):
     live: LiveObject
 
 
-async def apply_shared(step: Step, cluster: ClusterAccess) -> Outcome | Existing | ImmutableChange | Step:
+async def apply_shared(step: Step, uid: str, cluster: ClusterAccess) -> Outcome | Existing | ImmutableChange | Step:
     """Apply the manifest of an object that several parents share, after the requests of its other owners in this
-    process. If one of these has changed the object, it is returned.
+    process. If one of these has changed the object, it is returned. `uid` is that of the parent.
     """
     async with cluster.children.shared_turn(step.identity):
-        now = cluster.children.get(step.identity)
+        now = cluster.children.of(uid).get(step.identity)
         if now is not None and (step.live is None or now.resource_version != step.live.resource_version):
             return Existing(step, now)
         return await apply(step, cluster)

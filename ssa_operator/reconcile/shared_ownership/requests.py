@@ -33,7 +33,7 @@ async def record_vote(step: Step, uid: str, cluster: ClusterAccess) -> LiveObjec
     try:
         resource = await cluster.children.resource(live.identity.group_kind, live.version)
         async with cluster.children.shared_turn(step.identity):
-            now = cluster.children.get(step.identity)
+            now = cluster.children.of(uid).get(step.identity)
             if now is None or now.resource_version != live.resource_version:
                 return live
             return await _patched(live, patch, resource, cluster)
